@@ -1,0 +1,108 @@
+"""Grouped-query attention: groups of query heads share a head of keys and values. MHA and MQA are its two ends."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from .base import Attention
+from .checks import check_divisible, check_positive, check_widths
+
+
+class GroupedQueryAttention(Attention):
+    """Multi-head attention with num_kv_heads heads of keys and values.
+
+        queries = x W_Q, cut into num_heads blocks;  keys, values = x W_K, x W_V, cut into num_kv_heads blocks
+        head_i = softmax(queries_i keys_g^T / sqrt(head_dim), masked) values_g,  g = i // (num_heads // num_kv_heads)
+        output = concat(head_0, ..., head_{h-1}) W_O
+
+    num_kv_heads = num_heads is `MultiHeadAttention`, num_kv_heads = 1 is `MultiQueryAttention`.
+
+    Args:
+        d_in: width of a token that comes in.
+        d_out: width of a token that goes out.
+        num_heads: number of query heads.
+        num_kv_heads: number of heads of keys and values; divides num_heads.
+        causal: each token sees only itself and earlier ones.
+        dropout: probability in [0, 1) of dropping a weight, in training only.
+        bias: whether the projections have a bias.
+        out_proj: whether the merged heads are mixed by W_O; if not, `out_proj` is None and d_v must be d_out.
+        d_qk: width of the queries over all heads; a key head is d_qk // num_heads wide; d_out if None.
+        d_v: width of the merged heads; a value head is d_v // num_heads wide; d_out if None.
+        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which gives no weights.
+
+    Raises:
+        ValueError: a size below 1, a width that num_heads does not divide, num_kv_heads that does not divide num_heads,
+            out_proj=False with d_v != d_out, dropout outside [0, 1), a kernel of another name.
+        TypeError: a size that is no whole number.
+
+    Source: Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
+    2023, section 2.2.
+
+    Example:
+        >>> module = GroupedQueryAttention(3, 8, num_heads=4, num_kv_heads=2)
+        >>> module.k_proj.weight.shape
+        torch.Size([4, 3])
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        num_heads: int,
+        num_kv_heads: int,
+        *,
+        causal: bool = True,
+        dropout: float = 0.0,
+        bias: bool = False,
+        out_proj: bool = True,
+        d_qk: int | None = None,
+        d_v: int | None = None,
+        kernel: str = "explicit",
+    ) -> None:
+        super().__init__(causal=causal, dropout=dropout, kernel=kernel)
+        check_positive(d_in=d_in, d_out=d_out, num_heads=num_heads, num_kv_heads=num_kv_heads)
+        check_divisible("num_heads", num_heads, "num_kv_heads", num_kv_heads)
+        d_qk, d_v = check_widths(d_out, num_heads, d_qk, d_v, out_proj)
+        self.num_heads = num_heads
+        self.num_kv_heads = num_kv_heads
+        self.head_dim = d_qk // num_heads  # of queries and keys
+        self.value_dim = d_v // num_heads
+        self.q_proj = nn.Linear(d_in, d_qk, bias=bias)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=bias)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.value_dim, bias=bias)
+        self.out_proj = nn.Linear(d_v, d_out, bias=bias) if out_proj else None
+
+    def forward(
+        self, x: Tensor, *, keep: Tensor | None = None, return_weights: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Split queries into num_heads, keys and values into num_kv_heads, attend, merge.
+
+        Args:
+            x: (batch, token, d_in).
+            keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
+            return_weights: whether to return the weights too; the explicit kernel only.
+
+        Returns:
+            output (batch, token, d_out), or (output, weights) with weights (batch, head, query, key).
+
+        Raises:
+            ValueError, TypeError: an x or a keep that does not fit; the sentence says why.
+        """
+        keep = self.prepare(x, self.num_heads, keep, return_weights)
+        batch, num_tokens, _ = x.shape
+
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim)  # (b, t, m) -> (b, t, h, d)
+        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim)  # (b, t, m) -> (b, t, g, d)
+        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.value_dim)
+
+        queries_by_head = queries.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
+        keys_by_head = keys.transpose(1, 2)  # (b, t, g, d) -> (b, g, t, d)
+        values_by_head = values.transpose(1, 2)
+
+        context_by_head, weights = self.run_kernel(queries_by_head, keys_by_head, values_by_head, keep)  # bhtd, bhqk
+
+        context = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        output = context.reshape(batch, num_tokens, self.num_heads * self.value_dim)  # (b, t, h, d) -> (b, t, h * d)
+        if self.out_proj is not None:
+            output = self.out_proj(output)  # (b, t, h * d) -> (b, t, d_out)
+        return (output, weights) if return_weights else output

@@ -1,0 +1,90 @@
+"""Check everything: the library's tests, then every lesson on the CPU kernel and, with a GPU, on the CUDA one."""
+
+import argparse
+import os
+
+from course_lib.command.root import CourseError, repository
+
+NAME, HELP = "test", "check everything: the library's tests, then every lesson, on each kernel"
+OWN_OPTIONS = True
+
+NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these lessons, such as 03_wrapper or 03")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--library-only", action="store_true", help="run the tests, not the lessons")
+    only.add_argument("--lessons-only", action="store_true", help="run the lessons, not the tests")
+    workers = min(4, os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the checks and print the table; 0 only when something ran and nothing failed."""
+    from course_lib.lessons.check import Tally, run_pytest
+    from course_lib.lessons.discover import find_lessons
+
+    root = repository()
+    try:
+        lessons = find_lessons(root, args.names)
+    except ValueError as error:
+        raise CourseError(str(error)) from None
+    rows: list[tuple[str, str, Tally]] = []
+    notes: list[str] = []
+    if not args.lessons_only and not args.names:
+        parallel = ["-n", str(args.workers)] if args.workers > 1 else []
+        rows.append(("the library's tests", "", run_pytest(root, ["tests", "-q", "--no-header", *parallel]).total()))
+    if not args.library_only:
+        lesson_rows, notes = check_lessons(root, lessons, args.workers)
+        rows += lesson_rows
+    print(table(rows))
+    for note in notes:
+        print(note)
+    passed, failed = sum(row.passed for _, _, row in rows), sum(row.failed for _, _, row in rows)
+    nothing_ran = any(row.count == 0 for _, _, row in rows) or not rows
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or nothing_ran else 0
+
+
+def check_lessons(root, lessons, workers):
+    """Run nbval on the lessons with each kernel; return the table's rows and what must be said beside them."""
+    from course_lib.lessons.check import Tally, lesson_arguments, run_pytest
+    from course_lib.lessons.kernels import install_kernels, kernels_ready
+
+    if not lessons:
+        return [("no lesson was found", "", Tally(failed=1))], []
+    if not kernels_ready():
+        install_kernels()
+    rows, notes, kernels = [], [], ["attention-cpu"]
+    if sees_gpu():
+        kernels.append("attention-cuda")
+    else:
+        notes.append(NO_GPU)
+    for kernel in kernels:
+        done = run_pytest(root, lesson_arguments(lessons, kernel, workers))
+        for lesson in lessons:
+            tally = done.files.get(lesson.name, Tally())
+            tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail
+            if not tally.count:
+                tally.failed = 1
+            rows.append((lesson.name, kernel, tally))
+        if done.status and not any(row.failed for _, _, row in rows):
+            rows.append(("pytest broke off", kernel, Tally(failed=1)))
+    return rows, notes
+
+
+def sees_gpu() -> bool:
+    """Say whether PyTorch can use a GPU here."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def table(rows) -> str:
+    """Lay the results out: lesson, kernel, cells, seconds, verdict."""
+    lines = ["", f"{'lesson':<28} {'kernel':<15} {'cells':>6} {'seconds':>8}  verdict", "-" * 72]
+    for name, kernel, tally in rows:
+        skipped = f", {tally.skipped} skipped" if tally.skipped and not kernel else ""
+        lines.append(f"{name:<28} {kernel:<15} {tally.count:>6} {tally.seconds:>8.1f}  {tally.verdict}{skipped}")
+    return "\n".join([*lines, ""])

@@ -1,0 +1,32 @@
+"""Which device this kernel teaches on."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+
+def course_device() -> torch.device:
+    """The device that the environment variable COURSE_DEVICE names, else the CPU.
+
+    The kernels "Attention (CPU)" and "Attention (CUDA)" set it, so one notebook runs on both. Matrix products on
+    CUDA are made in full float32 (PyTorch's own default, TF32 off), or its numbers would differ in the third digit.
+
+    Returns:
+        torch.device of type "cpu" or "cuda".
+
+    Raises:
+        ValueError: COURSE_DEVICE is neither "cpu" nor "cuda" (or "cuda:0", "cuda:1", ...).
+        RuntimeError: it asks for CUDA and PyTorch sees no such GPU; the sentence says how to go on.
+    """
+    name = os.environ.get("COURSE_DEVICE") or "cpu"
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
+        raise ValueError(f"COURSE_DEVICE is {name!r}: set it to 'cpu' or 'cuda'.")
+    if kind == "cuda" and torch.cuda.device_count() <= int(index or 0):
+        raise RuntimeError(
+            f"COURSE_DEVICE asks for {name!r}, but PyTorch sees {torch.cuda.device_count()} GPUs here: choose the "
+            "kernel 'Attention (CPU)' (menu Kernel > Change Kernel), or set COURSE_DEVICE=cpu, and run again."
+        )
+    return torch.device(name)

@@ -1,0 +1,99 @@
+"""The repository's address: read from pyproject.toml, carried to every link, badge and setup cell."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+_OWNER_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_SLUG = r"[\w.-]+/[\w.-]+?"
+
+SETUP_CELL = """\
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "{pip}"], check=True)"""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the course lives: ``owner/name``, and the git ref that its links point at."""
+
+    slug: str
+    ref: str
+
+    @property
+    def setup_cell(self) -> str:
+        """The source of the first code cell of every lesson."""
+        return SETUP_CELL.format(pip=f"git+https://github.com/{self.slug}@{self.ref}")
+
+    def colab(self, lesson: str) -> str:
+        """The address that opens a lesson in Colab."""
+        return f"https://colab.research.google.com/github/{self.slug}/blob/{self.ref}/notebooks/{lesson}.ipynb"
+
+    def rewrite(self, text: str, old_slug: str | None = None) -> str:
+        """Return a text with every address of this repository made right.
+
+        Colab links, workflow badges and the setup cell's pip line are ours whoever's name they bear; other links are
+        ours when they bear ``old_slug`` or the present one.
+        """
+        slug, ref = self.slug, self.ref
+        colab = rf"(colab\.research\.google\.com/github/){_SLUG}/blob/[^/\s]+/"
+        text = re.sub(colab, rf"\g<1>{slug}/blob/{ref}/", text)
+        text = re.sub(rf"(git\+https://github\.com/){_SLUG}@[\w./-]+", rf"\g<1>{slug}@{ref}", text)
+        text = re.sub(rf"(github\.com/){_SLUG}(/actions/workflows/)", rf"\g<1>{slug}\g<2>", text)
+        text = re.sub(r"(/badge\.svg\?branch=)[\w./-]+", rf"\g<1>{ref}", text)
+        for mine in {old_slug or slug, slug}:
+            there = rf"(github(?:usercontent)?\.com/){re.escape(mine)}(?![\w-]|\.(?!git\b)\w)"
+            text = re.sub(there, rf"\g<1>{slug}", text)
+        return re.sub(rf"(github\.com/{re.escape(slug)}/(?:blob|tree|raw)/)[^/\s)\"]+", rf"\g<1>{ref}", text)
+
+
+def read_address(root: Path) -> Address:
+    """Read the address and the version from a repository's pyproject.toml.
+
+    The ref is ``main`` while the version is a ``.dev`` one, afterwards the tag ``v{version}``.
+    """
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    version = project["version"]
+    slug = project["urls"]["Repository"].removeprefix("https://github.com/").strip("/")
+    return Address(slug, "main" if ".dev" in version else f"v{version}")
+
+
+def set_address(root: Path, slug: str) -> None:
+    """Write ``owner/name`` into pyproject.toml.
+
+    Raises:
+        ValueError: the slug is not of the form ``owner/name``.
+    """
+    if not _OWNER_NAME.fullmatch(slug):
+        raise ValueError(f"{slug!r} is not an address of the form owner/name, such as ada/attention-course.")
+    path = root / "pyproject.toml"
+    line = re.compile(r'^(Repository = "https://github\.com/)[^"]+(")$', re.MULTILINE)
+    path.write_text(line.sub(rf"\g<1>{slug}\g<2>", path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def files_with_addresses(root: Path) -> list[Path]:
+    """List the files that may name the repository; pyproject.toml, the source, is not among them."""
+    patterns = ("*.md", "*.cff", "environment.yml", ".github/workflows/*.yml", "course_lib/**/*.md", "book/**/*.md")
+    found = [path for pattern in patterns for path in root.glob(pattern)]
+    for notebooks in (root / "notebooks").rglob("*"):
+        if notebooks.suffix in (".ipynb", ".py", ".md") and ".ipynb_checkpoints" not in notebooks.parts:
+            found.append(notebooks)
+    # each .ipynb before its .py, so that the .py is the newer one of the pair
+    return sorted(set(found), key=lambda path: (path.with_suffix(""), path.suffix != ".ipynb"))
+
+
+def rewrite_all(root: Path, old_slug: str | None = None, *, write: bool = True) -> list[Path]:
+    """Make every address right and return the files that were off; with ``write=False`` only say which."""
+    address = read_address(root)
+    off = []
+    for path in files_with_addresses(root):
+        text = path.read_text(encoding="utf-8")
+        right = address.rewrite(text, old_slug)
+        if right != text:
+            off.append(path)
+            if write:
+                path.write_text(right, encoding="utf-8", newline="\n")
+    return off

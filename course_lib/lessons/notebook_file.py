@@ -1,0 +1,67 @@
+"""Reading and writing the two files of a lesson: the ``.ipynb`` (with outputs) and the ``.py`` (py:percent)."""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from course_lib.lessons.discover import Lesson
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+
+
+def read_ipynb(path: Path) -> Any:
+    """Read a stored notebook, outputs included."""
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
+def read_py(path: Path) -> Any:
+    """Read a lesson's source as a notebook without outputs."""
+    import jupytext
+
+    return jupytext.read(path, fmt="py:percent")
+
+
+def write_ipynb(notebook: Any, lesson: Lesson) -> None:
+    """Store a notebook tidily: no metadata but kernelspec and tags, ids that depend on nothing but the source."""
+    import nbformat
+
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    seen: set[str] = set()
+    for cell in notebook.cells:
+        tags = cell.metadata.get("tags")
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        cell.id = _cell_id(cell, seen)
+    write_text(lesson.ipynb, nbformat.writes(notebook) + "\n")
+
+
+def write_py(notebook: Any, lesson: Lesson) -> None:
+    """Write a lesson's source from a notebook, as JupyterLab does when it saves the pair."""
+    import jupytext
+    from jupytext.config import load_jupytext_config
+
+    plain = notebook.copy()
+    plain.metadata = notebook.metadata.copy()
+    plain.metadata["kernelspec"] = dict(KERNELSPEC)
+    config = load_jupytext_config(str(lesson.py))
+    write_text(lesson.py, jupytext.writes(plain, fmt="py:percent", config=config))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(aside, path)
+
+
+def _cell_id(cell: Any, seen: set[str]) -> str:
+    """Name a cell by its source, so that a diff shows an id only where it shows a change."""
+    for repeat in range(len(seen) + 1):
+        name = hashlib.sha256(f"{cell.cell_type}\n{cell.source}\n{repeat}".encode()).hexdigest()[:8]
+        if name not in seen:
+            break
+    seen.add(name)
+    return name

@@ -1,0 +1,248 @@
+"""Heatmaps of attention weights: rows are queries, columns are keys, one colour scale from 0 to 1."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+import seaborn
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from .picture import Picture
+
+LARGEST_WITH_NUMBERS = 8  # up to 8 x 8 cells hold their number
+CELL = 0.52  # inches, the largest
+WIDTH = 9.0  # inches for all the heads of a row
+STYLE = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "svg.fonttype": "none",  # text stays text: sharp, small, readable by search
+    "svg.hashsalt": "attention-course",  # the same bytes at each run
+}
+
+
+def heatmap(
+    weights: Tensor,
+    words: Sequence[str] | None = None,
+    *,
+    key_words: Sequence[str] | None = None,
+    keep: Tensor | None = None,
+    title: str = "",
+) -> Picture:
+    """Draw one pattern of attention weights.
+
+    Args:
+        weights: (query, key), or with leading axes of size 1; from 0 to 1.
+        words: labels of the queries, and of the keys unless key_words is given; numbers if None.
+        key_words: labels of the keys, where they aren't the queries'.
+        keep: bool, (query, key), True = may attend; hidden cells are hatched. Without it, cells of exactly 0 are.
+        title: stands above the drawing.
+
+    Returns:
+        Picture.
+
+    Raises:
+        ValueError: weights of another shape or outside 0 to 1, labels or a mask that don't fit.
+        TypeError: weights that aren't a floating-point tensor.
+
+    Example:
+        >>> heatmap(torch.eye(2), ("a", "b"))
+        Attention weights, 2 queries by 2 keys. a: a 1.00; hidden: b. b: b 1.00; hidden: a.
+        Rows are queries, columns are keys; each row sums to 1. Hatched cells are hidden: their weight is 0.
+    """
+    pattern = _patterns(weights, leading=2)
+    return _draw(pattern, words, key_words, keep, [title])
+
+
+def head_heatmaps(
+    weights: Tensor,
+    words: Sequence[str] | None = None,
+    *,
+    key_words: Sequence[str] | None = None,
+    keep: Tensor | None = None,
+    titles: Sequence[str] | None = None,
+) -> Picture:
+    """Draw the patterns of all heads side by side on one colour scale.
+
+    Args:
+        weights: (head, query, key), or (1, head, query, key); from 0 to 1.
+        words: labels of the queries, and of the keys unless key_words is given; numbers if None.
+        key_words: labels of the keys, where they aren't the queries'.
+        keep: bool, (query, key) or (head, query, key), True = may attend. Without it, cells of exactly 0 are hatched.
+        titles: one a head; "head 0", "head 1", ... if None.
+
+    Returns:
+        Picture.
+
+    Raises:
+        ValueError: weights of another shape or outside 0 to 1, labels, titles or a mask that don't fit.
+        TypeError: weights that aren't a floating-point tensor.
+    """
+    patterns = _patterns(weights, leading=1)
+    titles = [f"head {head}" for head in range(len(patterns))] if titles is None else list(titles)
+    if len(titles) != len(patterns):
+        raise ValueError(f"titles has {len(titles)} entries for {len(patterns)} heads: give one a head.")
+    return _draw(patterns, words, key_words, keep, titles)
+
+
+def _patterns(weights: Tensor, leading: int) -> np.ndarray:
+    """Check the weights and bring them to (head, query, key) on the CPU."""
+    if not isinstance(weights, Tensor) or not weights.is_floating_point():
+        kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
+        raise TypeError(f"weights must be a floating-point tensor, got {kind}.")
+    wanted = "(query, key)" if leading == 2 else "(head, query, key)"
+    own_axes = 4 - leading
+    shape = tuple(weights.shape)
+    if len(shape) < own_axes or any(size != 1 for size in shape[: len(shape) - own_axes]) or 0 in shape:
+        raise ValueError(f"weights must be {wanted} with at least one cell, got the shape {shape}: pick one sample.")
+    patterns = weights.detach().to("cpu", torch.float64).reshape(-1, *shape[-2:])
+    if not (patterns.min() >= -1e-6 and patterns.max() <= 1 + 1e-3):
+        raise ValueError(
+            f"weights must lie between 0 and 1, got {patterns.min():.4g} to {patterns.max():.4g}: draw them after "
+            "the softmax, in eval mode."
+        )
+    return patterns.numpy()
+
+
+def _draw(
+    patterns: np.ndarray,
+    words: Sequence[str] | None,
+    key_words: Sequence[str] | None,
+    keep: Tensor | None,
+    titles: Sequence[str],
+) -> Picture:
+    num_heads, query_len, key_len = patterns.shape
+    query_labels = _labels("words", words, query_len)
+    key_labels = _labels("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
+    hidden = _hidden(keep, patterns)
+    with matplotlib.rc_context(STYLE):
+        svg = _svg(patterns, hidden, query_labels, key_labels, titles)
+    caption = "Rows are queries, columns are keys; each row sums to 1."
+    if hidden.any():
+        caption += " Hatched cells are hidden: their weight is 0."
+    words_of_heads = [
+        _in_words(pattern, hidden_cells, query_labels, key_labels, title)
+        for pattern, hidden_cells, title in zip(patterns, hidden, titles, strict=True)
+    ]
+    return Picture(svg=svg, words="\n".join(words_of_heads), caption=caption)
+
+
+def _labels(name: str, words: Sequence[str] | None, size: int) -> list[str]:
+    if words is None:
+        return [str(i) for i in range(size)]
+    if len(words) != size:
+        raise ValueError(f"{name} has {len(words)} labels for {size} tokens: give one a token.")
+    return [str(word) for word in words]
+
+
+def _hidden(keep: Tensor | None, patterns: np.ndarray) -> np.ndarray:
+    if keep is None:
+        return patterns == 0.0
+    if keep.dtype != torch.bool or keep.dim() not in (2, 3) or tuple(keep.shape[-2:]) != patterns.shape[-2:]:
+        raise ValueError(
+            f"keep must be bool of shape (query, key) = {patterns.shape[-2:]}, got {keep.dtype} {tuple(keep.shape)}."
+        )
+    return np.broadcast_to(~keep.cpu().numpy(), patterns.shape)
+
+
+def _svg(
+    patterns: np.ndarray, hidden: np.ndarray, query_labels: list[str], key_labels: list[str], titles: Sequence[str]
+) -> str:
+    num_heads, query_len, key_len = patterns.shape
+    columns = min(num_heads, 4)
+    rows = math.ceil(num_heads / columns)
+    cell = min(CELL, WIDTH / columns / max(query_len, key_len))  # a large pattern gets small cells
+    width = columns * (cell * key_len + 0.7) + 0.9
+    height = rows * (cell * query_len + 0.9)
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for ax in axes.flat[num_heads:]:
+        ax.set_axis_off()
+    for head, ax in enumerate(axes.flat[:num_heads]):
+        _draw_head(ax, patterns[head], hidden[head], query_labels, key_labels, titles[head], cell)
+        ax.set_ylabel("query" if head % columns == 0 else "")
+    bar = figure.colorbar(
+        axes[0, 0].collections[0], ax=axes, ticks=[0, 0.5, 1], label="weight", shrink=0.7, fraction=0.05
+    )
+    bar.solids.set_rasterized(True)  # one small image instead of 256 rectangles
+    bar.outline.set_visible(False)
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "attention-course"})
+    svg = buffer.getvalue()
+    return svg[svg.index("<svg") :]  # without the XML prologue, which names an address
+
+
+def _draw_head(
+    ax: Axes,
+    pattern: np.ndarray,
+    hidden: np.ndarray,
+    query_labels: list[str],
+    key_labels: list[str],
+    title: str,
+    cell: float,
+) -> None:
+    small = max(pattern.shape) <= LARGEST_WITH_NUMBERS
+    seaborn.heatmap(
+        pattern,
+        ax=ax,
+        mask=hidden,
+        vmin=0.0,
+        vmax=1.0,
+        cmap="cividis",
+        square=True,
+        cbar=False,
+        annot=small,
+        annot_kws={"size": min(10.0, 20 * cell)},  # points; a number of four characters fits its cell
+        fmt=".2f",
+        linewidths=1 if small else 0,
+        linecolor="white",
+        xticklabels=key_labels if small else "auto",
+        yticklabels=query_labels if small else "auto",
+        rasterized=not small,  # one image instead of a path a cell
+    )
+    if not small:
+        ax.set_xticks(ax.get_xticks(), [key_labels[int(t)] for t in ax.get_xticks()])
+        ax.set_yticks(ax.get_yticks(), [query_labels[int(t)] for t in ax.get_yticks()])
+    key_len = pattern.shape[1]
+    for query, row in enumerate(hidden):
+        for first, last in _runs(row):  # one hatched strip for neighbours, so that the hatching has no seams
+            strip = Rectangle((first, query), last - first, 1, facecolor="#F3F4F6", edgecolor="#9CA3AF", hatch="///")
+            strip.set_linewidth(0)
+            ax.add_patch(strip)
+    ax.set(title=title, xlabel="key")
+    crowded = max(len(label) for label in key_labels) * 0.085 > cell * max(1, key_len / len(ax.get_xticks()))
+    ax.tick_params(axis="x", rotation=45 if crowded else 0, length=0)
+    ax.tick_params(axis="y", rotation=0, length=0)
+
+
+def _runs(row: np.ndarray) -> list[tuple[int, int]]:
+    """The stretches of True in a row of bools: (first, one past the last)."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(int), [0]])))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _in_words(
+    pattern: np.ndarray, hidden: np.ndarray, query_labels: list[str], key_labels: list[str], title: str
+) -> str:
+    query_len, key_len = pattern.shape
+    text = f"{title}: attention" if title else "Attention"
+    text += f" weights, {query_len} queries by {key_len} keys."
+    if max(pattern.shape) > LARGEST_WITH_NUMBERS:  # too many to read out: the strongest key of each query
+        best = pattern.argmax(axis=1)
+        rows = [
+            f"{query} most to {key_labels[k]} {pattern[q, k]:.2f}"
+            for q, (query, k) in enumerate(zip(query_labels, best, strict=True))
+        ]
+        return text + " " + "; ".join(rows) + "."
+    for q, query in enumerate(query_labels):
+        seen = ", ".join(f"{key} {pattern[q, k]:.2f}" for k, key in enumerate(key_labels) if not hidden[q, k])
+        unseen = ", ".join(key for k, key in enumerate(key_labels) if hidden[q, k])
+        text += f" {query}: {seen or 'nothing'}" + (f"; hidden: {unseen}." if unseen else ".")
+    return text

@@ -1,0 +1,34 @@
+"""Every stored lesson is healthy: see course_lib/lessons/health.py for what that means."""
+
+from pathlib import Path
+
+import pytest
+
+from course_lib.lessons.address import read_address
+from course_lib.lessons.discover import find_lessons
+from course_lib.lessons.health import problems
+
+ROOT = Path(__file__).resolve().parents[2]
+LESSONS = find_lessons(ROOT)
+
+
+def test_there_are_lessons(real_lessons):
+    numbers = [int(lesson.name[:2]) for lesson in real_lessons]
+    assert numbers == list(range(len(numbers))), f"the lessons are not numbered from 00 on without a gap: {numbers}"
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+def test_a_stored_lesson_is_healthy(lesson):
+    found = problems(lesson, read_address(ROOT), ROOT)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_the_small_lesson_is_healthy(small_lesson, address):
+    assert problems(small_lesson, address, small_lesson.folder.parent) == []
+
+
+@pytest.mark.parametrize("suffix", ["py", "ipynb"])
+def test_half_a_pair_is_found(small_lesson, address, suffix):
+    (small_lesson.folder / f"{small_lesson.name}.{suffix}").unlink()
+    (found,) = problems(small_lesson, address)
+    assert found.startswith(f"00_small: 00_small.{suffix} is missing")

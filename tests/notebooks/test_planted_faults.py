@@ -1,0 +1,290 @@
+"""The checks can fail: faults are planted into copies of lessons, and each must go red through the real check's code."""
+
+import re
+import shutil
+
+import nbformat
+import pytest
+
+from course_lib.lessons.check import lesson_arguments, run_pytest
+from course_lib.lessons.discover import Lesson, find_lessons
+from course_lib.lessons.health import problems
+from course_lib.lessons.notebook_file import read_ipynb, read_py, write_ipynb
+
+# --- faults that can be seen without running: (what is done to the notebook, what the check must say) ---
+
+
+def code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def printed(text, name="stdout"):
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def add(output):
+    return lambda notebook: code(notebook)[-1].outputs.append(output)
+
+
+def add_html(html):
+    return add(nbformat.v4.new_output("display_data", {"text/html": html}))
+
+
+def set_metadata(**values):
+    return lambda notebook: notebook.metadata.update(values)
+
+
+def unrun(notebook):
+    cell = code(notebook)[1]
+    cell.execution_count, cell.outputs = None, []
+
+
+def out_of_order(notebook):
+    code(notebook)[1].execution_count = 7777
+
+
+def drifted_source(notebook):
+    code(notebook)[1].source += "\n# edited in one file only"
+
+
+def drifted_tags(notebook):
+    code(notebook)[1].metadata["tags"] = ["hard"]
+
+
+def lost_cell(notebook):
+    del notebook.cells[-1]
+
+
+def altered_setup(notebook):
+    code(notebook)[0].source = code(notebook)[0].source.replace('"-q"', '"-v"')
+
+
+def untagged_setup(notebook):
+    code(notebook)[0].metadata = {}
+
+
+def lost_link(notebook):
+    notebook.cells[0].source = "# Start"
+
+
+def timed_cell(notebook):
+    notebook.cells[1].metadata["execution"] = {"iopub.execute_input": "2026-11-20T10:00:00Z"}
+
+
+def unchecked_cell(notebook):
+    code(notebook)[1].metadata["tags"] = ["nbval-ignore-output"]
+
+
+def skipped_cell(notebook):
+    code(notebook)[1].metadata["tags"] = ["nbval-skip"]
+
+
+def comment_around_the_check(notebook):
+    code(notebook)[1].source = "# NBVAL_IGNORE_OUTPUT\n" + code(notebook)[1].source
+
+
+def empty_cell(notebook):
+    code(notebook)[1].source = ""
+
+
+def say(text):
+    def change(notebook):
+        notebook.cells[0].source += "\n" + text
+
+    return change
+
+
+PNG = "data:image/png;base64,AAAA"
+WIDGET = {"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
+STATIC_FAULTS = {
+    "an unrun cell": (unrun, "was never run"),
+    "cells out of order": (out_of_order, "execution count 7777"),
+    "a drifted source": (drifted_source, "differs in its source"),
+    "drifted tags": (drifted_tags, "differs in its tags"),
+    "a lost cell": (lost_cell, r"the \.py has \d+ cells"),
+    "an absolute path": (add(printed("saved to /home/ada/course/x.png")), "a path of the machine.*: /home/ada"),
+    "a Windows path": (add(printed(r"saved to C:\Users\ada")), "a path of the machine"),
+    "a path in a package": (add(printed("lib/site-packages/torch")), "site-packages"),
+    "an object's address": (add(printed("<Head object at 0x7f3a2c1b0d90>")), "address of an object, 0x7f3a2c1b0d90"),
+    "a warning on stderr": (add(printed("UserWarning: slow", "stderr")), "stores stderr"),
+    "a warning on stdout": (add(printed("FutureWarning: soon")), "shows a warning: FutureWarning"),
+    "an error": (
+        add(nbformat.v4.new_output("error", ename="ValueError", evalue="no")),
+        "stores an error: ValueError: no",
+    ),
+    "widgets in the metadata": (set_metadata(widgets={"state": {}}), r"metadata\.widgets"),
+    "a widget": (add(nbformat.v4.new_output("display_data", WIDGET)), "stores a widget"),
+    "a machine's own kernel": (set_metadata(kernelspec={"name": "my-env"}), "the kernelspec is"),
+    "times of execution": (timed_cell, r"metadata\.execution"),
+    "a notebook too large": (add(printed("x" * 1_000_001)), "at most 1 MB"),
+    "a remote image in an output": (add_html('<img alt="a" src="https://example.org/a.png">'), "from the network"),
+    "a remote script": (add_html('<script src="//example.org/a.js"></script>'), "from the network"),
+    "a remote image in the prose": (say("![two heads](https://example.org/a.png)"), "from the network"),
+    "a mute image in the prose": (say("![](heads.svg)"), "without alt text"),
+    "a mute picture": (add_html(f'<img src="{PNG}">'), "a picture without alt text"),
+    "an empty alt text": (add_html(f'<img alt=" " src="{PNG}">'), "a picture without alt text"),
+    "a bare image": (add(nbformat.v4.new_output("display_data", {"image/png": "AAAA"})), "a bare image/png"),
+    "an altered setup cell": (altered_setup, "is not the setup cell"),
+    "a setup cell without its tag": (untagged_setup, "does not have the tags"),
+    "a lost Colab link": (lost_link, "does not hold the link"),
+    "a cell that goes unchecked": (unchecked_cell, "without a reason"),
+    "a cell that is skipped": (skipped_cell, "has the tag nbval-skip"),
+    "a comment around the check": (comment_around_the_check, "holds the comment NBVAL_IGNORE_OUTPUT"),
+    "an empty cell": (empty_cell, "is empty"),
+}
+
+
+def harm(lesson, fault):
+    """Plant a fault into a stored notebook as an editor would: raw, with nothing tidied."""
+    notebook = read_ipynb(lesson.ipynb)
+    fault(notebook)
+    nbformat.write(notebook, lesson.ipynb)
+
+
+@pytest.mark.parametrize("name", STATIC_FAULTS)
+def test_a_fault_in_the_small_lesson_is_seen(name, small_lesson, address):
+    fault, said = STATIC_FAULTS[name]
+    harm(small_lesson, fault)
+    found = problems(small_lesson, address)
+    assert any(re.search(said, sentence) for sentence in found), f"{name} went unseen; found only: {found}"
+    assert all(sentence.startswith("00_small: ") for sentence in found)
+
+
+def test_each_fault_in_each_real_lesson_is_seen(real_lessons, address, tmp_path):
+    for lesson in real_lessons:
+        assert problems(lesson, address) == [], "mend the stored lesson first: a harmed copy of it proves nothing."
+        copy = Lesson(lesson.name, tmp_path)
+        shutil.copy(lesson.py, copy.py)
+        for name, (fault, said) in STATIC_FAULTS.items():
+            shutil.copy(lesson.ipynb, copy.ipynb)
+            harm(copy, fault)
+            found = problems(copy, address)
+            assert any(re.search(said, sentence) for sentence in found), f"{name} went unseen in {lesson.name}: {found}"
+
+
+def test_a_path_of_this_very_repository_is_seen(small_lesson, address):
+    root = small_lesson.folder.parent
+    harm(small_lesson, add(printed(f"wrote {root}x")))
+    assert any("a path of the machine" in sentence for sentence in problems(small_lesson, address, root))
+
+
+# --- faults that only a run can find: all planted into one copy, cell by cell, and given to nbval once ---
+
+
+def stored(old, new):
+    """Change what a cell's stored output says."""
+
+    def change(cell):
+        for output in cell.outputs:
+            texts = output.get("data", output)
+            for kind in ("text", "text/plain"):
+                if old in texts.get(kind, ""):
+                    texts[kind] = texts[kind].replace(old, new, 1)
+                    return
+        raise LookupError(f"{old!r} stands in no output of the cell: the small lesson has changed.")
+
+    return change
+
+
+def source(old, new):
+    """Change what a cell does, its stored output left as it was."""
+
+    def change(cell):
+        if old not in cell.source:
+            raise LookupError(f"{old!r} does not stand in the cell: the small lesson has changed.")
+        cell.source = cell.source.replace(old, new)
+
+    return change
+
+
+# Each fault goes to the cell that ends with this line of small_lesson.py.
+ROW_SUMS = 'print("row sums:", [f"{total:.4f}" for total in weights.sum(dim=-1).tolist()])'
+LAST_WORD = 'print(f"the last word looks at n={int(keep[-1].sum())} words, {words[0]} first")'
+HIDDEN = 'print(f"a hidden score is {scores.masked_fill(~keep, -torch.inf)[0, 1]}, 0 / 0 is {torch.tensor(0.0) / 0}")'
+RUN_FAULTS = {
+    "a wrong shape": ("scores.shape", stored("[4, 4]", "[4, 8]")),
+    "a changed digit": ("scores", stored("0.3200", "0.3300")),
+    "a wrong mask": ("print(weights)", source(".tril()", ".triu()")),
+    "keys for values": ("weights @ values", source("values", "keys")),
+    "a warning": (ROW_SUMS, source("print(", "import warnings; warnings.warn('slow'); print(")),
+    "a changed whole number": (LAST_WORD, stored("n=4", "n=3")),
+    "a number for nan": (HIDDEN, stored("nan", "0.1234")),
+    "a vanished figure": ("Shown(weights)", source("\nShown(weights)", "\n_ = Shown(weights)")),
+}
+GOOD_CHANGES = {
+    "the last digit": ("scores", stored("0.3200", "0.3201")),
+    "another version": ("torch.__version__", stored("'", "'1.")),
+}
+
+
+def plant(lesson, faults):
+    """Plant faults into a notebook and return the numbers of the cells they went to."""
+    notebook = read_ipynb(lesson.ipynb)
+    numbers = {}
+    last_lines = [cell.source.splitlines()[-1] for cell in code(notebook)]
+    for name, (last_line, change) in faults.items():
+        numbers[name] = last_lines.index(last_line)
+        change(code(notebook)[numbers[name]])
+    nbformat.write(notebook, lesson.ipynb)
+    return numbers
+
+
+BARE_IMAGE = """\
+# %%
+import base64
+
+from IPython.display import Image, display
+
+display(Image(data=base64.b64decode("iVBORw0KGgo="), format="png"))
+"""
+
+
+@pytest.fixture(scope="module")
+def nbval_verdicts(small_repository, tmp_path_factory):
+    """Run nbval once, as `course test` does, on good and harmed lessons; return which cells failed in each."""
+    root = tmp_path_factory.mktemp("planted")
+    shutil.copytree(small_repository, root, dirs_exist_ok=True)
+    (good,) = find_lessons(root)
+    lessons = {name: Lesson(name, good.folder) for name in ("01_harmed", "02_close", "03_bare")}
+    for name in ("01_harmed", "02_close"):
+        shutil.copy(good.ipynb, lessons[name].ipynb)
+    planted = plant(lessons["01_harmed"], RUN_FAULTS)
+    plant(lessons["02_close"], GOOD_CHANGES)
+    lessons["03_bare"].py.write_text(BARE_IMAGE, encoding="utf-8")
+    bare = read_py(lessons["03_bare"].py)
+    image = nbformat.v4.new_output("display_data", {"image/png": "iVBORw0KGgo=\n", "text/plain": "<IPython Image>"})
+    bare.cells[0].outputs, bare.cells[0].execution_count = [image], 1
+    bare.cells[0].source = bare.cells[0].source.replace("display(Image", "Image").rstrip(")") + "))\nNone"
+    write_ipynb(bare, lessons["03_bare"])
+    arguments = lesson_arguments([good, *lessons.values()], "python3", workers=2)
+    run = run_pytest(root, ["-p", "course_lib.lessons.nbval_hooks", *arguments])
+    return run, planted
+
+
+def test_the_unharmed_lesson_is_green(nbval_verdicts):
+    run, _ = nbval_verdicts
+    assert run.files["00_small"].failed == 0
+    assert run.files["00_small"].passed == 11
+
+
+def test_a_last_digit_and_a_version_stay_green(nbval_verdicts):
+    run, _ = nbval_verdicts
+    assert (run.files["02_close"].passed, run.files["02_close"].failed) == (11, 0)
+
+
+@pytest.mark.parametrize("name", RUN_FAULTS)
+def test_a_fault_is_found_by_running(name, nbval_verdicts):
+    run, planted = nbval_verdicts
+    assert f"Cell {planted[name]}" in run.files["01_harmed"].failures, f"{name} went unseen"
+
+
+def test_nothing_else_is_called_a_fault(nbval_verdicts):
+    run, planted = nbval_verdicts
+    assert set(run.files["01_harmed"].failures) == {f"Cell {number}" for number in planted.values()}
+
+
+def test_a_vanished_bare_image_is_found(nbval_verdicts):
+    run, _ = nbval_verdicts
+    assert run.files["03_bare"].failed == 1
+    assert run.status == 1
+    assert run.total().failed == len(RUN_FAULTS) + 1

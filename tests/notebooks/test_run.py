@@ -1,0 +1,88 @@
+"""A lesson is run from its source and stored; a failure is named and harms nothing."""
+
+import shutil
+
+import pytest
+
+from course_lib.lessons.discover import find_lessons
+from course_lib.lessons.notebook_file import KERNELSPEC, read_ipynb
+from course_lib.lessons.pairs import sync
+from course_lib.lessons.run import LessonFailed, run_lesson
+
+SOURCE = """\
+# %% [markdown]
+# # One
+
+# %%
+print("a")
+print("b")
+
+# %%
+0.12345
+
+# %% tags=["hard"]
+2 + 2
+"""
+
+
+@pytest.fixture
+def lesson(small_repository, tmp_path):
+    """A lesson that needs no PyTorch, so that a run takes a second."""
+    (tmp_path / "notebooks").mkdir()
+    shutil.copy(small_repository / "notebooks" / "jupytext.toml", tmp_path / "notebooks")
+    (tmp_path / "notebooks" / "00_one.py").write_text(SOURCE, encoding="utf-8")
+    return find_lessons(tmp_path)[0]
+
+
+def test_a_run_stores_outputs_and_nothing_else(lesson):
+    result = run_lesson(lesson, "python3")
+    assert (result.cells, result.state, result.changes) == (3, "new", [])
+    notebook = read_ipynb(lesson.ipynb)
+    assert notebook.metadata == {"kernelspec": KERNELSPEC}
+    assert [cell.metadata for cell in notebook.cells] == [{}, {}, {}, {"tags": ["hard"]}]
+    assert [cell.execution_count for cell in notebook.cells[1:]] == [1, 2, 3]
+    assert notebook.cells[1].outputs == [{"name": "stdout", "output_type": "stream", "text": "a\nb\n"}]
+    assert lesson.py.stat().st_mtime_ns >= lesson.ipynb.stat().st_mtime_ns
+    first = lesson.ipynb.read_bytes()
+    assert run_lesson(lesson, "python3").state == "unchanged"
+    assert lesson.ipynb.read_bytes() == first
+
+
+def test_only_what_says_something_else_is_rewritten(lesson):
+    run_lesson(lesson, "python3")
+    text = lesson.ipynb.read_text(encoding="utf-8")
+    lesson.ipynb.write_text(text.replace("0.12345", "0.12346", 1).replace('"4"', '"5"'), encoding="utf-8")
+    lesson.py.write_text(SOURCE.replace('print("b")', 'print("c")'), encoding="utf-8")
+    ids = [cell.id for cell in read_ipynb(lesson.ipynb).cells]
+    result = run_lesson(lesson, "python3")
+    assert result.state == "2 changed"
+    assert result.changes == ["cell 1: new or rewritten: 'print(\"a\")'", "cell 3: '5' -> '4'"]
+    notebook = read_ipynb(lesson.ipynb)
+    assert notebook.cells[2].outputs[0].data["text/plain"] == "0.12346", "an equal output was rewritten: a noisy diff"
+    assert [cell.id for cell in notebook.cells][2:] == ids[2:]
+
+
+def test_metadata_that_an_editor_left_is_tidied_away(lesson):
+    run_lesson(lesson, "python3")
+    clean = lesson.ipynb.read_bytes()
+    lesson.ipynb.write_bytes(clean.replace(b'"metadata": {},', b'"metadata": {"editable": true},', 1))
+    assert run_lesson(lesson, "python3").state == "tidied"
+    assert lesson.ipynb.read_bytes() == clean
+
+
+FAILURES = [
+    ("1 / 0", r"00_one, code cell 2, `1 / 0` \(00_one\.py:10\): ZeroDivisionError: division by zero"),
+    ("x = (", r"00_one, code cell 2, `x = \(` \(00_one\.py:10\): SyntaxError"),
+    ("import time; time.sleep(9)", r"code cell 2.*: took longer than 2 s\."),
+    ("import os; os._exit(1)", r"code cell 2.*: the kernel died\."),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), FAILURES)
+def test_a_failing_cell_is_named_and_the_stored_notebook_is_untouched(lesson, line, said):
+    sync(lesson)
+    stored = lesson.ipynb.read_bytes()
+    lesson.py.write_text(SOURCE.replace("0.12345", "\n" + line), encoding="utf-8")
+    with pytest.raises(LessonFailed, match=said):
+        run_lesson(lesson, "python3", timeout=2)
+    assert lesson.ipynb.read_bytes() == stored
