@@ -41,7 +41,8 @@ def check_widths(d_out: int, num_heads: int, d_qk: int | None, d_v: int | None, 
     d_qk, d_v = d_qk or d_out, d_v or d_out
     if not out_proj and d_v != d_out:
         raise ValueError(
-            f"out_proj=False gives an output of width d_v={d_v}, not d_out={d_out}: choose d_out={d_v} or out_proj=True."
+            f"out_proj=False gives an output of width d_v={d_v}, not d_out={d_out}: choose d_out={d_v} or "
+            "out_proj=True."
         )
     return d_qk, d_v
 

@@ -217,7 +217,7 @@ def _check_form(module: nn.Module, form: type | tuple[type, ...]) -> None:
 
 
 def _one_width(split: MultiHeadAttention, target: str) -> tuple[int, int]:
-    d_in, d_out, num_heads = _sizes(split)
+    d_in, d_out, _ = _sizes(split)
     d_qk, d_v = split.q_proj.out_features, split.v_proj.out_features
     if not d_qk == d_v == d_out:
         raise ValueError(
@@ -249,7 +249,10 @@ def _build(form: type, *sizes: int, **options) -> nn.Module:
 
 
 def _load(target: nn.Module, state: dict[str, Tensor], source: nn.Module) -> nn.Module:
-    """Fill target with state and, where state has no word on it, with source's own; keep dtype, device and mode; frozen stays frozen."""
+    """Fill target with state and, where state has no word on it, with source's own weights.
+
+    Dtype, device and mode are source's; where all of source is frozen, so is target.
+    """
     carried = {name: tensor for name, tensor in source.state_dict().items() if name in target.state_dict()}
     copies = {name: tensor.detach().clone() for name, tensor in (carried | state).items()}
     target.load_state_dict(copies, assign=True)

@@ -47,7 +47,6 @@ FORMS = {
     "grouped 1": Form(lambda **o: GroupedQueryAttention(D_IN, D_OUT, HEADS, 1, **o), num_kv_heads=1),
 }
 WITH_KERNEL = [name for name, form in FORMS.items() if form.has_kernel]
-WITH_OUT_PROJ = [name for name, form in FORMS.items() if form.has_out_proj]
 KERNELS = [(name, "explicit") for name in FORMS] + [(name, "fused") for name in WITH_KERNEL]
 
 

@@ -16,7 +16,6 @@ from form_cases import (
     KERNELS,
     TOKENS,
     WITH_KERNEL,
-    WITH_OUT_PROJ,
     arrays,
     assert_same,
     build,
@@ -51,6 +50,8 @@ KEEPS = {
     "()": lambda heads: torch.tensor(False),
 }
 
+EQUAL_WIDTHS = [name for name, form in FORMS.items() if form.has_out_proj and "own widths" not in name]
+
 
 # --- the numbers ---
 
@@ -70,16 +71,18 @@ def test_equals_the_loops(name, kernel, keep, causal):
     assert torch.equal(module(x, keep=mask), output)
 
 
-@pytest.mark.parametrize("options", [{"bias": True}, {"out_proj": False}, {"bias": True, "out_proj": False}], ids=str)
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
-def test_equals_the_loops_with_every_option(name, kernel, options):
-    if not FORMS[name].has_out_proj:
-        options = {key: value for key, value in options.items() if key != "out_proj"}
-    elif "own widths" in name and "out_proj" in options:
-        pytest.skip("widths of its own need an output projection: see test_errors")
-    module, x = build_kernel(name, kernel, **options), draw_x()
-    assert (module.out_proj is None) == ("out_proj" in options) if FORMS[name].has_out_proj else True
-    assert any("bias" in parameter for parameter, _ in module.named_parameters()) == ("bias" in options)
+def test_equals_the_loops_with_a_bias(name, kernel):
+    module, x = build_kernel(name, kernel, bias=True), draw_x()
+    assert all(each.bias is not None for each in module.modules() if isinstance(each, nn.Linear))
+    assert_same(module(x), reference(module, name, x)[0])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("name", "kernel"), [pair for pair in KERNELS if pair[0] in EQUAL_WIDTHS])
+def test_equals_the_loops_without_an_output_projection(name, kernel, bias):
+    module, x = build_kernel(name, kernel, bias=bias, out_proj=False), draw_x()
+    assert module.out_proj is None
     assert_same(module(x), reference(module, name, x)[0])
 
 
@@ -136,11 +139,11 @@ def test_equals_pytorchs_module(kernel, bias):
         assert_same(module(x, keep=padding_keep([9, 4]), return_weights=True)[1], expected_weights)
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_KERNEL if "own widths" not in name])
+@pytest.mark.parametrize("name", [name for name in WITH_KERNEL if name in EQUAL_WIDTHS])
 def test_equals_scaled_dot_product_attention(name):
     module, x = build(name), draw_x()
-    cut = (module(x) * 0, module.q_proj(x), module.k_proj(x), module.v_proj(x))[1:]
-    queries, keys, values = (each.unflatten(-1, (-1, module.head_dim)).transpose(1, 2) for each in cut)
+    projected = (module.q_proj(x), module.k_proj(x), module.v_proj(x))
+    queries, keys, values = (each.unflatten(-1, (-1, module.head_dim)).transpose(1, 2) for each in projected)
     context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
     assert_same(module(x), module.out_proj(context.transpose(1, 2).flatten(2)))
 
@@ -228,10 +231,8 @@ def test_without_a_causal_mask_every_token_sees_every_other(name, kernel):
         assert (seen != 0).any(-1).all()
 
 
-@pytest.mark.parametrize("name", WITH_OUT_PROJ)
+@pytest.mark.parametrize("name", EQUAL_WIDTHS)
 def test_each_head_reads_its_own_queries_and_nobody_elses(name):
-    if "own widths" in name:
-        pytest.skip("the same code as without; the heads stand side by side only without an output projection")
     module, x = build(name, out_proj=False), draw_x()
     before = module(x).unflatten(-1, (HEADS, -1))
     for head in range(HEADS):
