@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %% [markdown]
 # ## Is everything here?
@@ -36,8 +37,9 @@ print("torch", torch.__version__, "on", device)
 print("matplotlib", matplotlib.__version__, "and seaborn", seaborn.__version__)
 
 # %% [markdown]
-# The last word of the second line is the **device** that this kernel teaches on: `cpu`, or `cuda` if you chose the kernel
-# "Attention (CUDA)". Every lesson gives the same numbers on both. Change it in the menu *Kernel > Change Kernel*.
+# The last word of the second line is the **device** that this kernel teaches on: `cpu`, or `cuda` if you chose the
+# kernel "Attention (CUDA)". Every lesson gives the same numbers on both. Change it in the menu *Kernel > Change
+# Kernel*.
 #
 # ## The sentence
 #
@@ -52,8 +54,8 @@ words, embeddings, x = dream_big(device=device)
 show("embeddings", embeddings, "token width", words)
 
 # %% [markdown]
-# `show` is the course's way to print a tensor: a name for each axis, a word for each row. What a module takes is always a
-# **batch** of such sentences, so `x` has one axis more:
+# `show` is the course's way to print a tensor: a name for each axis, a word for each row. What a module takes is
+# always a **batch** of such sentences, so `x` has one axis more:
 
 # %%
 print("x:", tuple(x.shape), "= (batch, token, width)")
@@ -114,8 +116,8 @@ print("'and' takes from 'for':", f"{pattern[words.index('and'), words.index('for
 # %% [markdown]
 # ## How the lessons work
 #
-# - **Small cells.** Each does one thing; the sentence below it reads the result. Change a number and run it again: nothing
-#   breaks, and *Kernel > Restart Kernel and Run All Cells* puts everything back.
+# - **Small cells.** Each does one thing; the sentence below it reads the result. Change a number and run it again:
+#   nothing breaks, and *Kernel > Restart Kernel and Run All Cells* puts everything back.
 # - **Predict.** Where a cell says so, guess before you run. Being wrong there is where learning happens.
 # - **Your turn.** A question at the end, with a folded answer.
 # - **Proof.** Each lesson ends with a cell that compares your tensors with the library's, number by number:

@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
 import torch
@@ -77,8 +78,8 @@ scores_of_work = torch.stack([queries[work] @ key for key in keys])  # six numbe
 show("scores of 'work'", scores_of_work, "key", words)
 
 # %% [markdown]
-# Scores can be any number. A mix needs weights that are positive and sum to 1: `softmax` makes them, after the scores have
-# been divided by the square root of the width. (Why divide? Two sections down.)
+# Scores can be any number. A mix needs weights that are positive and sum to 1: `softmax` makes them, after the scores
+# have been divided by the square root of the width. (Why divide? Two sections down.)
 
 # %%
 scaled = scores_of_work / d_out**0.5
@@ -135,8 +136,8 @@ print("row 'work' equals the context by hand:", torch.allclose(context[work], co
 # %% [markdown]
 # ## Why divide by the square root of the width?
 #
-# A dot product of two random vectors is a sum of as many terms as they are wide. The wider the head, the larger the scores.
-# We draw 20000 pairs of random queries and keys for several widths and measure how far the scores spread:
+# A dot product of two random vectors is a sum of as many terms as they are wide. The wider the head, the larger the
+# scores. We draw 20000 pairs of random queries and keys for several widths and measure how far the scores spread:
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -165,8 +166,9 @@ for width in (2, 8, 32, 128, 512):
 
 # %% [markdown]
 # *Largest* is the largest of a query's six weights, on average; *slope* is how much it still changes when its score
-# does, w (1 - w). With the division both stay about the same at every width. Without it, a wide head gives nearly all its
-# weight to one token before it has learned anything, and with a slope near zero it hardly learns to look elsewhere.
+# does, w (1 - w). With the division both stay about the same at every width. Without it, a wide head gives nearly all
+# its weight to one token before it has learned anything, and with a slope near zero it hardly learns to look
+# elsewhere.
 #
 # ## Into a module
 #
@@ -196,8 +198,8 @@ print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 # %% [markdown]
 # ## A mistake that no one sees
 #
-# A published notebook that this course grew out of scores queries against the *values*: `queries @ values.T`. The shapes
-# fit and nothing fails. Swap it in:
+# A published notebook that this course grew out of scores queries against the *values*: `queries @ values.T`. The
+# shapes fit and nothing fails. Swap it in:
 
 # %%
 wrong_scores = (queries * d_out**-0.5) @ values.T

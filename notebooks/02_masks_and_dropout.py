@@ -4,8 +4,8 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/02_masks_and_dropout.ipynb)
 #
 # You will hide the future with a causal mask and the padding with a padding mask, meet the two opposite meanings of a
-# mask, see a row that may look at nothing, and drop weights in training. Four mistakes that no error message reports are
-# shown on the way.
+# mask, see a row that may look at nothing, and drop weights in training. Four mistakes that no error message reports
+# are shown on the way.
 #
 # **You need** [lesson 01](01_single_head.ipynb). **It takes** twenty minutes.
 
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
 import torch
@@ -42,8 +43,8 @@ show("scores", scores, "batch query key", words)
 # %% [markdown]
 # ## The causal mask
 #
-# A model that predicts the next word must not look at it. So "Dream" may see only itself, "big" may see "Dream" and "big",
-# and so on. As a table of who may attend to whom:
+# A model that predicts the next word must not look at it. So "Dream" may see only itself, "big" may see "Dream" and
+# "big", and so on. As a table of who may attend to whom:
 
 # %%
 keep = torch.ones(6, 6, dtype=torch.bool, device=device).tril()  # True = may attend
@@ -61,8 +62,8 @@ weights = masked_scores.softmax(dim=-1)
 heatmap(weights, words, keep=keep)
 
 # %% [markdown]
-# Hatched cells are hidden. Each row still sums to 1: the weight that the future held went to the past. The course builds
-# this mask with `causal_keep`:
+# Hatched cells are hidden. Each row still sums to 1: the weight that the future held went to the past. The course
+# builds this mask with `causal_keep`:
 
 # %%
 print("the same mask:", torch.equal(causal_keep(6, device=device), keep))
@@ -105,8 +106,8 @@ moved = (mask_thrown_away(changed) - mask_thrown_away(x)).abs().amax(dim=-1)
 show("how far each output moved", moved[0], "token", words)
 
 # %% [markdown]
-# All of them: the future leaks into every row. And a test of the last row alone would pass, since the last token may see
-# everything anyway:
+# All of them: the future leaks into every row. And a test of the last row alone would pass, since the last token may
+# see everything anyway:
 
 # %%
 difference = (mask_thrown_away(x) - causal_head(x)).abs().amax(dim=-1)
@@ -127,9 +128,9 @@ print("sums of the rows, masked after softmax:", [f"{total:.2f}" for total in af
 # %% [markdown]
 # ## Two meanings of one mask
 #
-# PyTorch itself holds both: in `F.scaled_dot_product_attention` True means **may attend**; in `nn.MultiheadAttention` True
-# means **hidden**. Give one the mask of the other, and the model sees only the future. Here is PyTorch's module with a mask
-# in each sense; it needs the width 3 everywhere, so it has its own random weights.
+# PyTorch itself holds both: in `F.scaled_dot_product_attention` True means **may attend**; in `nn.MultiheadAttention`
+# True means **hidden**. Give one the mask of the other, and the model sees only the future. Here is PyTorch's module
+# with a mask in each sense; it needs the width 3 everywhere, so it has its own random weights.
 
 # %%
 torch.manual_seed(0)
@@ -140,9 +141,9 @@ show("right: attn_mask=to_torch_mask(keep)", right, "batch query key", words)
 show("wrong: attn_mask=keep", wrong, "batch query key", words)
 
 # %% [markdown]
-# The wrong one puts all weight above the diagonal, and its last row is `nan`: the last token has no future to look at. In
-# this course a mask is always called `keep` and always means *may attend*; `to_torch_mask` is the one door to the other
-# meaning.
+# The wrong one puts all weight above the diagonal, and its last row is `nan`: the last token has no future to look at.
+# In this course a mask is always called `keep` and always means *may attend*; `to_torch_mask` is the one door to the
+# other meaning.
 
 # %%
 show("keep", keep[:3, :3], "query key", words[:3])
@@ -164,8 +165,8 @@ short_words = (*words[:4], "(pad)", "(pad)")
 show("pad of sample 1", pad[1, 0, 0], "key", short_words)
 
 # %% [markdown]
-# Two masks are joined with `&`: a token must be allowed by both. The shapes (query, key) and (batch, 1, 1, key) broadcast
-# to (batch, head, query, key).
+# Two masks are joined with `&`: a token must be allowed by both. The shapes (query, key) and (batch, 1, 1, key)
+# broadcast to (batch, head, query, key).
 
 # %%
 both = keep & pad
@@ -173,8 +174,8 @@ print("keep & pad:", tuple(both.shape))
 show("sample 1 may attend", both[1, 0], "query key", short_words)
 
 # %% [markdown]
-# The test of a padding mask: the short sentence must come out as if it had been alone. We use a head without a causal mask,
-# where only the padding mask protects it:
+# The test of a padding mask: the short sentence must come out as if it had been alone. We use a head without a causal
+# mask, where only the padding mask protects it:
 
 # %%
 padded = head(batch, keep=pad)
@@ -237,9 +238,9 @@ report(with_infinity(left_batch, left[:, 0])[0])
 report(head(left_batch, keep=left))
 
 # %% [markdown]
-# First minus infinity, then the library. The loss is the same and finite both times, and one training step with the first
-# version would have put `nan` into `v_proj` for good. The library fills with the lowest *finite* number and sets the
-# hidden weights to 0 after softmax, so that such a row gives zeros and passes no gradient.
+# First minus infinity, then the library. The loss is the same and finite both times, and one training step with the
+# first version would have put `nan` into `v_proj` for good. The library fills with the lowest *finite* number and sets
+# the hidden weights to 0 after softmax, so that such a row gives zeros and passes no gradient.
 
 # %%
 output, weights = head(left_batch, keep=left, return_weights=True)
@@ -259,8 +260,8 @@ print("equal, alone and with the padding on either side")
 # %% [markdown]
 # ## Dropout
 #
-# In training, some weights are set to zero at random, so that a head does not rely on a single token. The others grow by
-# 1 / (1 - p), so that the sum stays the same on average. On a million weights of 1:
+# In training, some weights are set to zero at random, so that a head does not rely on a single token. The others grow
+# by 1 / (1 - p), so that the sum stays the same on average. On a million weights of 1:
 
 # %%
 torch.manual_seed(0)
@@ -270,8 +271,8 @@ print("what the others became: ", f"{dropped.max().item():.4f}", "= 1 / 0.9 =", 
 print("mean of all:            ", f"{dropped.mean().item():.2f}")
 
 # %% [markdown]
-# Dropout belongs to training only. `model.eval()` switches it off, and a forgotten `eval()` shows as answers that change
-# from call to call:
+# Dropout belongs to training only. `model.eval()` switches it off, and a forgotten `eval()` shows as answers that
+# change from call to call:
 
 # %%
 dropping = SingleHeadAttention(3, 2, dropout=0.5).to(device)
@@ -283,8 +284,8 @@ dropping.eval()
 print("eval:  two calls agree:", torch.equal(dropping(long_input), dropping(long_input)))
 
 # %% [markdown]
-# And where it is applied matters: to the *weights*, after softmax. The mean of many training passes then comes back to the
-# output of `eval`:
+# And where it is applied matters: to the *weights*, after softmax. The mean of many training passes then comes back to
+# the output of `eval`:
 
 # %%
 evaluated = dropping(x)
@@ -310,8 +311,8 @@ show("reference(x)", reference(x), "batch token width", words)
 # ## Your turn
 #
 # 1. Build a mask that lets each token see itself and the *two* tokens before it. (`torch.Tensor.triu` helps.)
-# 2. `causal_keep(1, 5)` is a mask for one query and five keys. Which keys does it keep, and why is that right for a model
-#    that generates one word at a time?
+# 2. `causal_keep(1, 5)` is a mask for one query and five keys. Which keys does it keep, and why is that right for a
+#    model that generates one word at a time?
 #
 # <details><summary>Answers</summary>
 #
@@ -323,5 +324,5 @@ show("reference(x)", reference(x), "batch token width", words)
 #
 # ## What you have now
 #
-# A head that sees the past and nothing else, a batch with padding, and a way to test both: change what must not be seen,
-# and look whether anything moves. **Next:** [03 Put heads side by side](03_wrapper.ipynb).
+# A head that sees the past and nothing else, a batch with padding, and a way to test both: change what must not be
+# seen, and look whether anything moves. **Next:** [03 Put heads side by side](03_wrapper.ipynb).

@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
 import torch
@@ -130,8 +131,8 @@ show("joined", joined, "batch token width", words)
 # %% [markdown]
 # ## What W^O does
 #
-# So far no number of the output knows both heads. The output projection, W^O in the formulas and `out_proj` in code, mixes
-# them. **Predict:** if head 1 is switched off, which of the four columns change without W^O, and which with it?
+# So far no number of the output knows both heads. The output projection, W^O in the formulas and `out_proj` in code,
+# mixes them. **Predict:** if head 1 is switched off, which of the four columns change without W^O, and which with it?
 
 # %%
 torch.manual_seed(4)
@@ -143,8 +144,8 @@ show("largest change without W^O", change, "width")
 show("largest change with W^O", change_mixed, "width")
 
 # %% [markdown]
-# Without W^O only the last two columns change; with it, all four do. W^O can also be read as one small matrix a head: joining
-# and projecting is the same as projecting each head by its own columns of W^O and *adding*.
+# Without W^O only the last two columns change; with it, all four do. W^O can also be read as one small matrix a head:
+# joining and projecting is the same as projecting each head by its own columns of W^O and *adding*.
 
 # %%
 w_o_0, w_o_1 = out_proj.weight.split(head_dim, dim=1)  # (d_out, d_out) -> 2 x (d_out, head_dim)
@@ -154,8 +155,8 @@ print("joined and projected = projected and added:", torch.allclose(out_proj(joi
 # %% [markdown]
 # ## The wrapper
 #
-# A list of heads, a `cat`, a projection. `nn.ModuleList` is a list that PyTorch knows about: its parameters are trained and
-# moved with the model, which those of a plain Python list are not.
+# A list of heads, a `cat`, a projection. `nn.ModuleList` is a list that PyTorch knows about: its parameters are
+# trained and moved with the model, which those of a plain Python list are not.
 
 # %%
 class MyWrapper(nn.Module):
@@ -177,8 +178,8 @@ for name, parameter in my_wrapper.named_parameters():
     print(f"{name:22} {tuple(parameter.shape)}")
 
 # %% [markdown]
-# `d_out` is the width over *all* heads, here and everywhere in this course. (Elsewhere it may mean the width of one head:
-# then two heads of `d_out=2` give four numbers. Look before you compare.)
+# `d_out` is the width over *all* heads, here and everywhere in this course. (Elsewhere it may mean the width of one
+# head: then two heads of `d_out=2` give four numbers. Look before you compare.)
 #
 # ## Proof: two heads by hand = my wrapper = the library's
 
@@ -203,7 +204,8 @@ show("reference(x)", reference_output, "batch token width", words)
 # ## A published example, and why its mistake went unnoticed
 #
 # One of the documents this course grew out of runs a wrapper without W^O on our sentence, from seed 123. But it scores
-# with the values in place of the keys. With the library's wrapper and the same seed, once right and once with the mistake:
+# with the values in place of the keys. With the library's wrapper and the same seed, once right and once with the
+# mistake:
 
 # %%
 torch.manual_seed(123)
@@ -232,7 +234,8 @@ print("largest difference with weights that attend:", f"{difference:.2f}")
 # ## Your turn
 #
 # 1. With `num_heads=1`, what is left of the wrapper?
-# 2. How many matrix products does a wrapper of 12 heads run to project queries, keys and values? How many would be enough?
+# 2. How many matrix products does a wrapper of 12 heads run to project queries, keys and values? How many would be
+#    enough?
 #
 # <details><summary>Answers</summary>
 #
@@ -244,5 +247,5 @@ print("largest difference with weights that attend:", f"{difference:.2f}")
 #
 # ## What you have now
 #
-# Multi-head attention that anyone can read, as a loop over heads. To run all heads in one product, the heads must be cut
-# out of one wide tensor: **next,** [04 Reshape and transpose](04_reshape_and_transpose.ipynb).
+# Multi-head attention that anyone can read, as a loop over heads. To run all heads in one product, the heads must be
+# cut out of one wide tensor: **next,** [04 Reshape and transpose](04_reshape_and_transpose.ipynb).

@@ -3,8 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/04_reshape_and_transpose.ipynb)
 #
-# You will cut one wide tensor into heads with `view` and `transpose`, see what each does to shape, strides and memory, and
-# put the heads back together. You will also take the shortcut that scrambles them, and see that no error tells you.
+# You will cut one wide tensor into heads with `view` and `transpose`, see what each does to shape, strides and memory,
+# and put the heads back together. You will also take the shortcut that scrambles them, and see that no error tells
+# you.
 #
 # **You need** [lesson 03](03_wrapper.ipynb). **It takes** fifteen minutes.
 
@@ -13,7 +14,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
 import torch
@@ -28,8 +30,9 @@ words, embeddings, x = dream_big(device=device)
 # %% [markdown]
 # ## One tensor for two heads
 #
-# In lesson 03 each head had a projection of its own. If their matrices are stacked, one product gives the queries of all
-# heads at once: (batch, token, head 0's numbers then head 1's). Numbers that are easy to follow stand in for that product:
+# In lesson 03 each head had a projection of its own. If their matrices are stacked, one product gives the queries of
+# all heads at once: (batch, token, head 0's numbers then head 1's). Numbers that are easy to follow stand in for that
+# product:
 
 # %%
 batch, num_tokens, num_heads, head_dim = 1, 6, 2, 2
@@ -37,8 +40,8 @@ queries = torch.arange(24, device=device).view(batch, num_tokens, num_heads * he
 show("queries", queries, "batch token width", words)
 
 # %% [markdown]
-# Each token has four numbers: the first two belong to head 0, the last two to head 1. The row "work" is 12, 13 for head 0
-# and 14, 15 for head 1. Attention needs them apart: for each head, a table of all tokens.
+# Each token has four numbers: the first two belong to head 0, the last two to head 1. The row "work" is 12, 13 for
+# head 0 and 14, 15 for head 1. Attention needs them apart: for each head, a table of all tokens.
 #
 # ## Step 1: `view` puts up a fence
 
@@ -50,8 +53,8 @@ show("split", split, "batch token head width", words)
 
 # %% [markdown]
 # No number moved. The last axis, 4, became two axes, 2 and 2: which head, and which of its numbers. Memory is the same
-# row of 24 slots as before, and the **strides** say how to read it: to go one token on, skip 4 slots; one head on, skip 2;
-# one number on, skip 1. So we can compute where a number lies:
+# row of 24 slots as before, and the **strides** say how to read it: to go one token on, skip 4 slots; one head on,
+# skip 2; one number on, skip 1. So we can compute where a number lies:
 
 # %%
 token, head, number = words.index("work"), 1, 0
@@ -105,17 +108,18 @@ print("shapes agree:", wrong.shape == by_head.shape)
 show("wrong", wrong, "batch head token width", words)
 
 # %% [markdown]
-# `view` never moves a number, it cuts the row of slots into pieces: the first 12 slots became head 0, which are all four
-# numbers of "Dream", "big" and "and". Which token and head does each row really hold?
+# `view` never moves a number, it cuts the row of slots into pieces: the first 12 slots became head 0, which are all
+# four numbers of "Dream", "big" and "and". Which token and head does each row really hold?
 
 # %%
 for row, word in enumerate(words):
-    first = wrong[0, 1, row, 0].item()
-    print(f"row {word!r:8} of head 1 holds {wrong[0, 1, row].tolist()}: token {words[first // 4]!r}, head {first % 4 // 2}")
+    numbers = wrong[0, 1, row].tolist()
+    token, head = words[numbers[0] // 4], numbers[0] % 4 // 2
+    print(f"row {word!r:8} of head 1 holds {numbers}: token {token!r}, head {head}")
 
 # %% [markdown]
-# Head 1 never sees the first three words, and its row "Dream" is head 0 of "work". The shape is right and nothing fails.
-# The rule to remember: **`view` splits or joins neighbours; only `transpose` changes the order.**
+# Head 1 never sees the first three words, and its row "Dream" is head 0 of "work". The shape is right and nothing
+# fails. The rule to remember: **`view` splits or joins neighbours; only `transpose` changes the order.**
 #
 # ## The same with real queries
 #
@@ -132,20 +136,20 @@ torch.testing.assert_close(real_by_head[:, 1], x @ weight_1.T)
 show("real_by_head", real_by_head, "batch head token width", words)
 
 # %% [markdown]
-# It does. Another way to say what the two steps do: cut the columns into blocks and stack the blocks. On the four by six
-# matrix of an article that draws this with two heads of three:
+# It does. Another way to say what the two steps do: cut the columns into blocks and stack the blocks. On the four by
+# six matrix of an article that draws this with two heads of three:
 
 # %%
 toy = four_by_six(device=device)
-cut = toy.embeddings.view(4, 2, 3).transpose(0, 1)  # (token, head * width) -> (token, head, width) -> (head, token, width)
+cut = toy.embeddings.view(4, 2, 3).transpose(0, 1)  # (t, h * d) -> (t, h, d) -> (h, t, d)
 print("equals the stacked blocks:", torch.equal(cut, torch.stack(toy.embeddings.split(3, dim=1))))
 show("cut", cut, "head token width", toy.words)
 
 # %% [markdown]
 # ## The way back
 #
-# After attention each head holds its context, (batch, head, token, width), and the heads must be joined for each token. So
-# the order is reversed first: `transpose`, then join the last two axes.
+# After attention each head holds its context, (batch, head, token, width), and the heads must be joined for each
+# token. So the order is reversed first: `transpose`, then join the last two axes.
 
 # %%
 context_by_head = by_head  # pretend that attention gave back what it got
@@ -186,8 +190,8 @@ except RuntimeError as error:
     print(type(error).__name__ + ":", str(error).split(".")[0])
 
 # %% [markdown]
-# `contiguous()` copies the numbers into reading order, after which `view` works. `reshape` does both in one: a view where
-# that is possible, a copy where not.
+# `contiguous()` copies the numbers into reading order, after which `view` works. `reshape` does both in one: a view
+# where that is possible, a copy where not.
 
 # %%
 copied = context.contiguous()
@@ -197,8 +201,8 @@ print("slots after: ", slots(copied))
 print("same result: ", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
 
 # %% [markdown]
-# "Not contiguous" is no fault, it only means that reading order and memory order differ. `by_head` isn't contiguous either,
-# and the next lesson computes with it as it is.
+# "Not contiguous" is no fault, it only means that reading order and memory order differ. `by_head` isn't contiguous
+# either, and the next lesson computes with it as it is.
 #
 # ## Read the strides
 #
@@ -221,8 +225,9 @@ for name, tensor in steps.items():
 # %% [markdown]
 # ## Proof
 #
-# Two small functions hold the whole lesson. Cutting and merging are exact inverses, for any sizes, and head i of the cut is
-# columns i * width to (i + 1) * width of the tensor. Sizes that all differ make sure that no axis stands in for another:
+# Two small functions hold the whole lesson. Cutting and merging are exact inverses, for any sizes, and head i of the
+# cut is columns i * width to (i + 1) * width of the tensor. Sizes that all differ make sure that no axis stands in for
+# another:
 
 # %%
 def split_heads(x, num_heads):
@@ -251,8 +256,9 @@ print("split_heads:", tuple(sample.shape), "->", tuple(heads.shape), " merge_hea
 #
 # <details><summary>Answers</summary>
 #
-# 1. Yes. `transpose(1, 2)` gives (1, 4, 6) with strides (24, 1, 4); splitting its axis of 4 into heads of two is a split of
-#    neighbours, strides (24, 2, 1, 4); swapping the last two gives (1, 2, 6, 2) with (24, 2, 4, 1): exactly `by_head`.
+# 1. Yes. `transpose(1, 2)` gives (1, 4, 6) with strides (24, 1, 4); splitting its axis of 4 into heads of two is a
+#    split of neighbours, strides (24, 2, 1, 4); swapping the last two gives (1, 2, 6, 2) with (24, 2, 4, 1): exactly
+#    `by_head`.
 # 2. An axis of size 1 has nothing to reorder, so moving it changes no number.
 #
 # </details>

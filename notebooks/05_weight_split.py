@@ -4,8 +4,8 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/05_weight_split.ipynb)
 #
 # You will write multi-head attention as it is written in real models: one projection for all heads, cut into heads by
-# reshape and transpose, in eleven steps. Then you prove that it is the wrapper of lesson 03, and PyTorch's own module, to
-# the last digit.
+# reshape and transpose, in eleven steps. Then you prove that it is the wrapper of lesson 03, and PyTorch's own module,
+# to the last digit.
 #
 # **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** twenty minutes.
 
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
 import torch
@@ -47,8 +48,8 @@ print(f"batch {batch}, tokens {num_tokens}, d_in {d_in}, d_out {d_out}: {num_hea
 # %% [markdown]
 # ## Step 2: one matrix for each role
 #
-# Queries, keys and values of *all* heads come out of one matrix each; a fourth will mix the heads at the end. Here they are
-# plain matrices, so that every number can be followed: `x @ W`.
+# Queries, keys and values of *all* heads come out of one matrix each; a fourth will mix the heads at the end. Here
+# they are plain matrices, so that every number can be followed: `x @ W`.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -83,8 +84,8 @@ show("queries_split", queries_split, "batch token head width", words, digits=2)
 # %% [markdown]
 # ## Step 5: bring the heads to the front
 #
-# (batch, token, head, head_dim) -> (batch, head, token, head_dim). Each head is now a table of tokens, and PyTorch's `@`
-# multiplies the last two axes for each batch and head by itself.
+# (batch, token, head, head_dim) -> (batch, head, token, head_dim). Each head is now a table of tokens, and PyTorch's
+# `@` multiplies the last two axes for each batch and head by itself.
 
 # %%
 queries_by_head = queries_split.transpose(1, 2)
@@ -110,8 +111,8 @@ show("scores", scores, "batch head query key", words, digits=2)
 # %% [markdown]
 # ## Step 7: a causal mask for as many tokens as there are
 #
-# (query, key): one mask serves all samples and heads. It is made here, from the length of the input, so no longest length
-# is built into the module.
+# (query, key): one mask serves all samples and heads. It is made here, from the length of the input, so no longest
+# length is built into the module.
 
 # %%
 keep = causal_keep(num_tokens, device=device)
@@ -131,8 +132,8 @@ show("weights", weights, "batch head query key", words)
 # %% [markdown]
 # ## Step 9: mix the values, and bring the tokens back to the front
 #
-# (batch, head, query, key) @ (batch, head, key, head_dim) -> (batch, head, query, head_dim), then the transpose of step 5
-# once more.
+# (batch, head, query, key) @ (batch, head, key, head_dim) -> (batch, head, query, head_dim), then the transpose of
+# step 5 once more.
 
 # %%
 context_by_head = weights @ values_by_head
@@ -162,21 +163,21 @@ output = merged @ W_o
 show("output", output, "batch token width", words)
 
 # %% [markdown]
-# That is all of multi-head attention. Steps 4 and 5, the transpose of step 9 and step 10 **only rename or move axes**; all
-# arithmetic is in steps 3, 6, 8, 9 and 11.
+# That is all of multi-head attention. Steps 4 and 5, the transpose of step 9 and step 10 **only rename or move axes**;
+# all arithmetic is in steps 3, 6, 8, 9 and 11.
 #
 # ## Two things to notice in these numbers
 #
-# **The weights are all or nothing.** The inputs reach 6 and the matrices were drawn with a spread of 1, so the scores are
-# in the hundreds:
+# **The weights are all or nothing.** The inputs reach 6 and the matrices were drawn with a spread of 1, so the scores
+# are in the hundreds:
 
 # %%
 print("scores from", f"{scores.min().item():.0f}", "to", f"{scores.max().item():.0f}")
 print("largest weight of each row:", [[f"{w:.3f}" for w in head] for head in weights[0].amax(dim=-1).tolist()])
 
 # %% [markdown]
-# `nn.Linear` draws smaller numbers for wider inputs, to avoid just that. With the matrices of queries and keys divided by
-# the square root of their six inputs:
+# `nn.Linear` draws smaller numbers for wider inputs, to avoid just that. With the matrices of queries and keys divided
+# by the square root of their six inputs:
 
 # %%
 calm_queries = (x @ (W_q * d_in**-0.5)).view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)
@@ -189,8 +190,8 @@ head_heatmaps(torch.cat([weights, calm_weights])[:, :, 2:].flatten(0, 1), ["Smil
 # %% [markdown]
 # The last token's row, before and after: now "Smiles" divides its attention.
 #
-# **Dropout stays off.** The published walk through these steps had dropout on, with p = 0.1. By luck it dropped nothing that
-# shows, and made everything else larger by 1 / 0.9:
+# **Dropout stays off.** The published walk through these steps had dropout on, with p = 0.1. By luck it dropped
+# nothing that shows, and made everything else larger by 1 / 0.9:
 
 # %%
 print("largest number of merged:           ", f"{merged.max().item():.4f}")
@@ -240,8 +241,8 @@ print("my module gives the output of step 11")
 # %% [markdown]
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #
-# Two samples of three tokens, fresh weights from seed 123, in 64 bits. The library's weight-split module gives its weights
-# to a wrapper, to PyTorch's own module and to yours:
+# Two samples of three tokens, fresh weights from seed 123, in 64 bits. The library's weight-split module gives its
+# weights to a wrapper, to PyTorch's own module and to yours:
 
 # %%
 row_words, _, rows = three_rows(dtype=torch.float64, device=device)
@@ -276,7 +277,8 @@ print("head 1 is rows 3 to 5:         ", torch.equal(wrapper.heads[1].q_proj.wei
 print("queries are PyTorch's rows 0-5:", torch.equal(torch_module.in_proj_weight[:6], split.q_proj.weight))
 
 # %% [markdown]
-# And the other way: the two heads you made by hand in lesson 03, stacked into one module, on "Dream big and work for it":
+# And the other way: the two heads you made by hand in lesson 03, stacked into one module, on "Dream big and work for
+# it":
 
 # %%
 dream = dream_big(device=device)
@@ -307,7 +309,8 @@ wide = MultiHeadAttention(384, 384, num_heads=12).to(device)
 many = split_to_wrapper(wide)
 wide_input = torch.randn(4, 128, 384, device=device)
 with torch.no_grad():
-    for row in compare_times({"wrapper": lambda: many(wide_input), "weight split": lambda: wide(wide_input)}, rounds=15):
+    cases = {"wrapper": lambda: many(wide_input), "weight split": lambda: wide(wide_input)}
+    for row in compare_times(cases, rounds=15):
         print(f"{row.name:13} {row.median_ms:6.2f} ms   {row.speedup:.2f} times as fast as the wrapper")
 
 # %% [markdown]
@@ -316,16 +319,16 @@ with torch.no_grad():
 #
 # ## Your turn
 #
-# 1. In step 10, write `context_by_head.reshape(...)`, without the transpose of step 9. Does anything fail? Which test finds
-#    it?
+# 1. In step 10, write `context_by_head.reshape(...)`, without the transpose of step 9. Does anything fail? Which test
+#    finds it?
 # 2. Give `MyMultiHeadAttention` queries and keys that are narrower than the values. Which widths must be equal?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Nothing fails, and the shape is right; the words are mixed (lesson 04). The comparison with `split(rows)` finds it, and
-#    so does changing the last token: earlier outputs move.
-# 2. Queries and keys must be equally wide, since a score is their dot product. The values may have any width; `out_proj`
-#    takes it. The library's `MultiHeadAttention` calls them `d_qk` and `d_v`.
+# 1. Nothing fails, and the shape is right; the words are mixed (lesson 04). The comparison with `split(rows)` finds
+#    it, and so does changing the last token: earlier outputs move.
+# 2. Queries and keys must be equally wide, since a score is their dot product. The values may have any width;
+#    `out_proj` takes it. The library's `MultiHeadAttention` calls them `d_qk` and `d_v`.
 #
 # </details>
 #

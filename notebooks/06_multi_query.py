@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/06_multi_query.ipynb)
 #
-# You will let all heads share one set of keys and values: multi-query attention. You prove that it is multi-head attention
-# with equal key and value heads, see grouped-query attention as the ground between the two, count what a cache costs in
-# bytes, and find the copy that can lose the whole saving.
+# You will let all heads share one set of keys and values: multi-query attention. You prove that it is multi-head
+# attention with equal key and value heads, see grouped-query attention as the ground between the two, count what a
+# cache costs in bytes, and find the copy that can lose the whole saving.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** twenty minutes.
 
@@ -14,7 +14,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "git+https://github.com/attention-course/attention-course@main"], check=True)
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
 import torch
@@ -37,17 +38,17 @@ words, embeddings, x = dream_big(device=device)
 # %% [markdown]
 # ## What a model must remember
 #
-# A model that writes text adds one word at a time. The new word's query meets the keys of *all* words so far, so keys and
-# values are kept from step to step, in a **cache**; queries are used once and forgotten. With every head keeping its own
-# keys and values, a token costs
+# A model that writes text adds one word at a time. The new word's query meets the keys of *all* words so far, so keys
+# and values are kept from step to step, in a **cache**; queries are used once and forgotten. With every head keeping
+# its own keys and values, a token costs
 
 # %%
 num_heads, head_dim = 4, 2
 print("numbers in the cache for one token:", 2 * num_heads * head_dim, "= 2 (keys and values) * 4 heads * 2 wide")
 
 # %% [markdown]
-# and at each step the whole cache is read again. **Multi-query attention** keeps a single head of keys and values, and lets
-# every head ask it with queries of its own.
+# and at each step the whole cache is read again. **Multi-query attention** keeps a single head of keys and values, and
+# lets every head ask it with queries of its own.
 #
 # ## By hand
 #
@@ -73,7 +74,7 @@ print("queries:", tuple(queries.shape), " keys:", tuple(keys.shape), " values:",
 # Queries are split into heads as in lesson 05. Keys and values get an axis of one head:
 
 # %%
-queries_by_head = queries.view(1, 6, num_heads, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+queries_by_head = queries.view(1, 6, num_heads, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
 keys_shared = keys[:, None]  # (b, t, d) -> (b, 1, t, d)
 values_shared = values[:, None]
 print("queries_by_head:", tuple(queries_by_head.shape), queries_by_head.stride())
@@ -96,7 +97,7 @@ head_heatmaps(weights, words, keep=keep)
 # One set of keys, four patterns: the heads differ because their *queries* do. The rest is as before:
 
 # %%
-merged = context_by_head.transpose(1, 2).reshape(1, 6, num_heads * head_dim)  # (b, h, t, d) -> (b, t, h, d) -> (b, t, h * d)
+merged = context_by_head.transpose(1, 2).reshape(1, 6, num_heads * head_dim)  # (b, h, t, d) -> (b, t, h * d)
 output = out_proj(merged)
 print("merged:", tuple(merged.shape), " output:", tuple(output.shape))
 
@@ -113,8 +114,8 @@ show("multi_query(x)", multi_query(x), "batch token width", words)
 # %% [markdown]
 # ## Proof 2: it is multi-head attention with equal heads
 #
-# Take a multi-head module and give all four heads the same key matrix and the same value matrix. `multi_query_to_multi_head`
-# does that, by repeating the rows:
+# Take a multi-head module and give all four heads the same key matrix and the same value matrix.
+# `multi_query_to_multi_head` does that, by repeating the rows:
 
 # %%
 multi_head = multi_query_to_multi_head(multi_query)
@@ -152,17 +153,19 @@ torch.testing.assert_close(just_one(x), multi_query(x))
 print("num_kv_heads = 1 is multi-query attention")
 
 # %% [markdown]
-# A trained multi-head model can be turned into either: the key and value matrices of a group are replaced by their **mean**.
-# That changes what it computes, the more the fewer remain:
+# A trained multi-head model can be turned into either: the key and value matrices of a group are replaced by their
+# **mean**. That changes what it computes, the more the fewer remain:
 
 # %%
 for num_kv_heads in (4, 2, 1):
     grouped = multi_head_to_grouped_query(full, num_kv_heads)
     difference = (grouped(x) - full(x)).abs().mean() / full(x).abs().mean()
-    print(f"{num_kv_heads} kv heads: k_proj {tuple(grouped.k_proj.weight.shape)}, output differs by {difference.item():.2f} of its size")
+    shape = tuple(grouped.k_proj.weight.shape)
+    print(f"{num_kv_heads} kv heads: k_proj {shape}, output differs by {difference.item():.2f} of its size")
 
 # %% [markdown]
-# So models are trained a little further after the change. Nothing is lost only where the heads of a group were equal before:
+# So models are trained a little further after the change. Nothing is lost only where the heads of a group were equal
+# before:
 
 # %%
 there_and_back = multi_head_to_multi_query(multi_query_to_multi_head(multi_query))
@@ -204,13 +207,13 @@ for num_kv_heads in (32, 8, 1):
     print(f"{num_kv_heads:8}   {2 * num_tokens * num_kv_heads * width * 2:26,}   {measured:10,}")
 
 # %% [markdown]
-# One kv head needs a 32nd of the memory, and a 32nd of the reading at each step. Multiply by the layers of a model and the
-# requests it serves at once, and you see what sharing is worth.
+# One kv head needs a 32nd of the memory, and a 32nd of the reading at each step. Multiply by the layers of a model and
+# the requests it serves at once, and you see what sharing is worth.
 #
 # ## How to lose it again
 #
-# The broadcast product above is right, but how does PyTorch compute it? Its batched product wants one matrix of keys *for
-# each head*. The next cell lists every operation under `@` that makes a new tensor, with its bytes:
+# The broadcast product above is right, but how does PyTorch compute it? Its batched product wants one matrix of keys
+# *for each head*. The next cell lists every operation under `@` that makes a new tensor, with its bytes:
 
 # %%
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -223,7 +226,8 @@ class NewTensors(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         known = {a.untyped_storage().data_ptr() for a in args if isinstance(a, torch.Tensor)}
         if out.untyped_storage().data_ptr() not in known:
-            print(f"{func.overloadpacket.__name__:14} {tuple(out.shape)!s:20} {out.untyped_storage().nbytes():>10,} bytes")
+            name, shape, size = func.overloadpacket.__name__, str(tuple(out.shape)), out.untyped_storage().nbytes()
+            print(f"{name:14} {shape:20} {size:>10,} bytes")
         return out
 
 
@@ -235,11 +239,11 @@ with NewTensors():
     broadcast_scores = one_query @ cached_keys.transpose(2, 3)
 
 # %% [markdown]
-# There it is: `clone` writes the keys once for each of the 32 heads, 32 times their size, in every step. The memory of the
-# cache was saved, the time was not.
+# There it is: `clone` writes the keys once for each of the 32 heads, 32 times their size, in every step. The memory of
+# the cache was saved, the time was not.
 #
-# The remedy: all heads ask the *same* keys, so their queries can stand in one table, as if they were 32 queries of one head.
-# Fold the head axis into the query axis, multiply, unfold:
+# The remedy: all heads ask the *same* keys, so their queries can stand in one table, as if they were 32 queries of one
+# head. Fold the head axis into the query axis, multiply, unfold:
 
 # %%
 with NewTensors():
@@ -249,8 +253,8 @@ with NewTensors():
 torch.testing.assert_close(scores, broadcast_scores)
 
 # %% [markdown]
-# Only the scores are made, and they are equal. The library's `attend` works so, for every number of kv heads. What it saves
-# on your machine, on one step with 8 samples and 4096 cached tokens:
+# Only the scores are made, and they are equal. The library's `attend` works so, for every number of kv heads. What it
+# saves on your machine, on one step with 8 samples and 4096 cached tokens:
 
 # %% tags=["timing", "nbval-ignore-output"]
 from course_lib.bench.cases import multi_query_decode
@@ -265,8 +269,8 @@ with torch.no_grad():
 #
 # ## Proof 3: a cache changes nothing
 #
-# The last token's output must not depend on whether all tokens are computed at once or the last one alone, with the keys and
-# values of the others from a cache:
+# The last token's output must not depend on whether all tokens are computed at once or the last one alone, with the
+# keys and values of the others from a cache:
 
 # %%
 cached_k, cached_v = keys_shared[:, :, :5], values_shared[:, :, :5]  # five tokens were here before
@@ -283,16 +287,16 @@ show("with the cache", step_output[:, 0], "batch width")
 # %% [markdown]
 # ## Your turn
 #
-# 1. With `num_heads=4, num_kv_heads=2`, which kv head does query head 2 use? What would go wrong if the kv heads were laid
-#    out 0, 1, 0, 1 instead of 0, 0, 1, 1?
+# 1. With `num_heads=4, num_kv_heads=2`, which kv head does query head 2 use? What would go wrong if the kv heads were
+#    laid out 0, 1, 0, 1 instead of 0, 0, 1, 1?
 # 2. Does multi-query attention make the products `scores` and `context` cheaper? Count the multiplications.
 #
 # <details><summary>Answers</summary>
 #
 # 1. Kv head 1: consecutive query heads share, head i uses kv head i // 2. With 0, 1, 0, 1 heads 1 and 2 would read the
 #    other's keys. The shapes are the same, so only a comparison of numbers finds it.
-# 2. No: (b, h, q, d) times (b, 1, d, k) still takes b * h * q * d * k multiplications. What shrinks is what must be stored
-#    and read.
+# 2. No: (b, h, q, d) times (b, 1, d, k) still takes b * h * q * d * k multiplications. What shrinks is what must be
+#    stored and read.
 #
 # </details>
 #

@@ -159,6 +159,6 @@ def _mask_remedy(mask_shape: Sequence[int], shape: Sequence[int]) -> str:
         return ": it looks like one row a sample, so write keep[:, None, None]"
     if tuple(mask_shape) in ((batch, query_len, key_len), (batch, 1, key_len)):
         return ": it looks like one mask a sample, so write keep[:, None]"
-    if len(mask_shape) >= 2 and tuple(mask_shape[-2:]) == (key_len, query_len):
+    if query_len != key_len and tuple(mask_shape[-2:]) == (key_len, query_len):
         return ": its last two axes look swapped, so write keep.transpose(-2, -1)"
     return ""

@@ -61,7 +61,9 @@ class GroupedQueryAttention(Attention):
     ) -> None:
         super().__init__(causal=causal, dropout=dropout, kernel=kernel)
         check_positive(d_in=d_in, d_out=d_out, num_heads=num_heads, num_kv_heads=num_kv_heads)
-        check_divisible("num_heads", num_heads, "num_kv_heads", num_kv_heads)
+        check_divisible(
+            "num_heads", num_heads, "num_kv_heads", num_kv_heads, remedy=", or a num_kv_heads that divides it"
+        )
         d_qk, d_v = check_widths(d_out, num_heads, d_qk, d_v, out_proj)
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads

@@ -118,7 +118,7 @@ def _draw(
     keep: Tensor | None,
     titles: Sequence[str],
 ) -> Picture:
-    num_heads, query_len, key_len = patterns.shape
+    _, query_len, key_len = patterns.shape
     query_labels = _labels("words", words, query_len)
     key_labels = _labels("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
     hidden = _hidden(keep, patterns)

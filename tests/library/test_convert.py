@@ -305,7 +305,8 @@ REFUSED = {
     ),
     "groups that do not divide": (
         lambda: multi_head_to_grouped_query(build("split"), 4),
-        "num_heads=6 can't be cut into num_kv_heads=4 equal parts: choose num_heads=4 or 8.",
+        "num_heads=6 can't be cut into num_kv_heads=4 equal parts: choose num_heads=4 or 8, or a num_kv_heads that "
+        "divides it.",
     ),
     "no group": (
         lambda: multi_head_to_grouped_query(build("split"), 0),

@@ -83,7 +83,9 @@ def test_a_cell_inserted_keeps_the_outputs_below_it(small_lesson):
     before = code(read_ipynb(small_lesson.ipynb))
     age(small_lesson.ipynb, 60)
     edit(small_lesson.py, "# %%\nscores\n", '# %% tags=["new"]\n1 + 1\n\n# %%\nscores\n')
-    assert "the .py has 13 cells, the .ipynb has 12" in differences(*map(read, (small_lesson.py, small_lesson.ipynb)))[0]
+    assert (
+        "the .py has 13 cells, the .ipynb has 12" in differences(*map(read, (small_lesson.py, small_lesson.ipynb)))[0]
+    )
     sync(small_lesson)
     after = code(read_ipynb(small_lesson.ipynb))
     assert after[3].metadata == {"tags": ["new"]}
@@ -116,7 +118,9 @@ def test_differences_are_told_by_cell_and_part(small_lesson):
     ]
 
 
-@pytest.mark.parametrize("name", ["00_small", "00", "00_small.py", "notebooks/00_small.ipynb", "notebooks\\00_small.py"])
+@pytest.mark.parametrize(
+    "name", ["00_small", "00", "00_small.py", "notebooks/00_small.ipynb", "notebooks\\00_small.py"]
+)
 def test_a_lesson_is_found_by_any_of_its_names(small_lesson, name):
     assert find_lessons(small_lesson.folder.parent, [name, name]) == [small_lesson]
 

@@ -83,7 +83,11 @@ REWRITTEN = [
         "https://github.com/attention-course/attention-course/blob/main/CONTRIBUTING.md",
     ),
 ]
-LEFT_ALONE = ["https://github.com/karpathy/nanoGPT", "https://github.com/was/mine-too", "https://github.com/was/mine.js"]
+LEFT_ALONE = [
+    "https://github.com/karpathy/nanoGPT",
+    "https://github.com/was/mine-too",
+    "https://github.com/was/mine.js",
+]
 
 
 @pytest.mark.parametrize(("old", "new"), REWRITTEN)

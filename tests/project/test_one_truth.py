@@ -85,7 +85,9 @@ def test_the_lock_holds_a_fitting_version_of_everything(python):
             continue
         assert name in pins, f"requirements.lock lacks {name} for Python {python}: run make lock"
         assert pins[name].operator == "=="
-        assert requirement.specifier.contains(pins[name].version), f"{name} {pins[name].version} is outside {requirement}"
+        assert requirement.specifier.contains(pins[name].version), (
+            f"{name} {pins[name].version} is outside {requirement}"
+        )
 
 
 def test_the_lock_leaves_the_platform_to_pytorch():
@@ -122,8 +124,9 @@ def test_stated_pythons(name):
 def test_the_makefile_accepts_these_pythons():
     bounds = [tuple(map(int, version.split("."))) for version in (pythons()[0], pythons()[-1])]
     assert f"{bounds[0]} <= sys.version_info[:2] <= {bounds[1]}" in read("Makefile")
-    assert re.findall(r"python(3\.\d+)", next(line for line in read("Makefile").splitlines() if "for p in" in line)) == (
-        pythons()[::-1]
+    assert (
+        re.findall(r"python(3\.\d+)", next(line for line in read("Makefile").splitlines() if "for p in" in line))
+        == (pythons()[::-1])
     )
 
 
