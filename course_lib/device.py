@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import torch
 
@@ -22,7 +23,7 @@ def course_device() -> torch.device:
     """
     name = os.environ.get("COURSE_DEVICE") or "cpu"
     kind, _, index = name.partition(":")
-    if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
+    if not re.fullmatch(r"(cpu|cuda)(:[0-9]+)?", name):
         raise ValueError(f"COURSE_DEVICE is {name!r}: set it to 'cpu' or 'cuda'.")
     if kind == "cuda" and torch.cuda.device_count() <= int(index or 0):
         raise RuntimeError(

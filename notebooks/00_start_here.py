@@ -72,7 +72,7 @@ from course_lib.attention import SingleHeadAttention
 torch.manual_seed(5)
 head = SingleHeadAttention(d_in=3, d_out=2, causal=False)
 with torch.no_grad():
-    head.q_proj.weight *= 5  # an untrained head looks at everything alike; this one looks as if it had been trained
+    head.q_proj.weight *= 5  # as if trained: a fresh head looks at everything alike
     head.k_proj.weight *= 5
 head = head.to(device)
 output, weights = head(x, return_weights=True)

@@ -205,7 +205,8 @@ print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 wrong_scores = (queries * d_out**-0.5) @ values.T
 wrong_context = wrong_scores.softmax(dim=-1) @ values
 print("shapes equal:", wrong_context.shape == context.shape)
-print("rows still sum to 1:", torch.allclose(wrong_scores.softmax(dim=-1).sum(dim=-1), torch.ones(6, device=device)))
+sums = wrong_scores.softmax(dim=-1).sum(dim=-1)
+print("rows still sum to 1:", torch.allclose(sums, torch.ones_like(sums)))
 print("largest difference of the outputs:", f"{(wrong_context - context).abs().max().item():.2f}")
 
 # %% [markdown]

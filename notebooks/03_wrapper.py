@@ -185,8 +185,9 @@ for name, parameter in my_wrapper.named_parameters():
 
 # %%
 by_hand = out_proj(joined)
-my_wrapper.heads[0].q_proj, my_wrapper.heads[0].k_proj, my_wrapper.heads[0].v_proj = q_proj_0, k_proj_0, v_proj_0
-my_wrapper.heads[1].q_proj, my_wrapper.heads[1].k_proj, my_wrapper.heads[1].v_proj = q_proj_1, k_proj_1, v_proj_1
+head_0, head_1 = my_wrapper.heads
+head_0.q_proj, head_0.k_proj, head_0.v_proj = q_proj_0, k_proj_0, v_proj_0
+head_1.q_proj, head_1.k_proj, head_1.v_proj = q_proj_1, k_proj_1, v_proj_1
 my_wrapper.out_proj = out_proj
 
 reference = MultiHeadAttentionWrapper(d_in, d_out, num_heads).to(device)

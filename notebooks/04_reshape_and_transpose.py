@@ -89,7 +89,7 @@ split[0, words.index("work"), 1, 0] = 14  # and put it back
 # %%
 def slots(tensor):
     """The slot of every element of a tensor, in reading order."""
-    numbers = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size(), device=tensor.device)
+    numbers = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size())
     return numbers.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten().tolist()
 
 
@@ -174,7 +174,7 @@ show("mixed", mixed, "batch token width", words)
 # context of a real attention is *new*: `weights @ values` writes it head by head.
 
 # %%
-context_by_head = real_by_head.clone(memory_format=torch.contiguous_format)  # laid out head by head, as a product is
+context_by_head = real_by_head.contiguous()  # laid out head by head, as a product is
 context = context_by_head.transpose(1, 2)
 print("stride before:", context_by_head.stride(), " contiguous:", context_by_head.is_contiguous())
 print("stride after: ", context.stride(), " contiguous:", context.is_contiguous())
@@ -220,7 +220,8 @@ steps = {
 print(f"{'step':22} {'shape':14} {'stride':16} {'contiguous':10}  same memory")
 for name, tensor in steps.items():
     shape, stride = str(tuple(tensor.shape)), str(tensor.stride())
-    print(f"{name:22} {shape:14} {stride:16} {tensor.is_contiguous()!s:10}  {tensor.data_ptr() == queries.data_ptr()}")
+    contiguous, same = str(tensor.is_contiguous()), tensor.data_ptr() == queries.data_ptr()
+    print(f"{name:22} {shape:14} {stride:16} {contiguous:10}  {same}")
 
 # %% [markdown]
 # ## Proof
@@ -245,7 +246,8 @@ heads = split_heads(sample, num_heads=3)
 torch.testing.assert_close(merge_heads(heads), sample, rtol=0, atol=0)
 for i in range(3):
     torch.testing.assert_close(heads[:, i], sample[:, :, 7 * i : 7 * (i + 1)], rtol=0, atol=0)
-print("split_heads:", tuple(sample.shape), "->", tuple(heads.shape), " merge_heads:", tuple(merge_heads(heads).shape))
+print("split_heads:", tuple(sample.shape), "->", tuple(heads.shape))
+print("merge_heads:", tuple(heads.shape), "->", tuple(merge_heads(heads).shape))
 
 # %% [markdown]
 # ## Your turn

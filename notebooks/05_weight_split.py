@@ -184,8 +184,9 @@ calm_queries = (x @ (W_q * d_in**-0.5)).view(batch, num_tokens, num_heads, head_
 calm_keys = (x @ (W_k * d_in**-0.5)).view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)
 calm_scores = (calm_queries * head_dim**-0.5) @ calm_keys.transpose(2, 3)
 calm_weights = calm_scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-head_heatmaps(torch.cat([weights, calm_weights])[:, :, 2:].flatten(0, 1), ["Smiles"], key_words=words,
-              titles=["head 0", "head 1", "head 0, calm", "head 1, calm"])
+last_rows = torch.cat([weights, calm_weights])[:, :, 2:].flatten(0, 1)  # (4, 1, key): "Smiles" only
+titles = ["head 0", "head 1", "head 0, calm", "head 1, calm"]
+head_heatmaps(last_rows, ["Smiles"], key_words=words, titles=titles)
 
 # %% [markdown]
 # The last token's row, before and after: now "Smiles" divides its attention.
@@ -232,8 +233,9 @@ class MyMultiHeadAttention(nn.Module):
 
 mine = MyMultiHeadAttention(d_in, d_out, num_heads).to(device)
 mine.load_state_dict({
-    "q_proj.weight": W_q.T, "k_proj.weight": W_k.T, "v_proj.weight": W_v.T, "out_proj.weight": W_o.T,
-    **{f"{name}.bias": torch.zeros(d_out) for name in ("q_proj", "k_proj", "v_proj", "out_proj")},
+    f"{name}.{kind}": numbers  # nn.Linear keeps its matrix as (out, in)
+    for name, W in {"q_proj": W_q, "k_proj": W_k, "v_proj": W_v, "out_proj": W_o}.items()
+    for kind, numbers in {"weight": W.T, "bias": torch.zeros(d_out)}.items()
 })
 torch.testing.assert_close(mine(x), output)
 print("my module gives the output of step 11")
@@ -257,8 +259,10 @@ by_split = split(rows)
 by_wrapper = wrapper(rows)
 by_torch, _ = torch_module(rows, rows, rows, attn_mask=to_torch_mask(causal_keep(3, device=device)))
 by_mine = mine(rows)
-for name, result in (("split", by_split), ("wrapper", by_wrapper), ("torch", by_torch), ("mine", by_mine)):
-    show(name, result[0], "token width", row_words)
+show("weight split", by_split[0], "token width", row_words)
+show("wrapper", by_wrapper[0], "token width", row_words)
+show("nn.MultiheadAttention", by_torch[0], "token width", row_words)
+show("mine", by_mine[0], "token width", row_words)
 
 # %%
 for result in (by_wrapper, by_torch, by_mine):
@@ -273,8 +277,9 @@ print("all four agree to twelve decimals")
 print("split.q_proj.weight:           ", tuple(split.q_proj.weight.shape))
 print("wrapper.heads[1].q_proj.weight:", tuple(wrapper.heads[1].q_proj.weight.shape))
 print("torch_module.in_proj_weight:   ", tuple(torch_module.in_proj_weight.shape))
-print("head 1 is rows 3 to 5:         ", torch.equal(wrapper.heads[1].q_proj.weight, split.q_proj.weight[3:]))
-print("queries are PyTorch's rows 0-5:", torch.equal(torch_module.in_proj_weight[:6], split.q_proj.weight))
+wide_matrix = split.q_proj.weight
+print("head 1 is rows 3 to 5:          ", torch.equal(wrapper.heads[1].q_proj.weight, wide_matrix[3:]))
+print("queries are rows 0 to 5 of torch:", torch.equal(torch_module.in_proj_weight[:6], wide_matrix))
 
 # %% [markdown]
 # And the other way: the two heads you made by hand in lesson 03, stacked into one module, on "Dream big and work for

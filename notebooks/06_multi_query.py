@@ -21,7 +21,13 @@ if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere
 import torch
 from torch import nn
 
-from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention, attend, causal_keep
+from course_lib.attention import (
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+    attend,
+    causal_keep,
+)
 from course_lib.attention.convert import (
     multi_head_to_grouped_query,
     multi_head_to_multi_query,
@@ -85,7 +91,8 @@ print("keys_shared:    ", tuple(keys_shared.shape), keys_shared.stride())
 
 # %%
 keep = causal_keep(6, device=device)
-scores = (queries_by_head * head_dim**-0.5) @ keys_shared.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+keys_transposed = keys_shared.transpose(2, 3)  # (b, 1, k, d) -> (b, 1, d, k)
+scores = (queries_by_head * head_dim**-0.5) @ keys_transposed  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
 weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 context_by_head = weights @ values_shared  # (b, h, q, k) @ (b, 1, k, d) -> (b, h, q, d)
 print("scores:", tuple(scores.shape), " context_by_head:", tuple(context_by_head.shape))
@@ -106,7 +113,8 @@ print("merged:", tuple(merged.shape), " output:", tuple(output.shape))
 
 # %%
 multi_query = MultiQueryAttention(d_in, d_out, num_heads).to(device)
-multi_query.q_proj, multi_query.k_proj, multi_query.v_proj, multi_query.out_proj = q_proj, k_proj, v_proj, out_proj
+multi_query.q_proj, multi_query.out_proj = q_proj, out_proj
+multi_query.k_proj, multi_query.v_proj = k_proj, v_proj
 torch.testing.assert_close(multi_query(x), output)
 show("output", output, "batch token width", words)
 show("multi_query(x)", multi_query(x), "batch token width", words)
@@ -121,7 +129,8 @@ show("multi_query(x)", multi_query(x), "batch token width", words)
 multi_head = multi_query_to_multi_head(multi_query)
 print("k_proj of multi-query:", tuple(multi_query.k_proj.weight.shape))
 print("k_proj of multi-head: ", tuple(multi_head.k_proj.weight.shape))
-show("its four key heads", multi_head.k_proj.weight.view(num_heads, head_dim, d_in).flatten(1), "head weight")
+key_heads = multi_head.k_proj.weight.view(num_heads, head_dim * d_in)  # one row a head
+show("its four key heads", key_heads, "head weight")
 
 # %%
 torch.testing.assert_close(multi_head(x), multi_query(x))
@@ -226,8 +235,8 @@ class NewTensors(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         known = {a.untyped_storage().data_ptr() for a in args if isinstance(a, torch.Tensor)}
         if out.untyped_storage().data_ptr() not in known:
-            name, shape, size = func.overloadpacket.__name__, str(tuple(out.shape)), out.untyped_storage().nbytes()
-            print(f"{name:14} {shape:20} {size:>10,} bytes")
+            size = out.untyped_storage().nbytes()
+            print(f"{func.overloadpacket.__name__:6} {tuple(out.shape)!s:18} {size:>10,} bytes")
         return out
 
 

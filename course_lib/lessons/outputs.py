@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.lessons.compare import same_output
 
 _PICTURE = re.compile(r"<img\b|<svg\b", re.IGNORECASE)
-_PIXELS = re.compile(r"data:image/(?!svg)[\w.+-]+;base64,[^\"'\s)>]*")
+_PIXELS = re.compile(r"data:image/[\w.+-]+;base64,[^\"'\s)>]*")
 
 
 def texts(output: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -17,7 +17,7 @@ def texts(output: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield output["name"], output["text"]
     elif kind == "error":
         yield "error", f"{output['ename']}: {output['evalue']}"
-    for mime, value in output.get("data", {}).items():
+    for mime, value in sorted(output.get("data", {}).items()):  # a stored file sorts them, a kernel does not
         yield mime, value if isinstance(value, str) else str(value)
 
 

@@ -1,9 +1,9 @@
 """Import this first and Jupyter starts 1.5 to 2 seconds sooner.
 
-jsonschema, which Jupyter imports everywhere, builds a grammar for international addresses (``iri``) at import. It treats
-that grammar as optional, and no notebook or Jupyter setting uses it; so it is declared missing here.
+jsonschema, which Jupyter imports everywhere, builds a grammar for international addresses (``iri``) at import. It
+treats that grammar as optional, and no notebook or Jupyter setting uses it; so it is declared missing here.
 
-``python -m course_lib.lessons.quick_start`` is ``jupyter lab``, started that way; ``pytest -p`` may name this module too.
+``python -m course_lib.lessons.quick_start`` is ``jupyter lab``, started that way; ``pytest -p`` may name this module.
 """
 
 import sys

@@ -207,6 +207,9 @@ def _draw_head(
         yticklabels=query_labels if small else "auto",
         rasterized=not small,  # one image instead of a path a cell
     )
+    for number in ax.texts:  # black or white, whichever is easier to read on its cell
+        query, key = (int(place) for place in reversed(number.get_position()))
+        number.set_color("black" if _luminance(ax.collections[0].to_rgba(pattern[query, key])) > 0.18 else "white")
     if not small:
         ax.set_xticks(ax.get_xticks(), [key_labels[int(t)] for t in ax.get_xticks()])
         ax.set_yticks(ax.get_yticks(), [query_labels[int(t)] for t in ax.get_yticks()])
@@ -220,6 +223,12 @@ def _draw_head(
     crowded = max(len(label) for label in key_labels) * 0.085 > cell * max(1, key_len / len(ax.get_xticks()))
     ax.tick_params(axis="x", rotation=45 if crowded else 0, length=0)
     ax.tick_params(axis="y", rotation=0, length=0)
+
+
+def _luminance(color: tuple[float, float, float, float]) -> float:
+    """Relative luminance of an sRGB colour, as the contrast rules of the web define it; 0.18 is where black wins."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color[:3]]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _runs(row: np.ndarray) -> list[tuple[int, int]]:

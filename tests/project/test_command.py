@@ -159,7 +159,7 @@ def test_run_says_what_changed(repository, capsys):
     assert main(["run", "--kernel", "python3"]) == 0
     assert capsys.readouterr().out.split()[:2] == ["00_start_here", "2"]
     ipynb = repository / "notebooks" / "00_start_here.ipynb"
-    ipynb.write_text(ipynb.read_text(encoding="utf-8").replace('"two', '"three'), encoding="utf-8")
+    ipynb.write_text(ipynb.read_text(encoding="utf-8").replace('two\\n"', 'three\\n"'), encoding="utf-8")
     (repository / "notebooks" / "00_start_here.py").write_text(LESSON.replace("0.12345", "0.5"), encoding="utf-8")
     assert main(["run", "00", "--kernel", "python3"]) == 0
     shown = capsys.readouterr().out

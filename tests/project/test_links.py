@@ -1,4 +1,4 @@
-"""The repository's address stands in pyproject.toml and is carried to every other place, there and back without loss."""
+"""The repository's address stands in pyproject.toml and is carried everywhere else, there and back without loss."""
 
 import shutil
 from pathlib import Path

@@ -1,0 +1,214 @@
+"""The forms compiled, exported, on the meta device, on pretended CUDA tensors, and copied out of the course."""
+
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+from form_cases import D_OUT, FORMS, HEADS, KERNELS, TOKENS, assert_same, build, build_kernel, draw_x
+from torch import nn
+from torch._inductor.cpp_builder import get_cpp_compiler
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import Dim
+
+import course_lib.attention
+from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep, padding_keep
+from course_lib.attention.convert import split_to_wrapper, to_torch
+
+SOME_KERNELS = [
+    ("single head", "explicit"),
+    ("wrapper", "explicit"),
+    ("split, own widths", "explicit"),
+    ("multi-query", "explicit"),
+    ("grouped 2", "explicit"),
+    ("split", "fused"),
+    ("multi-query", "fused"),
+    ("grouped 3, own widths", "fused"),
+]
+
+
+@pytest.fixture
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+# --- torch.compile and torch.export ---
+
+
+@pytest.mark.parametrize(("name", "kernel"), SOME_KERNELS)
+def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compiler):
+    module, x, keep = build_kernel(name, kernel), draw_x(), padding_keep([TOKENS, 4], side="left")
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    output, expected = compiled(x, keep=keep), module(x, keep=keep)
+    assert_same(output, expected)
+    grads = [torch.autograd.grad((each**2).sum(), list(module.parameters())) for each in (output, expected)]
+    for grad, expected_grad in zip(*grads, strict=True):
+        assert_same(grad, expected_grad)
+
+
+def test_compiles_once_for_every_length(fresh_compiler):
+    module = build("split")
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(module, fullgraph=True, backend=counter, dynamic=True)
+    for tokens in (5, 8, 13):
+        x = draw_x(batch=3, tokens=tokens)
+        assert_same(compiled(x), module(x))
+    assert counter.frame_count == 1
+
+
+def test_compiles_with_weights_and_in_training(fresh_compiler):
+    module, x = build("grouped 2", dropout=0.5).train(), draw_x()
+    output, weights = torch.compile(module, fullgraph=True, backend="eager")(x, return_weights=True)
+    assert output.shape == (*x.shape[:2], D_OUT)
+    assert (weights[..., causal_keep(TOKENS)] == 0).any()
+
+
+def test_a_refusal_stays_a_refusal_when_compiled(fresh_compiler):
+    compiled = torch.compile(build("split"), backend="eager")
+    with pytest.raises(TypeError, match="keep must be bool with True = may attend, got torch.float32"):
+        compiled(draw_x(), keep=torch.ones(TOKENS, TOKENS))
+
+
+def has_cpp_compiler():
+    try:
+        return bool(get_cpp_compiler())
+    except Exception:
+        return False
+
+
+@pytest.mark.skipif(not has_cpp_compiler(), reason="torch.compile's own backend needs a C++ compiler, none is here")
+def test_compiles_to_machine_code(fresh_compiler):
+    module, x = build("single head", dtype=torch.float32), draw_x(dtype=torch.float32)
+    with torch.no_grad():
+        assert_same(torch.compile(module, fullgraph=True)(x), module(x), 1e-5)
+
+
+@pytest.mark.parametrize(("name", "kernel"), SOME_KERNELS)
+def test_exports_for_every_batch_and_length(name, kernel):
+    module, sizes = build_kernel(name, kernel), {0: Dim("batch", min=2, max=64), 1: Dim("token", min=2, max=512)}
+    exported = torch.export.export(module, (draw_x(),), dynamic_shapes=(sizes,)).module()
+    for batch, tokens in ((2, TOKENS), (3, 4), (7, 33)):
+        x = draw_x(batch=batch, tokens=tokens)
+        assert_same(exported(x), module(x))
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("split", "explicit"), ("multi-query", "fused"), ("wrapper", "explicit")])
+def test_exports_with_a_mask(name, kernel):
+    module, token = build_kernel(name, kernel), Dim("token", min=2, max=512)
+    shapes = {"x": {1: token}, "keep": {3: token}}
+    options = {"keep": padding_keep([TOKENS, 4])}
+    exported = torch.export.export(module, (draw_x(),), options, dynamic_shapes=shapes).module()
+    x, keep = draw_x(tokens=6), padding_keep([6, 3])
+    assert_same(exported(x, keep=keep), module(x, keep=keep))
+
+
+# --- devices that are not here ---
+
+
+@pytest.mark.parametrize(("name", "kernel"), KERNELS)
+def test_on_the_meta_device(name, kernel):
+    module, x = build_kernel(name, kernel, bias=True).to("meta"), draw_x().to("meta")
+    keep = padding_keep(torch.tensor([TOKENS, 4], device="meta"), TOKENS)
+    output = module(x, keep=keep)
+    assert output.device.type == "meta"
+    assert output.shape == (*x.shape[:2], 13 if name == "single head" else D_OUT)
+
+
+def to_fake_cuda(module):
+    """Swap the parameters for pretended CUDA ones; run within FakeTensorMode."""
+    for each in module.modules():
+        for name, parameter in each._parameters.items():
+            if parameter is not None:
+                fake = torch.empty(parameter.shape, dtype=parameter.dtype, device="cuda")
+                each._parameters[name] = nn.Parameter(fake, requires_grad=False)
+    return module
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize(("name", "kernel"), KERNELS)
+def test_on_pretended_cuda_every_mask_is_built_where_x_is(name, kernel, dtype):
+    module = build_kernel(name, kernel, bias=True, dtype=dtype)
+    with torch.no_grad(), FakeTensorMode():
+        to_fake_cuda(module)
+        x = torch.empty(2, TOKENS, 11, dtype=dtype, device="cuda")
+        heads = FORMS[name].num_heads
+        masks = [(TOKENS, TOKENS), (2, 1, 1, TOKENS), (heads, 1, TOKENS), (2, heads, TOKENS, TOKENS)]
+        for keep in (None, *(torch.ones(shape, dtype=torch.bool, device="cuda") for shape in masks)):
+            output = module(x, keep=keep)
+            assert output.device.type == "cuda"
+            assert output.dtype == dtype
+        if kernel == "explicit":
+            assert module(x, return_weights=True)[1].device.type == "cuda"
+
+
+@pytest.mark.parametrize(("name", "kernel"), KERNELS)
+def test_a_cpu_mask_or_a_cpu_x_beside_cuda_is_refused(name, kernel):
+    module = build_kernel(name, kernel)
+    with torch.no_grad(), FakeTensorMode():
+        on_cpu = torch.empty(2, TOKENS, 11, dtype=torch.float64)
+        with pytest.raises(
+            ValueError, match=r"^x is on cuda:0, but the module's weights are on cpu: call x\.to\('cpu'\)"
+        ):
+            module(on_cpu.to("cuda"))
+        to_fake_cuda(module)
+        keep = torch.ones(TOKENS, TOKENS, dtype=torch.bool)
+        with pytest.raises(ValueError, match=r"^keep is on cpu, but .* on cuda:0: call keep\.to\('cuda:0'\)\.$"):
+            module(on_cpu.to("cuda"), keep=keep)
+        with pytest.raises(ValueError, match=r"^x is on cpu, but .* on cuda:0: call x\.to\('cuda:0'\)\.$"):
+            module(on_cpu)
+
+
+def test_attend_on_pretended_cuda():
+    with FakeTensorMode():
+        queries = torch.empty(2, 6, 5, 8, device="cuda")
+        keys, values = torch.empty(2, 2, 7, 8, device="cuda"), torch.empty(2, 2, 7, 4, device="cuda")
+        keep = causal_keep(5, 7, device="cuda")
+        context, weights = attend(queries, keys, values, keep, 0.1)
+        assert context.device.type == weights.device.type == attend_fused(queries, keys, values, keep).device.type
+        with pytest.raises(ValueError, match="keys are on cpu, but queries are on cuda:0: move them"):
+            attend(queries, keys.cpu(), values)
+
+
+def test_conversions_stay_on_the_device():
+    module = MultiHeadAttention(24, 24, HEADS, bias=True, out_proj=False)
+    with torch.no_grad(), FakeTensorMode():
+        to_fake_cuda(module)
+        for converted in (split_to_wrapper(module), to_torch(module)):
+            assert {parameter.device.type for parameter in converted.parameters()} == {"cuda"}
+
+
+# --- copied out ---
+
+
+def test_a_copy_of_the_folder_under_another_name_works_with_torch_alone(tmp_path):
+    shutil.copytree(Path(course_lib.attention.__file__).parent, tmp_path / "my_attention")
+    script = """
+        import sys
+
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in ("course_lib", "matplotlib", "seaborn", "pandas", "IPython"):
+                    raise ImportError(name + " is blocked")
+
+        sys.meta_path.insert(0, Blocker())
+        sys.path.insert(0, sys.argv[1])
+        import torch
+        from my_attention import GroupedQueryAttention, MultiHeadAttentionWrapper
+        from my_attention.convert import multi_query_to_multi_head, wrapper_to_split
+
+        x = torch.randn(2, 5, 3)
+        for module, convert in (
+            (MultiHeadAttentionWrapper(3, 8, 4), wrapper_to_split),
+            (GroupedQueryAttention(3, 8, 4, 2), multi_query_to_multi_head),
+        ):
+            torch.testing.assert_close(convert(module)(x), module(x))
+        print("works")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (0, "works\n"), run.stderr
