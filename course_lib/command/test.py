@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     rows: list[tuple[str, str, Tally]] = []
     notes: list[str] = []
     if not args.lessons_only and not args.names:
-        parallel = ["-n", str(args.workers), "--dist", "loadgroup"] if args.workers > 1 else []
+        parallel = ["-n", str(args.workers)] if args.workers > 1 else []
         rows.append(("the library's tests", "", run_pytest(root, ["tests", "-q", "--no-header", *parallel]).total()))
     if not args.library_only:
         lesson_rows, notes = check_lessons(root, lessons, args.workers)

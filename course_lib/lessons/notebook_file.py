@@ -59,9 +59,8 @@ def write_text(path: Path, text: str) -> None:
 
 def _cell_id(cell: Any, seen: set[str]) -> str:
     """Name a cell by its source, so that a diff shows an id only where it shows a change."""
-    for repeat in range(len(seen) + 1):
-        name = hashlib.sha256(f"{cell.cell_type}\n{cell.source}\n{repeat}".encode()).hexdigest()[:8]
-        if name not in seen:
-            break
+    repeat = 0
+    while (name := hashlib.sha256(f"{cell.cell_type}\n{cell.source}\n{repeat}".encode()).hexdigest()[:8]) in seen:
+        repeat += 1
     seen.add(name)
     return name

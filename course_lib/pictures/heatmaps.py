@@ -18,8 +18,10 @@ from torch import Tensor
 from .picture import Picture
 
 LARGEST_WITH_NUMBERS = 8  # up to 8 x 8 cells hold their number
-CELL = 0.52  # inches, the largest
-WIDTH = 9.0  # inches for all the heads of a row
+CELL = 0.52  # inches, a cell at its largest
+READABLE_CELL = 0.4  # inches, the smallest that still holds a number
+LABELS = 0.7  # inches beside each pattern for its words
+WIDTH = 7.5  # inches of a whole row of heads: what a notebook shows without shrinking it
 STYLE = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -156,10 +158,11 @@ def _svg(
     patterns: np.ndarray, hidden: np.ndarray, query_labels: list[str], key_labels: list[str], titles: Sequence[str]
 ) -> str:
     num_heads, query_len, key_len = patterns.shape
-    columns = min(num_heads, 4)
-    rows = math.ceil(num_heads / columns)
-    cell = min(CELL, WIDTH / columns / max(query_len, key_len))  # a large pattern gets small cells
-    width = columns * (cell * key_len + 0.7) + 0.9
+    narrowest = READABLE_CELL * key_len if max(query_len, key_len) <= LARGEST_WITH_NUMBERS else 4 * READABLE_CELL
+    rows = math.ceil(num_heads / max(1, int(WIDTH // (narrowest + LABELS))))
+    columns = math.ceil(num_heads / rows)  # rows of equal length
+    cell = min(CELL, (WIDTH / columns - LABELS) / max(query_len, key_len))  # a large pattern gets small cells
+    width = columns * (cell * key_len + LABELS) + 0.9
     height = rows * (cell * query_len + 0.9)
     figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
     axes = figure.subplots(rows, columns, squeeze=False)

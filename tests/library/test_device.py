@@ -50,9 +50,10 @@ def test_a_second_gpu_where_there_is_one(monkeypatch, one_gpu):
         course_device()
 
 
-@pytest.mark.parametrize(
-    "name", ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", "cuda:0:1", "mps", "cpu:", "cuda:²", " cpu"]
-)
+WRONG = ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", "cuda:0:1", "mps", "cpu:", "cuda:²", " cpu", "cpu\n"]
+
+
+@pytest.mark.parametrize("name", WRONG)
 def test_any_other_word_is_refused(monkeypatch, one_gpu, name):
     monkeypatch.setenv("COURSE_DEVICE", name)
     with pytest.raises(ValueError) as caught:

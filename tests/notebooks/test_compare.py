@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from course_lib.lessons.compare import CloseText, same_output
+from course_lib.lessons.nbval_hooks import pytest_itemcollected
 from course_lib.lessons.outputs import count_pictures, first_difference, merge_streams, same_outputs
 
 
@@ -111,6 +112,29 @@ def test_outputs_keep_only_what_says_the_same():
     assert not same_outputs([shown(image_png="AAAA")], [shown(image_png="BBBB")])
     one, other = ('<img alt="a" src="data:image/png;base64,' + data + '">' for data in ("AAAA", "BBBB"))
     assert not same_outputs([shown(text_html=one)], [shown(text_html=other)])
+
+
+class IPyNbCell:
+    """What the hooks see of nbval's cell."""
+
+    def __init__(self):
+        self.comparison_traceback = []
+
+    def sanitize(self, text):
+        return text
+
+    def compare_outputs(self, test, ref, skip_compare=None):
+        return "asked nbval"
+
+
+def test_the_hooks_change_nbvals_cells_and_no_other_test():
+    cell, other = IPyNbCell(), object()
+    pytest_itemcollected(other)
+    pytest_itemcollected(cell)
+    assert cell.sanitize("0.1234") == "0.1235" and cell.sanitize({"a": 1}) == {"a": 1}
+    assert cell.compare_outputs([], []) == "asked nbval"
+    assert cell.compare_outputs([], [shown(image_png="AAAA")]) is False
+    assert cell.comparison_traceback == ["The notebook stores 1 picture(s), this run made 0."]
 
 
 def test_streams_are_joined():

@@ -7,6 +7,7 @@ import pytest
 from course_lib.lessons.address import read_address
 from course_lib.lessons.discover import find_lessons
 from course_lib.lessons.health import problems
+from course_lib.lessons.pairs import sync
 
 ROOT = Path(__file__).resolve().parents[2]
 LESSONS = find_lessons(ROOT)
@@ -25,6 +26,13 @@ def test_a_stored_lesson_is_healthy(lesson):
 
 def test_the_small_lesson_is_healthy(small_lesson, address):
     assert problems(small_lesson, address, small_lesson.folder.parent) == []
+
+
+def test_a_lesson_without_code_is_found(small_lesson, address):
+    small_lesson.py.write_text("# %% [markdown]\n# # Only words\n", encoding="utf-8")
+    small_lesson.ipynb.unlink()
+    sync(small_lesson)
+    assert "00_small: there is no code cell." in problems(small_lesson, address)
 
 
 @pytest.mark.parametrize("suffix", ["py", "ipynb"])

@@ -151,7 +151,7 @@ def test_a_fault_in_the_small_lesson_is_seen(name, small_lesson, address):
 
 
 def test_faults_in_the_real_lessons_are_seen(real_lessons, address, tmp_path):
-    """The faults are dealt out to the lessons in turn, so that each fault is planted once and no lesson goes without."""
+    """The faults are dealt out to the lessons in turn: each fault is planted once, no lesson goes without."""
     for lesson in real_lessons:
         assert problems(lesson, address) == [], "mend the stored lesson first: a harmed copy of it proves nothing."
     for number, (name, (fault, said)) in enumerate(STATIC_FAULTS.items()):
@@ -231,71 +231,36 @@ def plant(lesson, faults):
     return numbers
 
 
-BARE_IMAGE = """\
-# %%
-import base64
+def test_nbval_finds_each_fault_and_nothing_else(small_repository, tmp_path):
+    """Run nbval once, as `course test` does, on good and harmed lessons."""
+    shutil.copytree(small_repository, tmp_path, dirs_exist_ok=True)
+    (good,) = find_lessons(tmp_path)
+    harmed, close, bare = (Lesson(name, good.folder) for name in ("01_harmed", "02_close", "03_bare"))
+    for copy in (harmed, close):
+        shutil.copy(good.ipynb, copy.ipynb)
+    planted = plant(harmed, RUN_FAULTS)
+    plant(close, GOOD_CHANGES)
+    store_an_image_that_is_not_made(bare)
+    arguments = lesson_arguments([good, harmed, close, bare], "python3", workers=2)
+    run = run_pytest(tmp_path, ["-p", "course_lib.lessons.nbval_hooks", *arguments])
 
-from IPython.display import Image, display
-
-display(Image(data=base64.b64decode("iVBORw0KGgo="), format="png"))
-"""
-
-
-# All tests of this one run of nbval go to one worker, so that it is run once.
-one_run = pytest.mark.xdist_group("planted")
-
-
-@pytest.fixture(scope="module")
-def nbval_verdicts(small_repository, tmp_path_factory):
-    """Run nbval once, as `course test` does, on good and harmed lessons; return which cells failed in each."""
-    root = tmp_path_factory.mktemp("planted")
-    shutil.copytree(small_repository, root, dirs_exist_ok=True)
-    (good,) = find_lessons(root)
-    lessons = {name: Lesson(name, good.folder) for name in ("01_harmed", "02_close", "03_bare")}
-    for name in ("01_harmed", "02_close"):
-        shutil.copy(good.ipynb, lessons[name].ipynb)
-    planted = plant(lessons["01_harmed"], RUN_FAULTS)
-    plant(lessons["02_close"], GOOD_CHANGES)
-    lessons["03_bare"].py.write_text(BARE_IMAGE, encoding="utf-8")
-    bare = read_py(lessons["03_bare"].py)
-    image = nbformat.v4.new_output("display_data", {"image/png": "iVBORw0KGgo=\n", "text/plain": "<IPython Image>"})
-    bare.cells[0].outputs, bare.cells[0].execution_count = [image], 1
-    bare.cells[0].source = bare.cells[0].source.replace("display(Image", "Image").rstrip(")") + "))\nNone"
-    write_ipynb(bare, lessons["03_bare"])
-    arguments = lesson_arguments([good, *lessons.values()], "python3", workers=2)
-    run = run_pytest(root, ["-p", "course_lib.lessons.nbval_hooks", *arguments])
-    return run, planted
+    cells = len(code(read_ipynb(good.ipynb)))
+    assert (run.files[good.name].passed, run.files[good.name].failed) == (cells, 0), "the unharmed lesson is red"
+    assert (run.files[close.name].passed, run.files[close.name].failed) == (cells, 0), (
+        "a last digit or a version is red"
+    )
+    seen = set(run.files[harmed.name].failures)
+    unseen = [name for name, number in planted.items() if f"Cell {number}" not in seen]
+    assert not unseen, f"nbval did not see: {unseen}"
+    assert seen == {f"Cell {number}" for number in planted.values()}, "a good cell is red"
+    assert run.files[bare.name].failed == 1, "a vanished image went unseen"
+    assert (run.status, run.total().failed) == (1, len(RUN_FAULTS) + 1)
 
 
-@one_run
-def test_the_unharmed_lesson_is_green(nbval_verdicts):
-    run, _ = nbval_verdicts
-    assert run.files["00_small"].failed == 0
-    assert run.files["00_small"].passed == 11
-
-
-@one_run
-def test_a_last_digit_and_a_version_stay_green(nbval_verdicts):
-    run, _ = nbval_verdicts
-    assert (run.files["02_close"].passed, run.files["02_close"].failed) == (11, 0)
-
-
-@one_run
-@pytest.mark.parametrize("name", RUN_FAULTS)
-def test_a_fault_is_found_by_running(name, nbval_verdicts):
-    run, planted = nbval_verdicts
-    assert f"Cell {planted[name]}" in run.files["01_harmed"].failures, f"{name} went unseen"
-
-
-@one_run
-def test_nothing_else_is_called_a_fault(nbval_verdicts):
-    run, planted = nbval_verdicts
-    assert set(run.files["01_harmed"].failures) == {f"Cell {number}" for number in planted.values()}
-
-
-@one_run
-def test_a_vanished_bare_image_is_found(nbval_verdicts):
-    run, _ = nbval_verdicts
-    assert run.files["03_bare"].failed == 1
-    assert run.status == 1
-    assert run.total().failed == len(RUN_FAULTS) + 1
+def store_an_image_that_is_not_made(lesson):
+    """Store a lesson of one cell whose output is a bare image/png, which nbval alone never compares."""
+    lesson.py.write_text("# %%\n_ = 'no image any more'\n", encoding="utf-8")
+    notebook = read_py(lesson.py)
+    notebook.cells[0].outputs = [nbformat.v4.new_output("display_data", {"image/png": "iVBORw0KGgo=\n"})]
+    notebook.cells[0].execution_count = 1
+    write_ipynb(notebook, lesson)

@@ -23,6 +23,7 @@ print("b")
 # %% tags=["hard"]
 2 + 2
 """
+TWINS = "# %%\n1 + 1\n\n# %%\n1 + 1\n"
 
 
 @pytest.fixture
@@ -60,6 +61,13 @@ def test_only_what_says_something_else_is_rewritten(lesson):
     notebook = read_ipynb(lesson.ipynb)
     assert notebook.cells[2].outputs[0].data["text/plain"] == "0.12346", "an equal output was rewritten: a noisy diff"
     assert [cell.id for cell in notebook.cells][2:] == ids[2:]
+
+
+def test_two_equal_cells_have_ids_of_their_own(lesson):
+    lesson.py.write_text(TWINS, encoding="utf-8")
+    sync(lesson)
+    one, other = (cell.id for cell in read_ipynb(lesson.ipynb).cells)
+    assert one != other
 
 
 def test_metadata_that_an_editor_left_is_tidied_away(lesson):

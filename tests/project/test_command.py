@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -49,10 +50,12 @@ def test_help_imports_nothing_heavy():
 @pytest.mark.parametrize("words", [["lab"], ["test"], ["run"], ["links"], ["lock"]])
 def test_outside_a_clone_it_says_so(words, tmp_path, monkeypatch, capsys):
     (tmp_path / "pyproject.toml").write_text("not toml [", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "pyproject.toml").write_text('[project]\nname = "another"', encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "inside")
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert f"course {words[0]}: {tmp_path} is not inside a clone of attention-course" in said
+    assert f"course {words[0]}: {tmp_path / 'inside'} is not inside a clone of attention-course" in said
 
 
 @pytest.mark.parametrize("words", [[], ["dance"], ["test", "--fast"], ["test", "--library-only", "--lessons-only"]])
@@ -61,6 +64,13 @@ def test_unknown_words_are_refused(words, capsys):
         main(words)
     assert stopped.value.code == 2
     assert "usage: course" in capsys.readouterr().err
+
+
+def test_the_command_is_a_module_too(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["course", "links", "--help"])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_module("course_lib.command", run_name="__main__")
+    assert stopped.value.code == 0 and "usage: course links" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["bench", "figures"])
@@ -141,6 +151,11 @@ def test_an_unreadable_lesson_does_not_keep_lab_from_opening(repository, capsys)
     (repository / "notebooks" / "00_start_here.ipynb").write_text("{", encoding="utf-8")
     lab.sync_lessons(repository)
     assert "00_start_here: left as it is, because a file can't be read (" in capsys.readouterr().out
+    (repository / "notebooks" / "00_start_here.ipynb").unlink()
+    lab.sync_lessons(repository)
+    assert "made the .ipynb" in capsys.readouterr().out
+    lab.sync_lessons(repository)
+    assert capsys.readouterr().out == ""
 
 
 def test_jupyterlab_knows_its_options():
@@ -166,10 +181,14 @@ def test_run_says_what_changed(repository, capsys):
     assert "2 changed" in shown and "cell 1: new or rewritten: '0.5'" in shown and "cell 2: 'three' -> 'two'" in shown
 
 
-def test_run_names_a_failing_cell(repository, capsys):
+def test_run_names_a_failing_cell(repository, monkeypatch, capsys):
+    installed = []
+    monkeypatch.setattr(kernels, "kernels_ready", lambda: False)
+    monkeypatch.setattr(kernels, "install_kernels", lambda: installed.append(True))
     (repository / "notebooks" / "00_start_here.py").write_text(LESSON.replace("0.12345", "1 / 0"), encoding="utf-8")
     assert main(["run", "--kernel", "python3"]) == 1
     assert "FAILED  00_start_here, code cell 1, `1 / 0` (00_start_here.py:5)" in capsys.readouterr().err
+    assert installed
 
 
 @pytest.mark.parametrize("name", ["run", "test"])
@@ -178,10 +197,8 @@ def test_an_unknown_lesson_is_refused(name, repository, capsys):
     assert "There is no lesson '99_none'; the lessons are: 00_start_here." in capsys.readouterr().err
 
 
-def test_run_without_lessons_says_so(repository, monkeypatch, capsys):
+def test_run_without_lessons_says_so(repository, capsys):
     (repository / "notebooks" / "00_start_here.py").unlink()
-    installed = []
-    monkeypatch.setattr(kernels, "install_kernels", lambda: installed.append(True))
     assert main(["run"]) == 2
     assert "There is no lesson in" in capsys.readouterr().err
 
@@ -271,6 +288,8 @@ def test_pytest_is_really_run_and_read(tmp_path, capfd):
     assert run.files["test_three"].failures == ["test_b"]
     assert total.verdict == "1 FAILED" and Tally().verdict == "NOTHING RAN"
     assert "1 failed, 1 passed, 1 skipped" in capfd.readouterr().out
+    refused = check.run_pytest(tmp_path, ["--no-such-option"])
+    assert (refused.status, refused.total().failed) == (4, 1)
 
 
 def test_pytorch_is_asked_for_a_gpu(monkeypatch):
