@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     if not args.lessons_only and not args.names:
         parallel = ["-n", str(args.workers)] if args.workers > 1 else []
-        rows.append(("the library's tests", "", run_pytest(root, ["tests", "-q", "--no-header", *parallel]).total()))
+        library = run_pytest(root, ["tests", "-q", "--no-header", *parallel], args.workers)
+        rows.append(("the library's tests", "", library.total()))
     if not args.library_only:
         lesson_rows, notes = check_lessons(root, lessons, args.workers)
         rows += lesson_rows
@@ -62,7 +63,7 @@ def check_lessons(root, lessons, workers):
     else:
         notes.append(NO_GPU)
     for kernel in kernels:
-        done = run_pytest(root, lesson_arguments(lessons, kernel, workers))
+        done = run_pytest(root, lesson_arguments(lessons, kernel, workers), workers)
         for lesson in lessons:
             tally = done.files.get(lesson.name, Tally())
             tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail

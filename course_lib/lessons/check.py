@@ -1,5 +1,6 @@
 """Run pytest, on the library or on lessons with nbval, and read back what passed."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -51,14 +52,19 @@ class PytestRun:
         return total
 
 
-def run_pytest(root: Path, arguments: list[str]) -> PytestRun:
-    """Run pytest in a process of its own, its output shown, and read its results from a JUnit file."""
+def run_pytest(root: Path, arguments: list[str], workers: int = 1) -> PytestRun:
+    """Run pytest in a process of its own, its output shown, and read its results from a JUnit file.
+
+    The workers share the cores out: PyTorch would use all of them in each worker, and be four times slower for it.
+    """
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.xml"
         quick = ["-p", "course_lib.lessons.quick_start"]
         command = [sys.executable, "-m", "pytest", *quick, f"--junitxml={results}", *arguments]
         start = time.perf_counter()
-        status = subprocess.run(command, cwd=root).returncode
+        status = subprocess.run(command, cwd=root, env=environment).returncode
         run = PytestRun(status, time.perf_counter() - start)
         if results.exists():
             _read_results(results, run)

@@ -36,7 +36,7 @@ def test_json_and_tables(capsys):
     results = json.loads(capsys.readouterr().out)
     assert results["threads"] == 1
     assert [row["name"] for row in results["results"][0]["rows"]] == ["broadcast matmul", "attend", "attend_fused"]
-    assert bench.main(["--quick"]) == 0
+    assert bench.main(["--quick", "--threads", "1"]) == 0
     text = capsys.readouterr().out
     assert "times faster than the first" in text and "weight split, fused" in text
     assert torch.get_num_threads() == threads

@@ -266,7 +266,7 @@ def test_source_1_mha_fixed_equals_pytorch(source_1_mha):
 
 
 def test_source_1_mha_fixed_is_causal(source_1_mha):
-    """Source 1, 1-2: row 0 has the gradients [0.599, 0, 0], [0.181, 0.210, 0.203] unmasked; no token moves a row above."""
+    """Source 1, 1-2: no token moves a row above; row 0 has gradients [0.599, 0, 0], unmasked [0.181, 0.210, 0.203]."""
     x = three_rows().batch
     for sign in (9.0, -9.0):
         changed = x.clone()

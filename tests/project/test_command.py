@@ -211,7 +211,7 @@ def pytest_says(monkeypatch):
     """Replace pytest by a table: what was run last -> (status, {file: tally}); collect the calls."""
     calls, answers = [], {}
 
-    def stand_in(root, arguments):
+    def stand_in(root, arguments, workers):
         kernel = next((word.split("=")[1] for word in arguments if word.startswith("--nbval-kernel-name")), "library")
         calls.append((kernel, arguments))
         status, files = answers.get(kernel, (0, {"00_start_here": Tally(passed=2, seconds=1.0)}))
@@ -290,6 +290,20 @@ def test_pytest_is_really_run_and_read(tmp_path, capfd):
     assert "1 failed, 1 passed, 1 skipped" in capfd.readouterr().out
     refused = check.run_pytest(tmp_path, ["--no-such-option"])
     assert (refused.status, refused.total().failed) == (4, 1)
+
+
+def test_workers_share_the_cores(tmp_path, monkeypatch, capfd):
+    (tmp_path / "test_threads.py").write_text(
+        "import os\ndef test_a(): print('threads', os.environ['OMP_NUM_THREADS'])\n", encoding="utf-8"
+    )
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    check.run_pytest(tmp_path, ["-q", "-s", "test_threads.py"], workers=4)
+    check.run_pytest(tmp_path, ["-q", "-s", "test_threads.py"], workers=16)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    check.run_pytest(tmp_path, ["-q", "-s", "test_threads.py"], workers=4)
+    shown = capfd.readouterr().out
+    assert [line.split()[1] for line in shown.splitlines() if line.startswith("threads")] == ["2", "1", "3"]
 
 
 def test_pytorch_is_asked_for_a_gpu(monkeypatch):
