@@ -70,7 +70,7 @@ def test_environment_yml_states_the_same_bounds():
     assert {name: bound for name, bound in stated.items() if name not in ONLY_CONDA} == wanted
     build = tomllib.loads(read("pyproject.toml"))["build-system"]["requires"]
     assert [f"setuptools{stated['setuptools']}"] == build
-    assert {"pip": ["--no-deps -e ."]} in environment["dependencies"]
+    assert {"pip": ["-e ."]} in environment["dependencies"]
 
 
 @pytest.mark.parametrize("python", pythons())
