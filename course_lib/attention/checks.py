@@ -137,7 +137,8 @@ def check_keep(keep: Tensor, shape: Sequence[int], device: torch.device) -> Tens
     names = f"(batch, head, query, key) = {tuple(shape)}"
     if keep.dim() > 4:
         raise ValueError(f"keep has {keep.dim()} axes, shape {tuple(keep.shape)}: it must broadcast to {names}.")
-    if any(size not in (1, full) for size, full in zip(reversed(keep.shape), reversed(shape), strict=False)):
+    own_axes = shape[4 - keep.dim() :]  # the last axes of (batch, head, query, key)
+    if any(size not in (1, full) for size, full in zip(keep.shape, own_axes)):  # noqa: B905 (torch 2.6 can't compile strict)
         raise ValueError(
             f"keep of shape {tuple(keep.shape)} does not broadcast to {names}{_mask_remedy(keep.shape, shape)}."
         )

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from .checks import check_dropout, check_heads, check_keep
 
+CPU_KERNEL_SHARES = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 9)  # before, `enable_gqa` copied there
+
 
 def attend(
     queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor | None = None, dropout_p: float = 0.0
@@ -76,9 +78,9 @@ def attend_fused(
 ) -> Tensor:
     """The same as `attend` through `torch.nn.functional.scaled_dot_product_attention`, which never shows weights.
 
-    Shared heads go through `enable_gqa` where PyTorch's kernel then copies no keys or values: on the CPU, with equal
-    widths and without dropout. Elsewhere, and for one query a head (a decoding step), which it makes faster, they are
-    folded as in `attend`.
+    Shared heads go through `enable_gqa` where PyTorch's kernel then copies no keys or values: on the CPU, from
+    PyTorch 2.9 on, with equal widths and without dropout. Elsewhere, and for one query a head (a decoding step),
+    which it makes faster, they are folded as in `attend`.
 
     Args:
         queries: (batch, head, query, head_dim), floating point.
@@ -101,7 +103,9 @@ def attend_fused(
     if keep is not None:
         keep = check_keep(keep, (batch, num_heads, query_len, key_len), queries.device)
         keep = keep[(None,) * (4 - keep.dim())].expand(-1, -1, query_len, key_len)
-    gqa_copies = queries.device.type != "cpu" or head_dim != values.shape[-1] or dropout_p > 0.0
+    gqa_copies = (
+        not CPU_KERNEL_SHARES or queries.device.type != "cpu" or head_dim != values.shape[-1] or dropout_p > 0.0
+    )
     if not shared or (query_len > 1 and not gqa_copies):
         return F.scaled_dot_product_attention(queries, keys, values, keep, dropout_p, enable_gqa=shared)
 

@@ -149,6 +149,13 @@ class PretendedCuda(TorchFunctionMode):
 @pytest.fixture
 def pretended_cuda():
     with torch.no_grad(), FakeTensorMode(), PretendedCuda():
+        try:
+            queries = torch.empty(1, 1, 2, 8, device="cuda")
+            nn.functional.scaled_dot_product_attention(queries, queries, queries)
+        except RuntimeError as error:
+            if "driver" not in str(error):
+                raise
+            pytest.skip("this CUDA build of PyTorch asks for a GPU's driver even when its tensors are pretended")
         yield
 
 
@@ -164,7 +171,7 @@ def to_fake_cuda(module, dtype=torch.float32):
 
 def test_the_pretence_notices_a_mask_left_on_the_cpu(pretended_cuda):
     scores = torch.empty(2, 6, 5, 5, device="cuda")
-    with pytest.raises(RuntimeError, match="same device"):
+    with pytest.raises(RuntimeError, match=r"same device|different devices"):
         scores.masked_fill(torch.ones(5, 5, dtype=torch.bool), 0.0)
 
 
