@@ -103,10 +103,8 @@ def attend_fused(
     if keep is not None:
         keep = check_keep(keep, (batch, num_heads, query_len, key_len), queries.device)
         keep = keep[(None,) * (4 - keep.dim())].expand(-1, -1, query_len, key_len)
-    gqa_copies = (
-        not CPU_KERNEL_SHARES or queries.device.type != "cpu" or head_dim != values.shape[-1] or dropout_p > 0.0
-    )
-    if not shared or (query_len > 1 and not gqa_copies):
+    in_fast_kernel = queries.device.type == "cpu" and head_dim == values.shape[-1] and dropout_p == 0.0
+    if not shared or (query_len > 1 and CPU_KERNEL_SHARES and in_fast_kernel):
         return F.scaled_dot_product_attention(queries, keys, values, keep, dropout_p, enable_gqa=shared)
 
     folded_len = num_heads // num_kv_heads * query_len  # the queries of all heads that share one kv head
