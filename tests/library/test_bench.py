@@ -24,6 +24,17 @@ def test_ratios_come_from_the_same_rounds():
     assert all(row.min_ms <= row.median_ms <= row.max_ms for row in rows)
 
 
+def test_a_gpu_is_waited_for(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(True))
+
+    class OnGpu(torch.Tensor):
+        is_cuda = True
+
+    compare_times({"one": lambda: torch.zeros(2).as_subclass(OnGpu)}, rounds=3)
+    assert len(waited) == 3
+
+
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.build.__name__)
 def test_the_cases_of_a_group_are_equal(group):
     with torch.no_grad():

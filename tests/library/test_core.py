@@ -341,6 +341,20 @@ def test_keys_laid_out_as_a_module_makes_them_are_not_copied_for_each_head_eithe
     assert copies.found == []
 
 
+@pytest.mark.parametrize(("queries", "folded"), [(1, True), (QUERIES, False)])
+def test_a_decoding_step_is_folded_and_a_longer_one_goes_to_the_fast_kernel(queries, folded, monkeypatch):
+    calls = []
+
+    def spy(queries, keys, values, *args, enable_gqa=False):
+        calls.append((tuple(queries.shape), enable_gqa))
+        return original(queries, keys, values, *args, enable_gqa=enable_gqa)
+
+    original = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
+    attend_fused(*draw(2, queries=queries, value_dim=HEAD_DIM))
+    assert calls == [((BATCH, 2, 3, HEAD_DIM), False) if folded else ((BATCH, HEADS, QUERIES, HEAD_DIM), True)]
+
+
 def test_the_search_for_copies_finds_the_usual_ones():
     queries, keys, values = (tensor.detach() for tensor in draw(1, keys=LONG, head_dim=WIDE, value_dim=24))
     with CopiesOfKeys(keys, values) as copies:
