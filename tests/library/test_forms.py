@@ -402,6 +402,12 @@ def test_what_a_form_prints_of_itself_names_its_options():
     assert "q_proj" in text
 
 
+def test_one_sample_and_one_head_take_a_mask_of_three_axes():
+    module, x = build("single head"), draw_x(batch=1)
+    keep = torch.rand(1, TOKENS, TOKENS) < 0.7
+    assert_same(module(x, keep=keep), reference(module, "single head", x, keep=keep)[0])
+
+
 def test_the_mask_of_forward_is_joined_with_the_causal_one():
     module, x = build("split"), draw_x()
     everything = torch.ones(TOKENS, TOKENS, dtype=torch.bool)

@@ -148,6 +148,15 @@ def test_one_sample_with_a_mask_for_each_head(torch_module):
     assert_same(output, loop_result(torch_module, x, keep)[0])
 
 
+def test_one_query_with_a_mask_for_each_head(torch_module):
+    x = torch.randn(BATCH, TOKENS, WIDTH, dtype=torch.float64) * 3
+    keep = per_head()[:, :, -1:]
+    mask = to_torch_mask(keep)
+    assert mask.shape == (BATCH * HEADS, 1, TOKENS)
+    expected, _ = loop_result(torch_module, x, keep)
+    assert_same(torch_module(x[:, -1:], x, x, attn_mask=mask)[0], expected[:, -1:])
+
+
 def test_to_torch_mask_hides_what_keep_hides():
     keep = torch.rand(3, 4) < 0.5
     assert torch.equal(to_torch_mask(keep), ~keep)

@@ -80,7 +80,7 @@ def test_metadata_that_an_editor_left_is_tidied_away(lesson):
 
 FAILURES = [
     ("1 / 0", r"00_one, code cell 2, `1 / 0` \(00_one\.py:10\): ZeroDivisionError: division by zero"),
-    ("x = (", r"00_one, code cell 2, `x = \(` \(00_one\.py:10\): SyntaxError"),
+    ("x = )", r"00_one, code cell 2, `x = \)` \(00_one\.py:10\): SyntaxError"),
     ("import time; time.sleep(9)", r"code cell 2.*: took longer than 2 s\."),
     ("import os; os._exit(1)", r"code cell 2.*: the kernel died\."),
 ]
