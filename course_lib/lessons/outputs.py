@@ -21,6 +21,11 @@ def texts(output: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield mime, value if isinstance(value, str) else str(value)
 
 
+def all_texts(outputs: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """List each text of a cell's outputs as (kind, text), in order."""
+    return [pair for output in outputs for pair in texts(output)]
+
+
 def count_pictures(outputs: list[dict[str, Any]]) -> int:
     """Count the pictures of a cell: image outputs, and ``<img>`` or ``<svg>`` inside HTML."""
     count = 0
@@ -33,7 +38,7 @@ def count_pictures(outputs: list[dict[str, Any]]) -> int:
 
 def same_outputs(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> bool:
     """Say whether a run gave a cell's stored outputs again: texts up to the last digits, pixels exactly."""
-    old_texts, new_texts = _flat(old), _flat(new)
+    old_texts, new_texts = all_texts(old), all_texts(new)
     if [kind for kind, _ in old_texts] != [kind for kind, _ in new_texts]:
         return False
     for (kind, before), (_, after) in zip(old_texts, new_texts, strict=True):
@@ -68,12 +73,8 @@ def first_difference(old: list[dict[str, Any]], new: list[dict[str, Any]], width
     return "a picture was drawn anew"
 
 
-def _flat(outputs: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [pair for output in outputs for pair in texts(output)]
-
-
 def _lines(outputs: list[dict[str, Any]]) -> list[str]:
-    return [line for _, text in _flat(outputs) for line in text.splitlines()]
+    return [line for _, text in all_texts(outputs) for line in text.splitlines()]
 
 
 def _short(line: str, other: str, width: int) -> str:

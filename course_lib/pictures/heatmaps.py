@@ -52,7 +52,7 @@ def heatmap(
 
     Raises:
         ValueError: weights of another shape or outside 0 to 1, labels or a mask that don't fit.
-        TypeError: weights that aren't a floating-point tensor.
+        TypeError: weights that aren't a floating-point tensor, a mask that isn't a tensor.
 
     Example:
         >>> heatmap(torch.eye(2), ("a", "b"))
@@ -85,7 +85,7 @@ def head_heatmaps(
 
     Raises:
         ValueError: weights of another shape or outside 0 to 1, labels, titles or a mask that don't fit.
-        TypeError: weights that aren't a floating-point tensor.
+        TypeError: weights that aren't a floating-point tensor, a mask that isn't a tensor.
     """
     patterns = _patterns(weights, leading=1)
     titles = [f"head {head}" for head in range(len(patterns))] if titles is None else list(titles)
@@ -147,6 +147,8 @@ def _labels(name: str, words: Sequence[str] | None, size: int) -> list[str]:
 def _hidden(keep: Tensor | None, patterns: np.ndarray) -> np.ndarray:
     if keep is None:
         return patterns == 0.0
+    if not isinstance(keep, Tensor):
+        raise TypeError(f"keep must be a bool tensor with True = may attend, got {type(keep).__name__}.")
     if keep.dtype != torch.bool or keep.dim() not in (2, 3) or tuple(keep.shape[-2:]) != patterns.shape[-2:]:
         raise ValueError(
             f"keep must be bool of shape (query, key) = {patterns.shape[-2:]}, got {keep.dtype} {tuple(keep.shape)}."

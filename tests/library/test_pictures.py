@@ -128,6 +128,7 @@ def test_other_dtypes_and_gradients(dtype):
         (lambda: heatmap(torch.full((2, 2), torch.nan)), ValueError, "between 0 and 1, got nan"),
         (lambda: heatmap(PATTERN, ("a", "b")), ValueError, "words has 2 labels for 3 tokens"),
         (lambda: heatmap(PATTERN, WORDS, key_words=("a",)), ValueError, "key_words has 1 labels for 3 tokens"),
+        (lambda: heatmap(PATTERN, keep=[[True]]), TypeError, "keep must be a bool tensor .*, got list"),
         (lambda: heatmap(PATTERN, keep=torch.ones(3, 3)), ValueError, "keep must be bool of shape"),
         (
             lambda: heatmap(PATTERN, keep=torch.ones(2, 3, dtype=torch.bool)),

@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 
 from course_lib.lessons.compare import same_output
 from course_lib.lessons.discover import find_lessons
-from course_lib.lessons.outputs import merge_streams, texts
+from course_lib.lessons.outputs import all_texts, merge_streams
 
 LESSONS = find_lessons(Path(__file__).parents[2])
 
@@ -26,9 +26,7 @@ def test_a_second_pass_in_the_same_kernel_gives_the_same(lesson):
     NotebookClient(twice, kernel_name="python3", resources={"metadata": {"path": str(lesson.ipynb.parent)}}).execute()
     for number, (cell, again) in enumerate(zip(code, twice.cells[len(code) :], strict=True), start=1):
         if not unchecked[number - 1]:
-            once, second = (
-                [pair for output in merge_streams(each.outputs) for pair in texts(output)] for each in (cell, again)
-            )
+            once, second = all_texts(merge_streams(cell.outputs)), all_texts(merge_streams(again.outputs))
             assert [kind for kind, _ in once] == [kind for kind, _ in second], f"cell {number}"
             for (_, before), (_, after) in zip(once, second, strict=True):
                 assert same_output(before, after), f"cell {number}: {before[:200]!r} became {after[:200]!r}"
