@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -11,31 +13,39 @@ class Picture:
     """A drawing and the same thing in words, both made from the same data.
 
     In a notebook it shows as an image with alternative text and a caption, in a form that survives a notebook that is
-    not trusted. In a terminal it prints its words.
+    not trusted. Its steps, if it has any, fold out below it one at a time, without a kernel and with the keyboard
+    alone. In a terminal it prints its words.
 
     Args:
         svg: the drawing.
         words: what the drawing shows, for who can't see it.
         caption: one sentence below the drawing.
+        steps: pictures to step through; the caption of each is the line that folds it out.
 
     Attributes:
-        svg, words, caption: as given.
+        svg, words, caption, steps: as given.
     """
 
-    def __init__(self, *, svg: str, words: str, caption: str) -> None:
+    def __init__(self, *, svg: str, words: str, caption: str, steps: Sequence[Picture] = ()) -> None:
         self.svg = svg
         self.words = words
         self.caption = caption
+        self.steps = tuple(steps)
 
     def __repr__(self) -> str:
         return f"{self.words}\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        data = base64.b64encode(self.svg.encode()).decode()
-        return (
-            f'<figure><img alt="{escape(self.words)}" src="data:image/svg+xml;base64,{data}">'
-            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        group = hashlib.sha256(self.svg.encode()).hexdigest()[:8]  # opening one step closes its neighbour
+        steps = "".join(
+            f'<details name="steps-{group}"><summary>{escape(step.caption)}</summary>{step._image()}</details>'
+            for step in self.steps
         )
+        return f"<figure>{self._image()}<figcaption>{escape(self.caption)}</figcaption>{steps}</figure>"
+
+    def _image(self) -> str:
+        data = base64.b64encode(self.svg.encode()).decode()
+        return f'<img alt="{escape(self.words)}" src="data:image/svg+xml;base64,{data}">'
 
     def save(self, path: str | Path) -> Path:
         """Write the drawing to a file.
