@@ -1,0 +1,68 @@
+"""A recording as a table, for a terminal and for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from .step import Step
+
+HEADINGS = ("step", "operation", "result", "shape", "stride", "memory", "effect", "where", "code")
+LONGEST_CODE = 48
+
+
+def as_text(steps: Sequence[Step], error: str | None, *, unfolded: bool) -> str:
+    """The table in letters of equal width, one line a step."""
+    rows = [HEADINGS, *(row for step in steps for row in _rows(step, unfolded))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, *_notes(steps, error)])
+
+
+def as_html(steps: Sequence[Step], error: str | None, *, unfolded: bool) -> str:
+    """The table as HTML that survives in a notebook that is not trusted."""
+    head = "".join(f'<th scope="col">{heading}</th>' for heading in HEADINGS)
+    body = "".join(
+        "<tr>" + "".join(_cell(heading, cell) for heading, cell in zip(HEADINGS, row, strict=True)) + "</tr>"
+        for step in steps
+        for row in _rows(step, unfolded)
+    )
+    notes = "".join(f"<p>{escape(note)}</p>" for note in _notes(steps, error))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
+
+
+def _cell(heading: str, text: str) -> str:
+    if not text:
+        return "<td></td>"
+    return f"<td><code>{escape(text)}</code></td>" if heading == "code" else f"<td>{escape(text)}</td>"
+
+
+def _rows(step: Step, unfolded: bool) -> list[tuple[str, ...]]:
+    op = step.op if step.part is None else f"{step.op} {step.part[0] + 1}/{step.part[1]}"
+    code = step.code if len(step.code) <= LONGEST_CODE else step.code[: LONGEST_CODE - 3] + "..."
+    effect = step.effect if step.used else f"{step.effect}, never used"
+    first = (
+        str(step.number), op, step.name or "", str(step.shape), str(step.stride), str(step.storage), effect,
+        step.where, code,
+    )  # fmt: skip
+    if not unfolded or (step.part and step.part[0]):
+        return [first]
+    below = [
+        ("", f"- {one.op}", "", str(one.shape), str(one.stride), _size(one.nbytes), one.effect, "", "")
+        for one in step.underneath
+    ]
+    return [first, *below]
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes:,} bytes" if nbytes else ""
+
+
+def _notes(steps: Sequence[Step], error: str | None) -> list[str]:
+    """What stands below the table: what was never used, and why the run ended early."""
+    notes = [f"Step {step.number}, {step.title}: its result is never used." for step in steps if not step.used]
+    if not steps:
+        notes.append("No steps.")
+    if error is not None:
+        notes.append(f"Then the code raised {error}")
+    return notes
