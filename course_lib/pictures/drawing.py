@@ -20,6 +20,13 @@ STEP = CELL + 2  # from a cell to its neighbour
 MARGIN = 20
 SANS = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"
 MONO = "ui-monospace,Menlo,Consolas,monospace"
+SIZES = (9, 11, 13, 14, 16)  # of text, beside the usual 12
+# One letter a look, because a picture has a hundred texts: quiet, followed, bold, middle, end, typewriter.
+STYLE = (
+    f"svg{{font:12px {SANS};fill:{INK}}}.q{{fill:{QUIET}}}.f{{fill:{FOLLOW}}}.b{{font-weight:600}}"
+    f".m{{text-anchor:middle}}.e{{text-anchor:end}}.t{{font-family:{MONO}}}"
+    + "".join(f".s{size}{{font-size:{size}px}}" for size in SIZES)
+)
 
 
 def head_color(head: int) -> str:
@@ -53,14 +60,19 @@ class Drawing:
     def cells(
         self, corners: Iterable[tuple[float, float]], fill: str, *, width: float = CELL, height: float = CELL
     ) -> None:
-        """Put equal boxes, given by their upper left corners, as one path: many cells, few bytes."""
-        corners = list(corners)
-        if corners:
-            boxes = "".join(
-                f"M{_short(x)} {_short(y)}h{_short(width)}v{_short(height)}h-{_short(width)}z" for x, y in corners
-            )
-            self._parts.append(f'<path d="{boxes}" fill="{fill}"/>')
-            self._grow(max(x for x, _ in corners) + width, max(y for _, y in corners) + height)
+        """Put equal boxes, given by their upper left corners: neighbours in a row are one dashed line, in few bytes."""
+        step = width + STEP - CELL
+        runs: list[list[float]] = []  # x, y, number of boxes
+        for y, x in sorted((y, x) for x, y in corners):
+            if runs and runs[-1][1] == y and abs(runs[-1][0] + runs[-1][2] * step - x) < 0.01:
+                runs[-1][2] += 1
+            else:
+                runs.append([x, y, 1])
+        if runs:
+            path = "".join(f"M{_short(x)} {_short(y + height / 2)}h{_short(n * step - 2)}" for x, y, n in runs)
+            dashes = f'stroke-width="{_short(height)}" stroke-dasharray="{_short(width)} 2"'
+            self._parts.append(f'<path d="{path}" stroke="{fill}" {dashes}/>')
+            self._grow(max(x + n * step - 2 for x, _, n in runs), max(y for _, y, _ in runs) + height)
 
     def outline(
         self,
@@ -92,32 +104,42 @@ class Drawing:
         anchor: str = "start",
         mono: bool = False,
     ) -> None:
-        """Put one line of text on the base line y; anchor is "start", "middle" or "end" and says what x is."""
+        """Put one line of text on the base line y; anchor is "start", "middle" or "end" and says what x is.
+
+        The size is one of SIZES or 12, the colour INK, QUIET or FOLLOW.
+        """
         if not text:
             return
-        look = "" if size == 12 else f' font-size="{_short(size)}"'
-        look += ' font-weight="600"' if bold else ""
-        look += "" if color == INK else f' fill="{color}"'
-        look += "" if anchor == "start" else f' text-anchor="{anchor}"'
-        look += f' font-family="{MONO}"' if mono else ""
+        looks = {
+            f"s{_short(size)}": size != 12,
+            "b": bold,
+            "q": color == QUIET,
+            "f": color == FOLLOW,
+            anchor[0]: anchor != "start",
+            "t": mono,
+        }
+        names = " ".join(name for name, has in looks.items() if has)
+        look = f' class="{names}"' if names else ""
         self._parts.append(f'<text x="{_short(x)}" y="{_short(y)}"{look}>{escape(text, quote=False)}</text>')
         width = text_width(text, size, bold=bold, mono=mono)
         left = x - {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor] * width
         self.text_boxes.append((left, y - 0.8 * size, left + width, y + 0.2 * size, text))
         self._grow(left + width, y + 0.3 * size)
 
-    def numbers(self, places: Iterable[tuple[float, float, str]], *, size: float = 11) -> None:
+    def numbers(self, places: Iterable[tuple[float, float, str]], *, size: float = 11, color: str = INK) -> None:
         """Put short texts, each in the middle of a cell given by its upper left corner."""
         places = list(places)
         for x, y, text in places:
             left = x + CELL / 2 - text_width(text, size) / 2
             self.text_boxes.append((left, y + 5, left + text_width(text, size), y + 18, text))
-        texts = "".join(
-            f'<text x="{_short(x + CELL / 2)}" y="{_short(y + 16)}">{escape(text, quote=False)}</text>'
-            for x, y, text in places
-        )
+        rows: dict[float, str] = {}
+        for x, y, text in places:
+            if text:
+                rows[y] = rows.get(y, "") + f'<tspan x="{_short(x + CELL / 2)}">{escape(text, quote=False)}</tspan>'
+        texts = "".join(f'<text y="{_short(y + 16)}">{row}</text>' for y, row in rows.items())
         if texts:
-            self._parts.append(f'<g font-size="{_short(size)}" text-anchor="middle">{texts}</g>')
+            look = "" if color == INK else " f"
+            self._parts.append(f'<g class="s{_short(size)} m{look}">{texts}</g>')
             self._grow(max(x for x, _, _ in places) + CELL, max(y for _, y, _ in places) + CELL)
 
     def lines(
@@ -131,7 +153,7 @@ class Drawing:
         """Put straight lines (x, y, x, y) of one look."""
         ends = list(ends)
         if ends:
-            path = "".join(f"M{_short(a)} {_short(b)}L{_short(c)} {_short(d)}" for a, b, c, d in ends)
+            path = "".join(f"M{_short(a)} {_short(b)}{_line_to(a, b, c, d)}" for a, b, c, d in ends)
             dashes = ' stroke-dasharray="4 3"' if dashed else ""
             self._parts.append(
                 f'<path d="{path}" fill="none" stroke="{color}" stroke-width="{_short(width)}"{dashes}/>'
@@ -152,7 +174,8 @@ class Drawing:
     def place(self, other: Drawing, x: float, y: float) -> None:
         """Put another drawing with its upper left corner at a place."""
         inner = "".join(other._parts)
-        self._parts.append(f'<g transform="translate({_short(x)} {_short(y)})">{inner}</g>')
+        at = f"{_short(x)} {_short(y)}"
+        self._parts.append(inner if at == "0 0" else f'<g transform="translate({at})">{inner}</g>')
         self.text_boxes += [(a + x, b + y, c + x, d + y, text) for a, b, c, d, text in other.text_boxes]
         self._grow(x + other.width, y + other.height)
 
@@ -162,8 +185,7 @@ class Drawing:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
             f'<rect x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10" fill="#FFF" stroke="{FAINT}"/>'
-            f'<g transform="translate({MARGIN} {MARGIN})" font-family="{SANS}" font-size="12" '
-            f'fill="{INK}">{"".join(self._parts)}</g></svg>'
+            f'<style>{STYLE}</style><g transform="translate({MARGIN} {MARGIN})">{"".join(self._parts)}</g></svg>'
         )
 
     def _grow(self, right: float, bottom: float) -> None:
@@ -174,10 +196,17 @@ def stack(drawings: Iterable[Drawing], gap: float = 24) -> Drawing:
     """Put drawings below each other, left edges in line."""
     stacked = Drawing()
     for drawing in drawings:
-        stacked.place(drawing, 0, stacked.height + gap if stacked.height else 0)
+        stacked.place(drawing, 0, round(stacked.height + gap) if stacked.height else 0)
     return stacked
 
 
 def _short(number: float) -> str:
     """A coordinate with at most one decimal, without a needless zero: 12, 12.5."""
     return f"{round(number, 1):g}"
+
+
+def _line_to(x: float, y: float, to_x: float, to_y: float) -> str:
+    """A path's step to a place, in its short form where it goes straight across or down."""
+    if y == to_y:
+        return f"H{_short(to_x)}"
+    return f"V{_short(to_y)}" if x == to_x else f"L{_short(to_x)} {_short(to_y)}"

@@ -63,7 +63,13 @@ def is_layout_step(op: str, effect: str, layout: Layout, inputs: list[Layout]) -
     """Say whether numbers got another order, shape or place without being changed: what the layout pictures draw."""
     if op in NOT_LAYOUT or effect not in ("view", "copy"):
         return False
-    return effect == "copy" or all(layout[:3] != before[:3] for before in inputs)
+    return effect == "copy" or all(_arrangement(layout) != _arrangement(before) for before in inputs)
+
+
+def _arrangement(layout: Layout) -> tuple:
+    """Shape, strides and offset; the stride of an axis with one index says nothing."""
+    strides = tuple(step for size, step in zip(layout.shape, layout.stride, strict=False) if size > 1)
+    return layout.shape, strides, layout.offset
 
 
 def _flag_inplace(call: Call) -> bool:

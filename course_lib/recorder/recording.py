@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from .build import argument_names, held_tensors, steps_of
-from .call import Run
+from .call import Run, tensors_in
 from .step import Step
 from .table import as_html, as_text
 
@@ -55,6 +55,11 @@ class Recording:
         _, args, kwargs = self._called
         held = held_tensors([own for _, _, own in self._modules], [*args, *kwargs.values()])
         return steps_of(self._run, leaves, modules, self.output, held)
+
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """The tensors that the recorded code was called with, in order."""
+        return tuple(tensors_in(self._called[1:]))
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
         for name, _, own in reversed(self._modules):

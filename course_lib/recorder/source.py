@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -14,6 +13,8 @@ from types import CodeType
 from typing import NamedTuple
 
 CELL = re.compile(r"<ipython-input-|ipykernel_\d+")  # how IPython and its kernels name the code of a cell
+
+LIBRARIES = {"torch", "F", "nn", "einops"}  # `F.softmax(x)` is told whole, `x.softmax()` without the x
 
 
 class Place(NamedTuple):
@@ -103,7 +104,7 @@ class _Text:
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Attribute):
             owner = self._of(called.value)
-            if owner in sys.modules or owner in ("F", "nn", "np"):
+            if owner in LIBRARIES or owner.startswith("torch."):
                 return whole
             if re.fullmatch(r"self(\.\w+)*", owner):
                 return whole.removeprefix("self.")
@@ -115,7 +116,7 @@ class _Text:
     def _after(self, part: ast.expr, node: ast.expr | ast.stmt) -> str:
         """What a node adds to the expression that it begins with: `.view(6, 2)`, `[:, None]`."""
         start, end = (part.end_lineno, part.end_col_offset), (node.end_lineno, node.end_col_offset)
-        return _fold(self._between(start, end))
+        return _fold(self._between(start, end)).lstrip(") ")  # brackets around the part belong to it
 
     def _of(self, node: ast.expr | ast.stmt) -> str:
         return _fold(self._between((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)))

@@ -1,0 +1,253 @@
+"""Every reshape and transpose of a recorded run as a picture: where each number goes, and that it does not move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import ceil
+
+import torch
+
+from course_lib.recorder import Recording
+
+from .chains import Chain, Stage, chains_of
+from .drawing import CELL, QUIET, STEP, Drawing, stack
+from .layout_words import chain_in_words, step_in_words
+from .meaning import Meaning, meaning_of
+from .panel import cut_into_blocks
+from .panel_drawing import GAP, color_of, draw_panel, header_of
+from .picture import Picture
+
+WIDTH = 860  # pixels: what a notebook shows without shrinking it
+ARROW = 104
+MOST_SLOTS = 32  # a longer row of memory isn't drawn
+
+
+def layout_steps(
+    recording: Recording,
+    words: Sequence[str] | None = None,
+    *,
+    of: str | Sequence[str] | None = None,
+    num_heads: int | None = None,
+    follow: int | None = None,
+    title: str | None = None,
+) -> Picture:
+    """Draw what a run did to the order of its numbers: each layout step as blocks of cells, heads by colour and name.
+
+    The cells are numbered in the reading order of the tensor that a chain of steps begins with. The numbers are carried
+    through the very calls that were recorded, so the picture shows what the code did, not what it was meant to do: an
+    axis that runs through tokens and heads at once is marked as mixed. Below stands the memory, slot by slot.
+    The steps fold out one by one.
+
+    Args:
+        recording: what `course_lib.recorder.record` gave.
+        words: labels of the tokens; numbers if None.
+        of: names of the tensors whose way is drawn, as the code calls them; every way that starts at a computed tensor
+            if None, equal ones once.
+        num_heads: how many heads the width holds; read from the shapes of the steps if None.
+        follow: which number to outline; one of the second head if None.
+        title: stands above the drawing.
+
+    Returns:
+        Picture.
+
+    Raises:
+        ValueError: a recording without a layout step, a name that none of its tensors has, a number to follow that
+            there isn't.
+        TypeError: something else than a Recording.
+
+    Example:
+        >>> recording = record(lambda q: q.view(1, 6, 2, 2).transpose(1, 2), torch.arange(24.0).view(1, 6, 4))
+        >>> layout_steps(recording).words.splitlines()[1]
+        'Then .view(1, 6, 2, 2): no number moves. Its axes count one sample, tokens, heads and places: shape ...'
+    """
+    if not isinstance(recording, Recording):
+        raise TypeError(
+            f"recording must be a Recording, got {type(recording).__name__}: make one with record(module, x)."
+        )
+    words = tuple(str(word) for word in words or ())
+    num_tokens = len(words) or _num_tokens(recording)
+    ways: dict[tuple, list[Chain]] = {}
+    for chain in _choose(recording, of, num_tokens):  # values go the way of queries: drawn once, named both
+        ways.setdefault(chain.key, []).append(chain)
+    drawings, texts, steps = [], [], []
+    for chain, *same in ways.values():
+        meaning = meaning_of(chain, num_heads, num_tokens)
+        number = _followed(meaning, follow)
+        names = " and ".join(dict.fromkeys(title_of(one) for one in (chain, *same)))
+        drawings.append(_draw_way(chain, meaning, words, number, names if len(ways) > 1 else ""))
+        texts.append(chain_in_words(chain, meaning, words, number, names))
+        steps += _fold_outs(chain, meaning, words, number, len(steps))
+    first = next(iter(ways.values()))[0]
+    drawing = Drawing()
+    drawing.text(0, 16, title or _idea(ways), size=16, bold=True)
+    drawing.text(
+        0,
+        36,
+        f"Drawn from the recorded run of {_file(first)}. Cells are numbered in the order of the first "
+        "tensor; follow the outlined one.",
+        color=QUIET,
+    )
+    drawing.place(stack(drawings, gap=34), 0, 54)
+    caption = (
+        _idea(ways)
+        + ": "
+        + "; ".join(
+            dict.fromkeys(f"{stage.op}, {stage.effect}" for chain, *_ in ways.values() for stage in chain.stages)
+        )
+        + "."
+    )
+    return Picture(svg=drawing.svg(), words="\n".join(texts), caption=caption, steps=steps if len(steps) > 1 else ())
+
+
+def _num_tokens(recording: Recording) -> int | None:
+    """How many tokens there are, told by the first tensor that went in: (token, width) with axes before it."""
+    first = next((tensor for tensor in recording.arguments if tensor.dim() > 1), None)
+    return None if first is None else first.shape[-2]
+
+
+def _choose(recording: Recording, of: str | Sequence[str] | None, num_tokens: int | None) -> list[Chain]:
+    """The chains that are drawn."""
+    chains = chains_of(recording)
+    if not chains:
+        raise ValueError(
+            f"recording has no step that changes a layout (it has {len(recording.all_steps)} steps in all): there is "
+            "nothing to draw."
+        )
+    if of is None:
+        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens)]
+        return told or chains
+    wanted = [of] if isinstance(of, str) else list(of)
+    found = []
+    for name in wanted:
+        named = [chain for chain in chains if name in _names(chain)]
+        if not named:
+            names = ", ".join(dict.fromkeys(name for chain in chains for name in _names(chain)))
+            raise ValueError(f"of={name!r} names no tensor whose layout changes: choose from {names}.")
+        found += [chain for chain in named if not any(chain is other for other in found)]
+    return found
+
+
+def _names(chain: Chain) -> list[str]:
+    return [stage.title for stage in (*chain.sources, *chain.stages)]
+
+
+def _is_worth_telling(chain: Chain, num_tokens: int | None) -> bool:
+    """Masks, parameters, scores and single numbers are turned about too, but they don't carry heads."""
+    for source in chain.sources:
+        is_mask = source.step is not None and source.step.dtype == torch.bool
+        is_parameter = source.step is None and "." in source.title
+        if len(source.shape) < 2 or is_mask or is_parameter:
+            return False
+    return not any(stage.shape[-2:] == (num_tokens, num_tokens) for stage in (*chain.sources, *chain.stages))
+
+
+def title_of(chain: Chain) -> str:
+    """What a chain is called: the first name that the code gives to one of its tensors."""
+    named = [stage.step.name for stage in chain.stages if stage.step and stage.step.name]
+    return named[0] if named else chain.sources[0].title
+
+
+def _followed(meaning: Meaning, follow: int | None) -> int:
+    """The number to outline: of the second head and the fourth token, or the nearest there is."""
+    if follow is not None:
+        if not 0 <= follow < len(meaning.head):
+            raise ValueError(f"follow={follow} is no number of the tensor: choose 0 to {len(meaning.head) - 1}.")
+        return follow
+    wanted = (meaning.sample == 0) & (meaning.head == min(1, meaning.num_heads - 1)) & (meaning.place == 0)
+    candidates = wanted.nonzero().flatten().tolist() or [0]
+    return candidates[min(3, len(candidates) - 1)]
+
+
+def _idea(ways: dict[tuple, list[Chain]]) -> str:
+    ops = list(dict.fromkeys(stage.op for chain, *_ in ways.values() for stage in chain.stages))
+    listed = ops[0] if len(ops) == 1 else f"{', '.join(ops[:-1])} and {ops[-1]}"
+    return f"What {listed} {'does' if len(ops) == 1 else 'do'}"
+
+
+def _file(chain: Chain) -> str:
+    where = chain.stages[-1].step.where
+    return "this cell" if where.startswith("cell:") or not where else where.split(":")[0]
+
+
+def _draw_way(
+    chain: Chain, meaning: Meaning, words: Sequence[str], number: int, name: str = "", *, whole: bool = True
+) -> Drawing:
+    """The panels of a chain with arrows between them, going on in a new line where the width ends; then memory."""
+    stages = (*chain.sources, *chain.stages)
+    panels = [cut_into_blocks(stage, meaning, words) for stage in stages]
+    lines: list[Drawing] = []
+    header = header_of(panels)
+    for index, (stage, panel) in enumerate(zip(stages, panels, strict=True)):
+        drawn = draw_panel(panel, meaning, number, header, with_code=whole)
+        arrow = ARROW if index >= len(chain.sources) else 0
+        if not lines or lines[-1].width + GAP + arrow + drawn.width > WIDTH:
+            lines.append(Drawing())
+        line = lines[-1]
+        x = ceil(line.width) + GAP if line.width else 0
+        if arrow:
+            line.arrow(x, header + 2 * STEP, arrow - 14, stage.op, stage.effect)
+        line.place(drawn, x + arrow, 0)
+    drawing = Drawing()
+    if name:
+        drawing.text(0, 13, name, size=14, bold=True)
+    drawing.place(stack(lines, gap=16), 0, 22 if name else 0)
+    memory = _draw_memory(chain, meaning, words, number) if whole else Drawing()
+    if memory.width:
+        drawing.place(memory, 0, drawing.height + 18)
+    return drawing
+
+
+def _draw_memory(chain: Chain, meaning: Meaning, words: Sequence[str], number: int) -> Drawing:
+    """Each memory of the chain as a row of slots with the numbers that lie there."""
+    drawing = Drawing()
+    if len(chain.sources) > 1 or len(meaning.head) > MOST_SLOTS:
+        return drawing
+    memories: dict[int, list[Stage]] = {}
+    for stage in (*chain.sources, *chain.stages):
+        memories.setdefault(stage.memory, []).append(stage)
+    for stages in memories.values():
+        numbers = dict(zip(stages[0].slots.flatten().tolist(), stages[0].numbers.flatten().tolist(), strict=True))
+        readers = ", ".join(dict.fromkeys(stage.title for stage in stages))
+        drawing.place(
+            _draw_slots(numbers, meaning, words, number, readers), 0, drawing.height + (10 if drawing.height else 0)
+        )
+    return drawing
+
+
+def _draw_slots(numbers: dict[int, int], meaning: Meaning, words: Sequence[str], follow: int, readers: str) -> Drawing:
+    drawing = Drawing()
+    first = min(numbers)
+    count = max(numbers) - first + 1
+    drawing.text(0, 12, "memory", bold=True)
+    drawing.text(58, 12, f"{count} slots, read by {readers}", color=QUIET)
+    row = [numbers.get(first + slot, -1) for slot in range(count)]
+    places = [(slot * STEP, 22.0) for slot in range(count)]
+    colors = [color_of(n, meaning) for n in row]
+    for color in dict.fromkeys(colors):
+        drawing.cells([place for place, own in zip(places, colors, strict=True) if own == color], color)
+    drawing.numbers([(x, y, "" if n < 0 else str(n)) for (x, y), n in zip(places, row, strict=True)])
+    if follow in row:
+        drawing.outline(*places[row.index(follow)])
+    start = 0
+    for slot in range(1, count + 1):  # the token below its stretch of slots
+        ends = slot == count or meaning.token[max(row[slot], 0)] != meaning.token[max(row[start], 0)]
+        if ends:
+            token = int(meaning.token[max(row[start], 0)])
+            label = words[token] if token < len(words) else f"token {token}"
+            drawing.text((start + slot) * STEP / 2 - 1, 22 + CELL + 14, label, size=11, color=QUIET, anchor="middle")
+            start = slot
+    return drawing
+
+
+def _fold_outs(chain: Chain, meaning: Meaning, words: Sequence[str], number: int, before: int) -> list[Picture]:
+    """One picture a step: the tensor before it, the tensor after it."""
+    pictures = []
+    stages = [*chain.sources[:1], *chain.stages]
+    for index, (one, two) in enumerate(pairwise(stages), start=1):
+        sources = chain.sources if index == 1 else (one,)
+        part = Chain(sources, (two,))
+        caption, text = step_in_words(part, meaning, words, number)
+        drawing = _draw_way(part, meaning, words, number, whole=False)
+        pictures.append(Picture(svg=drawing.svg(), words=text, caption=f"Step {before + index}: {caption}"))
+    return pictures
