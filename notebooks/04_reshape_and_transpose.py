@@ -22,6 +22,8 @@ import torch
 
 from course_lib.device import course_device
 from course_lib.inputs import dream_big, four_by_six
+from course_lib.pictures import layout_steps, memory_row, wrong_view
+from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
@@ -84,19 +86,46 @@ print("queries:", queries[0, 3].tolist(), " by_head:", by_head[0, 1, 3].tolist()
 split[0, words.index("work"), 1, 0] = 14  # and put it back
 
 # %% [markdown]
-# This is how head 1 walks through memory: two slots, a jump over head 0, two slots, a jump.
+# ## Let the code draw itself
+#
+# You need not believe any of this. `record` runs a function and notes every operation with its line, its shapes, its
+# strides and whether anything moved. Here are both steps as one function:
 
 # %%
-def slots(tensor):
-    """The slot of every element of a tensor, in reading order."""
-    numbers = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size())
-    return numbers.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten().tolist()
+def to_heads(queries):
+    split = queries.view(1, 6, 2, 2)
+    by_head = split.transpose(1, 2)
+    return by_head
 
 
-print("head 0 reads slots", slots(by_head[:, 0]))
-print("head 1 reads slots", slots(by_head[:, 1]))
+recording = record(to_heads, queries)
+recording
 
 # %% [markdown]
+# The column *memory* says it: both results lie in memory 0, that of `queries`. A recording can also be drawn. The cells
+# are numbered in the order of `queries`, and 14 is outlined, so that you can follow it. Below the picture the steps
+# fold out one at a time.
+
+# %%
+layout_steps(recording, words)
+
+# %% [markdown]
+# Read it from left to right: one table; the same table with a fence between the heads; two tables, one a head. And at
+# the bottom the memory that all three read, untouched.
+#
+# ## What strides do
+#
+# The same three tensors, seen from memory. For each: the slots, and below them the order in which the tensor reads
+# them. **Predict:** which of the three reads them in another order than they lie?
+
+# %%
+labels = ["queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)"]
+memory_row(queries, split, by_head, labels=labels, words=words, heads=2, follow=(0, 3, 2))
+
+# %% [markdown]
+# The upper two read slot by slot. The transposed one jumps: two slots, a jump over head 1, two slots, until head 0 is
+# done; then the same for head 1. Nothing but the lines differs.
+#
 # ## The shortcut that scrambles
 #
 # The wanted shape is (1, 2, 6, 2). Why not go there at once with `view(batch, num_heads, num_tokens, head_dim)`?
@@ -112,10 +141,7 @@ show("wrong", wrong, "batch head token width", words)
 # four numbers of "Dream", "big" and "and". Which token and head does each row really hold?
 
 # %%
-for row, word in enumerate(words):
-    numbers = wrong[0, 1, row].tolist()
-    token, head = words[numbers[0] // 4], numbers[0] % 4 // 2
-    print(f"row {word!r:8} of head 1 holds {numbers}: token {token!r}, head {head}")
+wrong_view(queries, num_heads, words)
 
 # %% [markdown]
 # Head 1 never sees the first three words, and its row "Dream" is head 0 of "work". The shape is right and nothing
@@ -152,21 +178,28 @@ show("cut", cut, "head token width", toy.words)
 # token. So the order is reversed first: `transpose`, then join the last two axes.
 
 # %%
-context_by_head = by_head  # pretend that attention gave back what it got
-context = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-merged = context.reshape(batch, num_tokens, num_heads * head_dim)  # (b, t, h, d) -> (b, t, h * d)
-print("there and back again:", torch.equal(merged, queries))
+def merge(context_by_head):
+    context = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+    merged = context.reshape(1, 6, 4)  # (b, t, h, d) -> (b, t, h * d)
+    return merged
+
+
+print("there and back again:", torch.equal(merge(by_head), queries))
 
 # %% [markdown]
 # Forget the `transpose`, and the words are mixed on the way back:
 
 # %%
-mixed = context_by_head.reshape(batch, num_tokens, num_heads * head_dim)
+mixed = by_head.reshape(batch, num_tokens, num_heads * head_dim)
 show("mixed", mixed, "batch token width", words)
 
+# %%
+layout_steps(record(lambda by_head: by_head.reshape(1, 6, 4), by_head), words)
+
 # %% [markdown]
-# Row "Dream" now holds head 0 of "Dream" *and* of "big" (0, 1 and 4, 5), and row "work" begins with head 1 of "Dream".
-# Again the shape is right.
+# Row "Dream" now holds head 0 of "Dream" *and* of "big" (0, 1 and 4, 5 in the table), and row "work" begins with head 1
+# of "Dream". Again the shape is right; only the colours, which belong to the heads, are out of place. (A chain of steps
+# numbers its own first tensor, so here head 0 is 0 to 11.)
 #
 # ## Why `reshape` here and `view` there?
 #
@@ -174,7 +207,7 @@ show("mixed", mixed, "batch token width", words)
 # context of a real attention is *new*: `weights @ values` writes it head by head.
 
 # %%
-context_by_head = real_by_head.contiguous()  # laid out head by head, as a product is
+context_by_head = by_head.contiguous()  # laid out head by head, as a product is
 context = context_by_head.transpose(1, 2)
 print("stride before:", context_by_head.stride(), " contiguous:", context_by_head.is_contiguous())
 print("stride after: ", context.stride(), " contiguous:", context.is_contiguous())
@@ -195,35 +228,59 @@ except RuntimeError as error:
 
 # %%
 copied = context.contiguous()
-print("contiguous() moved it: ", copied.data_ptr() != context.data_ptr(), " stride", copied.stride())
-print("slots before:", slots(context))
-print("slots after: ", slots(copied))
-print("same result: ", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
+print("contiguous() moved it:", copied.data_ptr() != context.data_ptr(), " stride", copied.stride())
+print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
+
+# %%
+labels = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
+memory_row(context_by_head, context, copied, labels=labels, words=words, follow=(0, 1, 3, 0))
 
 # %% [markdown]
+# In the middle the lines cross: the tensor reads memory in another order than it lies there. On the right of the last
+# step they are straight again, because the numbers were copied into the order in which they are read.
+#
 # "Not contiguous" is no fault, it only means that reading order and memory order differ. `by_head` isn't contiguous
 # either, and the next lesson computes with it as it is.
 #
 # ## Read the strides
 #
-# One table for all of it. **Same memory** says whether the step copied anything.
+# Now the recording of the way back tells you everything at once. Look at the columns *stride*, *memory* and *effect*:
 
 # %%
-steps = {
-    "queries": queries,
-    ".view(1, 6, 2, 2)": split,
-    ".transpose(1, 2)": by_head,
-    ".contiguous()": by_head.contiguous(),
-    ".transpose(1, 2) back": by_head.transpose(1, 2),
-    ".reshape(1, 6, 4)": by_head.transpose(1, 2).reshape(1, 6, 4),
-}
-print(f"{'step':22} {'shape':14} {'stride':16} {'contiguous':10}  same memory")
-for name, tensor in steps.items():
-    shape, stride = str(tuple(tensor.shape)), str(tensor.stride())
-    contiguous, same = str(tensor.is_contiguous()), tensor.data_ptr() == queries.data_ptr()
-    print(f"{name:22} {shape:14} {stride:16} {contiguous:10}  {same}")
+way_back = record(merge, context_by_head)
+way_back
 
 # %% [markdown]
+# And what does `reshape` do underneath? Unfold the recording:
+
+# %%
+way_back.unfold()
+
+# %% [markdown]
+# A `clone`, which copies 24 numbers of 8 bytes, and a view of the copy. Drawn, with the second row of memory that the
+# copy needs:
+
+# %%
+layout_steps(way_back, words)
+
+# %% [markdown]
+# ## Record your own
+#
+# `record` takes any function or module. Change the function below and run the cell again: another order of the axes,
+# `permute`, `flatten`, `unbind`, or code of yours that puzzles you. What does it do, and does anything move?
+
+# %%
+def my_own(queries):
+    heads_last = queries.view(1, 6, 2, 2).permute(0, 1, 3, 2)  # (b, t, h, d) -> (b, t, d, h)
+    return heads_last.flatten(2)  # (b, t, d, h) -> (b, t, d * h)
+
+
+mine = record(my_own, queries)
+layout_steps(mine, words)
+
+# %% [markdown]
+# Each row of this one still holds its own token, but the heads are interleaved: 0, 2, 1, 3.
+#
 # ## Proof
 #
 # Two small functions hold the whole lesson. Cutting and merging are exact inverses, for any sizes, and head i of the

@@ -138,7 +138,7 @@ class Drawing:
                 rows[y] = rows.get(y, "") + f'<tspan x="{_short(x + CELL / 2)}">{escape(text, quote=False)}</tspan>'
         texts = "".join(f'<text y="{_short(y + 16)}">{row}</text>' for y, row in rows.items())
         if texts:
-            look = "" if color == INK else " f"
+            look = {INK: "", QUIET: " q", FOLLOW: " f"}[color]
             self._parts.append(f'<g class="s{_short(size)} m{look}">{texts}</g>')
             self._grow(max(x for x, _, _ in places) + CELL, max(y for _, y, _ in places) + CELL)
 
