@@ -22,7 +22,8 @@ from torch import nn
 
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import heatmap
+from course_lib.pictures import heatmap, layout_steps
+from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
@@ -109,7 +110,14 @@ scores = (queries * d_out**-0.5) @ keys.T  # (query, width) @ (width, key) -> (q
 show("scores", scores, "query key", words)
 
 # %% [markdown]
-# Row "work" holds the scaled scores from above:
+# `keys.T` turns rows into columns, because a product takes rows of the left and columns of the right: now each key is a
+# column, below its word. Drawn from a recording of that one call (cells are numbered, so that you can follow them):
+
+# %%
+layout_steps(record(lambda keys: keys.T, keys), words)
+
+# %% [markdown]
+# Row "work" of the scores holds the scaled scores from above:
 
 # %%
 print("row 'work' equals the scores by hand:", torch.allclose(scores[work], scaled))
@@ -196,6 +204,18 @@ print("my output:", tuple(my_head(x).shape))
 print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 
 # %% [markdown]
+# ## Record your own
+#
+# `record` runs a module and notes every operation: the line, the shape of the result, whether it computed something,
+# only looked at it in another way (*view*), or copied it. Change `MyHead`, and record it again:
+
+# %%
+record(my_head, x)
+
+# %% [markdown]
+# Three projections, one scaling, one transpose, two products, one softmax: that is all of attention. (*stride* and
+# *memory* are the subject of lesson 04.)
+#
 # ## A mistake that no one sees
 #
 # A published notebook that this course grew out of scores queries against the *values*: `queries @ values.T`. The
@@ -225,6 +245,18 @@ def gradients(scored_with):
 
 print("scored with keys,   gradient arrives:", gradients("keys"))
 print("scored with values, gradient arrives:", gradients("values"))
+
+# %% [markdown]
+# The recorder finds it, too: a result that nothing ever reads is a step without a purpose. It even names the line:
+
+# %%
+def mistaken(x):
+    queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
+    scores = (queries * d_out**-0.5) @ values.transpose(1, 2)
+    return scores.softmax(dim=-1) @ values
+
+
+record(mistaken, x).unused()
 
 # %% [markdown]
 # ## Proof

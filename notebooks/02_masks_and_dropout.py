@@ -24,7 +24,8 @@ from torch import nn
 from course_lib.attention import SingleHeadAttention, causal_keep, padding_keep, to_torch_mask
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import heatmap
+from course_lib.pictures import heatmap, layout_steps
+from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
@@ -112,6 +113,12 @@ show("how far each output moved", moved[0], "token", words)
 # %%
 difference = (mask_thrown_away(x) - causal_head(x)).abs().amax(dim=-1)
 show("difference from the causal head", difference[0], "token", words)
+
+# %% [markdown]
+# Where does it go wrong? Ask the recorder which results were never used:
+
+# %%
+record(mask_thrown_away, x).unused()
 
 # %% [markdown]
 # **Mistake 2: masking with zero.** A score of 0 is not "hidden": softmax turns it into exp(0) = 1 before it divides.
@@ -258,6 +265,18 @@ torch.testing.assert_close(output[1, 2:], head(batch, keep=both)[1, :4])
 print("equal, alone and with the padding on either side")
 
 # %% [markdown]
+# ## Record your own
+#
+# What does a head do with the mask it is given? Record it, with one mask or the other, and find the steps that deal
+# with it. Then record a function of your own, such as `mask_thrown_away` above.
+
+# %%
+record(head, batch, keep=both)
+
+# %% [markdown]
+# Look for `hidden`: the mask is inverted once, used to fill the scores, and used again to set weights to 0. The steps
+# called *view* cost nothing; most of them are there for heads that share keys (lesson 06).
+#
 # ## Dropout
 #
 # In training, some weights are set to zero at random, so that a head does not rely on a single token. The others grow

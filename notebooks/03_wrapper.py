@@ -23,7 +23,8 @@ from torch import nn
 from course_lib.attention import MultiHeadAttentionWrapper, SingleHeadAttention, causal_keep
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import head_heatmaps
+from course_lib.pictures import head_heatmaps, layout_steps
+from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
@@ -128,7 +129,17 @@ print("stale scores:", gradient_arrives(attn, attn))
 joined = torch.cat([context_0, context_1], dim=-1)  # 2 x (batch, token, head_dim) -> (batch, token, d_out)
 show("joined", joined, "batch token width", words)
 
+# %%
+def join(context_0, context_1):
+    return torch.cat([context_0, context_1], dim=-1)
+
+
+layout_steps(record(join, context_0, context_1), words)
+
 # %% [markdown]
+# The cells are numbered, head 0 first. Every number keeps its row, so each token now has the numbers of both heads side
+# by side. `cat` must copy: two tensors can't become neighbours in memory without moving.
+#
 # ## What W^O does
 #
 # So far no number of the output knows both heads. The output projection, W^O in the formulas and `out_proj` in code,
@@ -178,6 +189,20 @@ for name, parameter in my_wrapper.named_parameters():
     print(f"{name:22} {tuple(parameter.shape)}")
 
 # %% [markdown]
+# ## Record your own
+#
+# One line of `forward` runs all heads, but what does it really do? Record the wrapper (yours, or one you changed):
+
+# %%
+recording = record(my_wrapper, x)
+for head in ("heads.0", "heads.1"):
+    steps = [step.op for step in recording if step.submodule.startswith(head)]
+    print(head, "ran", len(steps), "steps:", *steps)
+print("outside the heads:", *(step.op for step in recording if not step.submodule.startswith("heads")))
+
+# %% [markdown]
+# Head 1 does all the steps of head 0 once more; nothing is shared but the input. `print(recording)` shows every line.
+#
 # `d_out` is the width over *all* heads, here and everywhere in this course. (Elsewhere it may mean the width of one
 # head: then two heads of `d_out=2` give four numbers. Look before you compare.)
 #

@@ -236,8 +236,8 @@ labels = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
 memory_row(context_by_head, context, copied, labels=labels, words=words, follow=(0, 1, 3, 0))
 
 # %% [markdown]
-# In the middle the lines cross: the tensor reads memory in another order than it lies there. On the right of the last
-# step they are straight again, because the numbers were copied into the order in which they are read.
+# In the middle the lines cross: the tensor reads memory in another order than it lies there. At the bottom they are
+# straight again, because the numbers were copied into the order in which they are read.
 #
 # "Not contiguous" is no fault, it only means that reading order and memory order differ. `by_head` isn't contiguous
 # either, and the next lesson computes with it as it is.

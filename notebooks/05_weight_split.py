@@ -25,7 +25,8 @@ from course_lib.attention import MultiHeadAttention, MultiHeadAttentionWrapper, 
 from course_lib.attention.convert import split_to_wrapper, to_torch, wrapper_to_split
 from course_lib.device import course_device
 from course_lib.inputs import dream_big, kid_smiles, three_rows
-from course_lib.pictures import head_heatmaps
+from course_lib.pictures import head_heatmaps, layout_steps
+from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
@@ -95,6 +96,18 @@ print("queries_by_head:", tuple(queries_by_head.shape), queries_by_head.stride()
 show("queries_by_head", queries_by_head, "batch head token width", words, digits=2)
 
 # %% [markdown]
+# Steps 4 and 5 as a picture, drawn from a recording of the two calls. Follow the outlined number:
+
+# %%
+def to_heads(queries):
+    queries_split = queries.view(batch, num_tokens, num_heads, head_dim)
+    queries_by_head = queries_split.transpose(1, 2)
+    return queries_by_head
+
+
+layout_steps(record(to_heads, queries), words)
+
+# %% [markdown]
 # ## Step 6: dot products within each head
 #
 # The keys are transposed in their last two axes: (batch, head, token, head_dim) -> (batch, head, head_dim, token).
@@ -107,6 +120,12 @@ print("queries_by_head:", tuple(queries_by_head.shape))
 print("keys_transposed:", tuple(keys_transposed.shape))
 print("scores:         ", tuple(scores.shape), "= (batch, head, query, key)")
 show("scores", scores, "batch head query key", words, digits=2)
+
+# %% [markdown]
+# Why the transpose? A product takes rows of the left and *columns* of the right, so each key must become a column:
+
+# %%
+layout_steps(record(lambda keys_by_head: keys_by_head.transpose(2, 3), keys_by_head), words)
 
 # %% [markdown]
 # ## Step 7: a causal mask for as many tokens as there are
@@ -128,6 +147,9 @@ masked_scores = scores.masked_fill(~keep, -torch.inf)
 weights = masked_scores.softmax(dim=-1)
 print("weights:", tuple(weights.shape), "= (batch, head, query, key)")
 show("weights", weights, "batch head query key", words)
+
+# %%
+head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
 # ## Step 9: mix the values, and bring the tokens back to the front
@@ -152,6 +174,18 @@ show("context", context, "batch token head width", words)
 merged = context.reshape(batch, num_tokens, d_out)
 print("merged:", tuple(merged.shape), merged.stride(), " copied:", merged.data_ptr() != context.data_ptr())
 show("merged", merged, "batch token width", words)
+
+# %% [markdown]
+# The transpose of step 9 and this `reshape` as a picture. Here the numbers do move: the second row of memory is new.
+
+# %%
+def merge(context_by_head):
+    context = context_by_head.transpose(1, 2)
+    merged = context.reshape(batch, num_tokens, d_out)
+    return merged
+
+
+layout_steps(record(merge, context_by_head), words)
 
 # %% [markdown]
 # ## Step 11: mix the heads
@@ -241,6 +275,30 @@ torch.testing.assert_close(mine(x), output)
 print("my module gives the output of step 11")
 
 # %% [markdown]
+# Now the picture of your own class, drawn from a run of it. The values go the way of the queries; the keys are turned
+# once more, for the product:
+
+# %%
+recording = record(mine, x)
+layout_steps(recording, words)
+
+# %% [markdown]
+# And all it did, step by step. Read the column *effect*:
+
+# %%
+print({effect: sum(step.effect == effect for step in recording) for effect in ("compute", "view", "copy")})
+recording
+
+# %% [markdown]
+# Twelve steps compute something or make the mask; the others only turn axes about, and only one of those must copy.
+
+# %% [markdown]
+# ## Record your own
+#
+# Break something in `MyMultiHeadAttention`, run its cell and these two again: leave out a `transpose`, view straight to
+# `(batch, self.num_heads, num_tokens, self.head_dim)`, forget to use `masked_fill`'s result. Does the picture show it?
+# Does the table? The proof below will fail, too.
+#
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #
 # Two samples of three tokens, fresh weights from seed 123, in 64 bits. The library's weight-split module gives its

@@ -35,7 +35,8 @@ from course_lib.attention.convert import (
 )
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import head_heatmaps
+from course_lib.pictures import head_heatmaps, layout_steps
+from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
@@ -86,7 +87,18 @@ values_shared = values[:, None]
 print("queries_by_head:", tuple(queries_by_head.shape), queries_by_head.stride())
 print("keys_shared:    ", tuple(keys_shared.shape), keys_shared.stride())
 
+# %%
+def to_heads(queries, keys):
+    queries_by_head = queries.view(1, 6, num_heads, head_dim).transpose(1, 2)
+    keys_transposed = keys[:, None].transpose(2, 3)  # (b, t, d) -> (b, 1, t, d) -> (b, 1, d, t)
+    return queries_by_head, keys_transposed
+
+
+layout_steps(record(to_heads, queries, keys), words)
+
 # %% [markdown]
+# Four tables of queries, one of keys, whose tokens are columns in the end, ready for the product.
+#
 # In a product, an axis of size 1 is **broadcast**: each of the four heads meets the same keys.
 
 # %%
@@ -222,30 +234,20 @@ for num_kv_heads in (32, 8, 1):
 # ## How to lose it again
 #
 # The broadcast product above is right, but how does PyTorch compute it? Its batched product wants one matrix of keys
-# *for each head*. The next cell lists every operation under `@` that makes a new tensor, with its bytes:
+# *for each head*. Unfold the recording of one product, and look for new memory:
 
 # %%
-from torch.utils._python_dispatch import TorchDispatchMode
-
-
-class NewTensors(TorchDispatchMode):
-    """Prints each operation that PyTorch runs and that makes a new tensor."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        known = {a.untyped_storage().data_ptr() for a in args if isinstance(a, torch.Tensor)}
-        if out.untyped_storage().data_ptr() not in known:
-            size = out.untyped_storage().nbytes()
-            print(f"{func.overloadpacket.__name__:6} {tuple(out.shape)!s:18} {size:>10,} bytes")
-        return out
-
-
 generator = torch.Generator().manual_seed(0)
 one_query = torch.randn(2, 32, 1, 64, generator=generator).to(device)  # 2 samples, 32 heads, one new token
 cached_keys = torch.randn(2, 1, 1024, 64, generator=generator).to(device)  # one kv head, 1024 tokens
+
+
+def broadcast(one_query, cached_keys):
+    return one_query @ cached_keys.transpose(2, 3)  # (b, h, 1, d) @ (b, 1, d, k) -> (b, h, 1, k)
+
+
 print("the keys themselves:", f"{cached_keys.untyped_storage().nbytes():,} bytes")
-with NewTensors():
-    broadcast_scores = one_query @ cached_keys.transpose(2, 3)
+record(broadcast, one_query, cached_keys).unfold()
 
 # %% [markdown]
 # There it is: `clone` writes the keys once for each of the 32 heads, 32 times their size, in every step. The memory of
@@ -255,11 +257,15 @@ with NewTensors():
 # head. Fold the head axis into the query axis, multiply, unfold:
 
 # %%
-with NewTensors():
+def fold(one_query, cached_keys):
     folded_query = one_query.view(2, 1, 32, 64)  # (b, h, 1, d) -> (b, 1, h, d): heads become queries
     folded_scores = folded_query @ cached_keys.transpose(2, 3)  # (b, 1, h, d) @ (b, 1, d, k) -> (b, 1, h, k)
-    scores = folded_scores.view(2, 32, 1, 1024)  # -> (b, h, 1, k)
-torch.testing.assert_close(scores, broadcast_scores)
+    return folded_scores.view(2, 32, 1, 1024)  # -> (b, h, 1, k)
+
+
+folding = record(fold, one_query, cached_keys)
+torch.testing.assert_close(folding.output, broadcast(one_query, cached_keys))
+folding.unfold()
 
 # %% [markdown]
 # Only the scores are made, and they are equal. The library's `attend` works so, for every number of kv heads. What it
@@ -294,6 +300,19 @@ show("all at once, row 'it'", output[:, 5], "batch width")
 show("with the cache", step_output[:, 0], "batch width")
 
 # %% [markdown]
+# ## Record your own
+#
+# Which of your steps take new memory? Change the number of kv heads, or record one of your own classes and filter it:
+# `recording.layout()` keeps the steps that move axes, `recording.unused()` those without a purpose.
+
+# %%
+grouped = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
+record(grouped, x).layout()
+
+# %% [markdown]
+# The one *copy* at the beginning folds the queries of the heads that share a kv head into one table; keys and values
+# are never copied. The one at the end merges the heads.
+#
 # ## Your turn
 #
 # 1. With `num_heads=4, num_kv_heads=2`, which kv head does query head 2 use? What would go wrong if the kv heads were

@@ -8,11 +8,11 @@ from math import ceil
 
 import torch
 
-from course_lib.recorder import Recording
+from course_lib.recorder import Recording, Step
 
 from .chains import Chain, Stage, chains_of
 from .drawing import CELL, QUIET, STEP, Drawing, stack
-from .layout_words import chain_in_words, step_in_words
+from .layout_words import caption_of, chain_in_words, listed, step_in_words
 from .meaning import Meaning, meaning_of
 from .panel import cut_into_blocks
 from .panel_drawing import GAP, color_of, draw_panel, header_of
@@ -20,6 +20,7 @@ from .picture import Picture
 
 WIDTH = 860  # pixels: what a notebook shows without shrinking it
 ARROW = 104
+WEIGHING = {"masked_fill", "masked_fill_", "softmax", "dropout", "where"}  # what is done to scores and weights
 MOST_SLOTS = 32  # a longer row of memory isn't drawn
 
 
@@ -71,9 +72,11 @@ def layout_steps(
     for chain in _choose(recording, of, num_tokens):  # values go the way of queries: drawn once, named both
         ways.setdefault(chain.key, []).append(chain)
     drawings, texts, steps = [], [], []
+    scrambled = False
     for chain, *same in ways.values():
         meaning = meaning_of(chain, num_heads, num_tokens)
         number = _followed(meaning, follow)
+        scrambled |= any("scattered" in meaning.roles(stage.numbers) for stage in chain.stages)
         names = " and ".join(dict.fromkeys(title_of(one) for one in (chain, *same)))
         drawings.append(_draw_way(chain, meaning, words, number, names if len(ways) > 1 else ""))
         texts.append(chain_in_words(chain, meaning, words, number, names))
@@ -89,14 +92,7 @@ def layout_steps(
         color=QUIET,
     )
     drawing.place(stack(drawings, gap=34), 0, 54)
-    caption = (
-        _idea(ways)
-        + ": "
-        + "; ".join(
-            dict.fromkeys(f"{stage.op}, {stage.effect}" for chain, *_ in ways.values() for stage in chain.stages)
-        )
-        + "."
-    )
+    caption = caption_of([stage for chain, *_ in ways.values() for stage in chain.stages], scrambled)
     return Picture(svg=drawing.svg(), words="\n".join(texts), caption=caption, steps=steps if len(steps) > 1 else ())
 
 
@@ -115,7 +111,7 @@ def _choose(recording: Recording, of: str | Sequence[str] | None, num_tokens: in
             "nothing to draw."
         )
     if of is None:
-        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens)]
+        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens, recording.all_steps)]
         return told or chains
     wanted = [of] if isinstance(of, str) else list(of)
     found = []
@@ -132,14 +128,20 @@ def _names(chain: Chain) -> list[str]:
     return [stage.title for stage in (*chain.sources, *chain.stages)]
 
 
-def _is_worth_telling(chain: Chain, num_tokens: int | None) -> bool:
+def _is_worth_telling(chain: Chain, num_tokens: int | None, steps: Sequence[Step]) -> bool:
     """Masks, parameters, scores and single numbers are turned about too, but they don't carry heads."""
     for source in chain.sources:
         is_mask = source.step is not None and source.step.dtype == torch.bool
         is_parameter = source.step is None and "." in source.title
         if len(source.shape) < 2 or is_mask or is_parameter:
             return False
-    return not any(stage.shape[-2:] == (num_tokens, num_tokens) for stage in (*chain.sources, *chain.stages))
+    stages = (*chain.sources, *chain.stages)
+    if not any(stage.shape[-2:] == (num_tokens, num_tokens) for stage in stages):
+        return True
+    # (query, key), unless the heads happen to be as wide as there are tokens: what is done with it tells.
+    after = {steps[number].op for number in chain.stages[-1].step.users}
+    before = {source.op for source in chain.sources}
+    return not (after & WEIGHING or before & WEIGHING)
 
 
 def title_of(chain: Chain) -> str:
@@ -161,8 +163,7 @@ def _followed(meaning: Meaning, follow: int | None) -> int:
 
 def _idea(ways: dict[tuple, list[Chain]]) -> str:
     ops = list(dict.fromkeys(stage.op for chain, *_ in ways.values() for stage in chain.stages))
-    listed = ops[0] if len(ops) == 1 else f"{', '.join(ops[:-1])} and {ops[-1]}"
-    return f"What {listed} {'does' if len(ops) == 1 else 'do'}"
+    return f"What {listed(ops)} {'does' if len(ops) == 1 else 'do'}"
 
 
 def _file(chain: Chain) -> str:

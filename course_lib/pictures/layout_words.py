@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .chains import Chain, Stage
+from .chains import EFFECTS, Chain, Stage
 from .meaning import Meaning
 
 COUNTS = {
@@ -34,6 +34,24 @@ def step_in_words(chain: Chain, meaning: Meaning, words: Sequence[str], follow: 
     return caption, f"{_stage_in_words(after, meaning)} {_journey(chain, meaning, words, follow)}"
 
 
+def caption_of(stages: Sequence[Stage], scrambled: bool) -> str:
+    """What to see, in a sentence or two: what moved, what did not, and whether the order was lost."""
+    views, copies = (
+        list(dict.fromkeys(stage.op for stage in stages if stage.effect == EFFECTS[effect]))
+        for effect in ("view", "copy")
+    )
+    text = f"{listed(views)} only change{'s' if len(views) == 1 else ''} how the same memory is read" if views else ""
+    if copies:
+        text += f"{'; ' if views else ''}{listed(copies)} copies the numbers to new memory"
+    text = f"{text}." if copies else f"No number moves: {text}."
+    return text + (" ✗ The result is scrambled: no axis counts tokens any more." if scrambled else "")
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "view", "view and transpose", "view, transpose and reshape"."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def _source_in_words(chain: Chain, meaning: Meaning, words: Sequence[str]) -> str:
     first = chain.sources[0]
     count = f"{len(chain.sources)} tensors" if len(chain.sources) > 1 else first.title
@@ -53,8 +71,7 @@ def _stage_in_words(stage: Stage, meaning: Meaning) -> str:
 def _axes(roles: Sequence[str]) -> str:
     """ "its axes count tokens, heads and numbers within a head": axes of size 1 are passed over."""
     counted = [COUNTS.get(role, "a mixture") for role in roles if role != "one"] or ["nothing"]
-    listed = counted[0] if len(counted) == 1 else f"{'; '.join(counted[:-1])}; {counted[-1]}"
-    return f"its axes count {listed}" if len(counted) > 1 else f"its axis counts {listed}"
+    return f"its axes count {'; '.join(counted)}" if len(counted) > 1 else f"its axis counts {counted[0]}"
 
 
 def _journey(chain: Chain, meaning: Meaning, words: Sequence[str], follow: int) -> str:

@@ -39,8 +39,9 @@ def memory_row(
     Args:
         tensors: one or more; the first is the one that words, heads and follow speak of.
         labels: one a tensor, such as ".transpose(1, 2)"; "tensor 0", "tensor 1", ... if None.
-        words: labels of the tokens of the first tensor, (..., token, width); numbers if None.
-        heads: number of heads the width of the first tensor is divided into; they give the colours. Plain if None.
+        words: labels of the tokens of the first tensor, its axis -2; numbers if None.
+        heads: number of heads in the first tensor, which give the colours: (batch, head, token, head_dim) has them as
+            an axis, of any other, (..., width), the width is divided into them. Plain if None.
         follow: index of a number in the first tensor, such as (0, 3, 2), that is outlined wherever it goes.
         title: stands above the drawing; how many rows of memory there are if None.
 
@@ -62,7 +63,7 @@ def memory_row(
     labels = _check(plain, labels, words, heads, follow)
     readings = read_all(plain, labels)
     first = readings[0]
-    owners = belongings(first, heads) if heads or words else {}
+    owners = belongings(first, heads) if heads or words is not None else {}
     for reading in readings:
         name_axes(reading, owners)
     number = None
@@ -109,7 +110,12 @@ def _check(
     if heads is not None:
         if not isinstance(heads, int) or isinstance(heads, bool):
             raise TypeError(f"heads must be a whole number, got {heads!r}.")
-        if not shape or heads < 1 or shape[-1] % heads:
+        if len(shape) == 4 and heads != shape[1]:
+            raise ValueError(
+                f"heads={heads} is not the head axis of the first tensor, taken as (batch, head, token, head_dim) "
+                f"of shape {shape}: give heads={shape[1]}, or (batch, token, width) as the first tensor."
+            )
+        if not shape or heads < 1 or (len(shape) != 4 and shape[-1] % heads):
             raise ValueError(
                 f"heads={heads} does not divide the width of the first tensor, its last axis, of shape {shape}: "
                 "give a divisor of it."
@@ -119,9 +125,7 @@ def _check(
             raise TypeError(f"follow must be a tuple of whole numbers, one an axis, got {follow!r}.")
         fits = len(follow) == len(shape) and all(-size <= i < size for i, size in zip(follow, shape, strict=True))
         if not fits:
-            raise ValueError(
-                f"follow={tuple(follow)} is no index of the first tensor, {shape}: give one an axis."
-            )
+            raise ValueError(f"follow={tuple(follow)} is no index of the first tensor, {shape}: give one an axis.")
     return labels
 
 

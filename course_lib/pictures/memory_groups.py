@@ -36,10 +36,8 @@ def draw_groups(drawing: Drawing, y: float, reading: Reading, row: Row, words: S
         for prefix, xs in groups.items():
             width = xs[-1] - xs[0] + row.box
             text = clip(place_name(reading, axis, prefix, words), width)
-            names.append(((xs[0] + xs[-1] + row.box - CELL) / 2, -16, text))
-        level = Drawing()
-        level.numbers(name for name in names if name[2])
-        drawing.place(level, 0, y + 15)
+            names.append(((xs[0] + xs[-1] + row.box - CELL) / 2, y - 1, text))
+        drawing.numbers(name for name in names if name[2])
         y += LEVEL
 
 

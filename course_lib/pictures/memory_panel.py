@@ -136,25 +136,24 @@ def _boxes(
     rows: Drawing, y: float, boxes: Sequence[tuple[float, int]], dots: Sequence[float], row: Row, look: Look
 ) -> None:
     """Put a row of boxes (x, slot) with the numbers that lie in the slots; those that no cell reads are hollow."""
-    colors: dict[str, list[tuple[float, float, float, float]]] = {}
-    texts = Drawing()
-    plain, quiet = [], [(x - CELL / 2, -16, "…") for x in dots]
+    colors: dict[str, list[tuple[float, float]]] = {}
+    plain, quiet = [], [(x - CELL / 2, y, "…") for x in dots]
+    followed = []
     for x, slot in boxes:
         number = row.numbers[slot]
         head = look.head(number)
         color = FAINT if number == UNREAD else PLAIN if head < 0 else head_color(head)
-        middle = y + CELL / 2  # a box is a line as thick as it is high: half the bytes of a box
-        colors.setdefault(color, []).append((x, middle, x + row.box, middle))
+        colors.setdefault(color, []).append((x, y))
         if number == look.follow:
-            texts.text(x + row.box / 2, 0, row.texts[slot], size=11, bold=True, anchor="middle")
-            texts.outline(x, -16, row.box)
+            followed.append((x, row.texts[slot]))
         else:
-            text = (x + (row.box - CELL) / 2, -16, row.texts[slot])
-            (quiet if number == UNREAD else plain).append(text)
-    for color, lines in colors.items():
-        rows.lines(lines, color=color, width=CELL)
-        if color == FAINT:
-            rows.lines([(a + 1, b, c - 1, d) for a, b, c, d in lines], color="#FFF", width=CELL - 2)
-    texts.numbers(plain)
-    texts.numbers(quiet, color=QUIET)
-    rows.place(texts, 0, y + 16)
+            (quiet if number == UNREAD else plain).append((x + (row.box - CELL) / 2, y, row.texts[slot]))
+    for color, corners in colors.items():
+        rows.cells(corners, color, width=row.box)
+    unread = [(x + 1, y + 1) for x, y in colors.get(FAINT, [])]
+    rows.cells(unread, "#FFF", width=row.box - 2, height=CELL - 2)
+    rows.numbers(plain)
+    rows.numbers(quiet, color=QUIET)
+    for x, text in followed:
+        rows.outline(x, y, row.box)
+        rows.text(x + row.box / 2, y + 16, text, size=11, bold=True, anchor="middle")

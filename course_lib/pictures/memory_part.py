@@ -91,7 +91,7 @@ def _kept_numbers(readings: Sequence[Reading], heads: int | None, follow: int | 
         key=lambda reading: sum(size > 1 for size in reading.tensor.shape),
     )
     shape = tuple(finest.tensor.shape)
-    if heads:
+    if heads and first.tensor.dim() != 4:
         finest, shape = first, (*first.tensor.shape[:-1], heads, first.tensor.shape[-1] // heads)
     through = finest.cells_with(follow)
     numbers = finest.numbers[corner(shape, room, int(through[0]) if len(through) else None)]

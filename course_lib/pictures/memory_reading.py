@@ -103,22 +103,25 @@ def _rank(known: Tensor, wanted: Tensor) -> Tensor:
 
 
 def belongings(first: Reading, heads: int | None) -> dict[str, Tensor]:
-    """Where each number of the first tensor, (..., token, width), belongs.
+    """Where each number of the first tensor belongs.
 
     Args:
-        first: its reading.
-        heads: number of heads its width is divided into, None if it isn't.
+        first: its reading; the tensor is (batch, head, token, head_dim), or else (..., token, width).
+        heads: number of heads that the width is divided into, None if it isn't.
 
     Returns:
         For "token", "head" and "sample" (number,): an index, -1 where a number that is read several times belongs
         to several.
     """
+    shape = first.tensor.shape
     cells = torch.arange(len(first.slots))
-    width = first.tensor.shape[-1]  # the columns
-    indices = {"token": cells // width, "head": cells % width // (width // (heads or 1))}
-    if first.tensor.dim() > 1:
-        indices["sample"] = indices["token"] // first.tensor.shape[-2]
-        indices["token"] %= first.tensor.shape[-2]
+    row = cells // shape[-1]
+    num_tokens = shape[-2] if len(shape) > 1 else 1
+    if len(shape) == 4:
+        head, sample = row // num_tokens % shape[1], row // num_tokens // shape[1]
+    else:
+        head, sample = cells % shape[-1] // (shape[-1] // (heads or 1)), row // num_tokens
+    indices = {"token": row % num_tokens, "head": head, "sample": sample}
     lowest, highest = (
         {
             name: torch.zeros(int(first.numbers.max()) + 1, dtype=torch.long).scatter_reduce(

@@ -16,7 +16,8 @@ LISTED = 6  # stretches of slots, or numbers, read out before "and so on"
 def title_of(readings: Sequence[Reading]) -> str:
     """How many tensors there are, and how many rows of memory they lie in."""
     if len(readings) == 1:
-        return f"One row of memory, read {'from left to right' if readings[0].in_order else 'in another order'}"
+        again = "more than once" if _reads_again(readings[0]) else "in another order"
+        return f"One row of memory, read {'from left to right' if readings[0].in_order else again}"
     memories = len({reading.place for reading in readings})
     return f"{len(readings)} tensors, {'one row' if memories == 1 else f'{memories} rows'} of memory"
 
@@ -24,7 +25,7 @@ def title_of(readings: Sequence[Reading]) -> str:
 def caption_of(readings: Sequence[Reading]) -> str:
     """How to read the lines, and who has memory of its own."""
     back = any(bool((reading.slots.diff() < 0).any()) for reading in readings)
-    again = any(len(reading.slots.unique()) < len(reading.slots) for reading in readings)
+    again = any(_reads_again(reading) for reading in readings)
     caption = {
         (False, False): "No two lines cross: reading goes through memory from left to right.",
         (True, False): "Where lines cross, reading jumps to and fro in memory.",
@@ -124,6 +125,11 @@ def _runs(reading: Reading) -> list[str]:
     starts, ends = [0, *breaks.tolist()], [*breaks.tolist(), len(reading.slots)]
     runs = [(int(reading.slots[a]), int(reading.slots[b - 1])) for a, b in zip(starts, ends, strict=True)]
     return [str(first) if first == last else f"{first} to {last}" for first, last in runs]
+
+
+def _reads_again(reading: Reading) -> bool:
+    """Whether several cells read one slot."""
+    return len(reading.slots.unique()) < len(reading.slots)
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -34,7 +34,9 @@ def as_html(steps: Sequence[Step], error: str | None, *, unfolded: bool) -> str:
 def _cell(heading: str, text: str) -> str:
     if not text:
         return "<td></td>"
-    return f"<td><code>{escape(text)}</code></td>" if heading == "code" else f"<td>{escape(text)}</td>"
+    if heading == "code":
+        return f"<td><code>{escape(text)}</code></td>"
+    return f"<td>{escape(text)}</td>".replace(", ", ",\N{NO-BREAK SPACE}")  # a shape stays on one line
 
 
 def _rows(step: Step, unfolded: bool) -> list[tuple[str, ...]]:
