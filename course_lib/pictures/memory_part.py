@@ -59,22 +59,21 @@ def choose_rows(readings: Sequence[Reading], heads: int | None, follow: int | No
     Returns:
         One Row a reading.
     """
-    for room in ROOMS:
-        rows = _rows(readings, heads, follow, room)
-        if all(row.width <= ROW for row in rows):
-            break
-    return rows
+    tries = (_rows(readings, heads, follow, room) for room in ROOMS)
+    return next(rows for rows in tries if all(row.width <= ROW for row in rows))
 
 
 def _rows(readings: Sequence[Reading], heads: int | None, follow: int | None, room: int) -> list[Row]:
     whole = all(max(len(reading.slots), len(reading.memory)) <= room for reading in readings)
     kept = None if whole else _kept_numbers(readings, heads, follow, room)
     cells = [_cells(reading, kept, follow, room) for reading in readings]
-    drawn: dict[tuple, set[int]] = {}  # the slots of each memory
-    for reading, own in zip(readings, cells, strict=True):
+    # One memory is drawn alike in each panel, unless so many slices read it that only their own slots still fit.
+    keys = [reading.memory_key if room > 1 else i for i, reading in enumerate(readings)]
+    drawn: dict[object, set[int]] = {}
+    for key, reading, own in zip(keys, readings, cells, strict=True):
         every = range(len(reading.memory)) if whole else reading.slots[own].tolist()
-        drawn.setdefault(reading.memory_key, set()).update(every)
-    slots = [sorted(_bridged(drawn[reading.memory_key])) for reading in readings]
+        drawn.setdefault(key, set()).update(every)
+    slots = [sorted(_bridged(drawn[key])) for key in keys]
     texts = [
         [number_text(number) for number in reading.memory[torch.tensor(own, device=reading.tensor.device)].tolist()]
         for reading, own in zip(readings, slots, strict=True)

@@ -25,10 +25,8 @@ B, T, M, H, G, D, D_OUT = 2, 5, 11, 6, 3, 7, 13
 
 def sizes(h=H, g=None):
     g = g or h
-    return dict(b=B, batch=B, t=T, q=T, k=T, key=T, m=M, h=h, g=g, d=D, d_out=D_OUT) | {
-        "(hq)": h // g * T,
-        "(bh)": B * h,
-    }
+    letters = {"b": B, "batch": B, "t": T, "q": T, "k": T, "key": T, "m": M, "h": h, "g": g, "d": D, "d_out": D_OUT}
+    return letters | {"(hq)": h // g * T, "(bh)": B * h}
 
 
 def cases():
