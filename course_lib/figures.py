@@ -7,26 +7,189 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from course_lib.attention import MultiHeadAttention
-from course_lib.inputs import dream_big
-from course_lib.pictures import Picture, head_heatmaps
+from course_lib.attention import (
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    MultiQueryAttention,
+    causal_keep,
+)
+from course_lib.inputs import ToyInput, dream_big, four_by_six
+from course_lib.pictures import (
+    Picture,
+    attention_in_heads,
+    cache,
+    family,
+    head_heatmaps,
+    heads_of,
+    layout_steps,
+    mask_conventions,
+    matrix_product,
+    memory_row,
+    three_projections,
+    wrong_view,
+)
+from course_lib.recorder import Recording, record
 
 
 def two_heads() -> Picture:
     """Two heads of multi-head attention on "Dream big and work for it"."""
-    words, _, x = dream_big()
+    toy, module = dream_big(), _module(d_in=3, d_out=4)
+    with torch.no_grad():
+        _, weights = module(toy.batch, return_weights=True)
+    return head_heatmaps(weights, toy.words)
+
+
+def input_projection() -> Picture:
+    """The input times W_q gives the queries of all heads."""
+    toy, module = _four_tokens()
+    weight = module.q_proj.weight.T
+    names = ("x", "W_q", "queries")
+    return matrix_product(toy.batch, weight, names=names, words=toy.words, num_heads=2, follow=(2, 3))
+
+
+def the_three_projections() -> Picture:
+    """One input, projected three times."""
+    toy, module = _four_tokens()
+    return three_projections(toy.batch, module, toy.words)
+
+
+def reshape_and_transpose() -> Picture:
+    """A view and a transpose turn one wide tensor into heads."""
+    toy, module = _four_tokens()
+    return layout_steps(
+        record(module, toy.batch), toy.words, of="queries_by_head", title="From one tensor to two heads"
+    )
+
+
+def heads_of_queries_keys_values() -> Picture:
+    """The blocks that each head works on."""
+    toy, module = _four_tokens()
+    return heads_of(*_by_head(record(module, toy.batch)), toy.words)
+
+
+def attention_within_each_head() -> Picture:
+    """Each head compares, weighs and mixes by itself."""
+    toy, module = _four_tokens()
+    return attention_in_heads(*_by_head(record(module, toy.batch)), causal_keep(4), toy.words)
+
+
+def transpose_back() -> Picture:
+    """A transpose and a reshape bring the heads of each token together again."""
+    toy, module = _four_tokens()
+    recording = record(module, toy.batch)
+    return layout_steps(recording, toy.words, of="output", title="From two heads back to one tensor")
+
+
+def output_projection() -> Picture:
+    """W_o mixes the heads."""
+    toy, module = _four_tokens()
+    recording = record(module, toy.batch)
+    merged = next(step for step in recording if step.op == "reshape" and step.name == "output").tensor
+    names = ("merged heads", "W_o", "output")
+    return matrix_product(merged, module.out_proj.weight.T, names=names, words=toy.words, follow=(2, 3))
+
+
+def memory_of_view_and_transpose() -> Picture:
+    """What view, transpose and contiguous do to the order in which memory is read."""
+    words = dream_big().words
+    queries = torch.arange(24).view(1, 6, 4)
+    split = queries.view(1, 6, 2, 2)
+    by_head = split.transpose(1, 2)
+    labels = ["queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)", ".contiguous()"]
+    tensors = (queries, split, by_head, by_head.contiguous())
+    return memory_row(*tensors, labels=labels, words=words, heads=2, follow=(0, 3, 2))
+
+
+def the_wrong_view() -> Picture:
+    """The shortcut that scrambles the heads."""
+    return wrong_view(torch.arange(24).view(1, 6, 4), 2, dream_big().words)
+
+
+def wrapper_joins_heads() -> Picture:
+    """The wrapper runs one head after the other and joins what they give."""
+    toy = dream_big()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        module = MultiHeadAttention(3, 4, num_heads=2)
+        wrapper = MultiHeadAttentionWrapper(3, 4, num_heads=2)
+    title = "The wrapper: two heads, joined"
+    return layout_steps(record(wrapper, toy.batch), toy.words, of="output", title=title)
+
+
+def weight_split_merges_heads() -> Picture:
+    """The weight-split form has both heads in one tensor and turns them back."""
+    toy, module = dream_big(), _module(d_in=3, d_out=4)
+    title = "The weight split: one tensor, turned back"
+    return layout_steps(record(module, toy.batch), toy.words, of="output", title=title)
+
+
+def shared_keys_and_values() -> Picture:
+    """Multi-head, grouped-query and multi-query attention: who reads which keys."""
+    return family(_family(), dream_big().batch)
+
+
+def mask_senses() -> Picture:
+    """A causal mask in both senses of PyTorch."""
+    return mask_conventions(causal_keep(6), dream_big().words)
+
+
+def key_value_cache() -> Picture:
+    """What each form keeps while a model writes."""
+    toy = dream_big()
+    return cache(_family(), toy.batch, toy.words)
+
+
+def _module(*, d_in: int, d_out: int) -> MultiHeadAttention:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        module = MultiHeadAttention(d_in, d_out, num_heads=2)
     with torch.no_grad():
         module.q_proj.weight *= 6.0  # as if trained: an untrained head looks at everything alike
         module.k_proj.weight *= 6.0
-        _, weights = module(x, return_weights=True)
-    return head_heatmaps(weights, words)
+    return module
 
 
-FIGURES: dict[str, Callable[[], Picture]] = {"two_heads": two_heads}
+def _four_tokens() -> tuple[ToyInput, MultiHeadAttention]:
+    """Four tokens of six numbers and two heads of three: small enough to show every number."""
+    return four_by_six(), _module(d_in=6, d_out=6)
+
+
+def _by_head(recording: Recording) -> tuple[Tensor, Tensor, Tensor]:
+    return tuple(recording[f"{role}_by_head"].tensor for role in ("queries", "keys", "values"))
+
+
+def _family() -> dict[str, torch.nn.Module]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return {
+            "multi-head": MultiHeadAttention(3, 8, num_heads=4),
+            "grouped-query": GroupedQueryAttention(3, 8, num_heads=4, num_kv_heads=2),
+            "multi-query": MultiQueryAttention(3, 8, num_heads=4),
+        }
+
+
+FIGURES: dict[str, Callable[[], Picture]] = {
+    draw.__name__: draw
+    for draw in (
+        two_heads,
+        input_projection,
+        the_three_projections,
+        reshape_and_transpose,
+        heads_of_queries_keys_values,
+        attention_within_each_head,
+        transpose_back,
+        output_projection,
+        memory_of_view_and_transpose,
+        the_wrong_view,
+        wrapper_joins_heads,
+        weight_split_merges_heads,
+        shared_keys_and_values,
+        mask_senses,
+        key_value_cache,
+    )
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,9 +1,30 @@
-"""Pictures drawn from tensors and from recorded runs, each with the same content in words."""
+"""Pictures drawn from tensors, modules and recorded runs, each with the same content in words."""
 
+from .attention_in_heads import attention_in_heads, heads_of
+from .caching import cache
+from .comparison import compare
 from .heatmaps import head_heatmaps, heatmap
 from .layout import layout_steps
+from .mask_conventions import mask_conventions
 from .memory import memory_row
 from .memory_wrong_view import wrong_view
 from .picture import Picture
+from .products import matrix_product, three_projections
+from .sharing import family
 
-__all__ = ["Picture", "head_heatmaps", "heatmap", "layout_steps", "memory_row", "wrong_view"]
+__all__ = [
+    "Picture",
+    "attention_in_heads",
+    "cache",
+    "compare",
+    "family",
+    "head_heatmaps",
+    "heads_of",
+    "heatmap",
+    "layout_steps",
+    "mask_conventions",
+    "matrix_product",
+    "memory_row",
+    "three_projections",
+    "wrong_view",
+]

@@ -15,7 +15,7 @@ from .picture import Picture
 from .products import check_words
 
 MOST_HEADS = 4
-SHADES = ("#FFFFFF", "#EDF2F7", "#DAE5EF", "#C3D5E5", "#AAC3DA", "#8FB0CE")  # of a weight from 0 to 1
+SHADES = ("#F5F8FB", "#E9F0F6", "#DAE5EF", "#C3D5E5", "#AAC3DA", "#8FB0CE")  # of a weight from 0 to 1
 HIDDEN = "#D0D4DA"
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .drawing import PLAIN, QUIET, Drawing, text_width
 
-WIDE, HIGH = 36, 24  # pixels of a cell that holds two decimals
+WIDE, HIGH = 34, 24  # pixels of a cell that holds two decimals
 ROWS, COLUMNS = 8, 8  # more are left out, and said
 
 
@@ -62,9 +62,14 @@ def block(
             words = two_digits(numbers[row][column]) if text is None else text(row, column)
             x = left + column * (WIDE + 2) + WIDE / 2
             drawing.text(x, 54 + row * (HIGH + 2), words, size=11, anchor="middle")
-    for column, label in enumerate(columns[:width]):
-        size = 11 if text_width(label, 11) <= WIDE + 2 else 9
-        drawing.text(left + column * (WIDE + 2) + WIDE / 2, 33, label, size=size, anchor="middle", color=QUIET)
+    start = 0
+    for column in range(1, min(len(columns), width) + 1):  # neighbours with the same label share it
+        if column == min(len(columns), width) or columns[column] != columns[start]:
+            room = (column - start) * (WIDE + 2)
+            size = 11 if text_width(columns[start], 11) <= room else 9
+            middle = left + start * (WIDE + 2) + room / 2 - 1
+            drawing.text(middle, 33, columns[start], size=size, anchor="middle", color=QUIET)
+            start = column
     drawing.text(left, 13, title, bold=True)
     below = note or str(tuple(table.shape))
     if table.shape[0] > height or table.shape[1] > width:

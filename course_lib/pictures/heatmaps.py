@@ -59,7 +59,7 @@ def heatmap(
         Attention weights, 2 queries by 2 keys. a: a 1.00; hidden: b. b: b 1.00; hidden: a.
         Rows are queries, columns are keys; each row sums to 1. Hatched cells are hidden: their weight is 0.
     """
-    pattern = _patterns(weights, leading=2)
+    pattern = patterns_of(weights, leading=2)
     return _draw(pattern, words, key_words, keep, [title])
 
 
@@ -87,14 +87,14 @@ def head_heatmaps(
         ValueError: weights of another shape or outside 0 to 1, labels, titles or a mask that don't fit.
         TypeError: weights that aren't a floating-point tensor, a mask that isn't a tensor.
     """
-    patterns = _patterns(weights, leading=1)
+    patterns = patterns_of(weights, leading=1)
     titles = [f"head {head}" for head in range(len(patterns))] if titles is None else list(titles)
     if len(titles) != len(patterns):
         raise ValueError(f"titles has {len(titles)} entries for {len(patterns)} heads: give one a head.")
     return _draw(patterns, words, key_words, keep, titles)
 
 
-def _patterns(weights: Tensor, leading: int) -> np.ndarray:
+def patterns_of(weights: Tensor, leading: int) -> np.ndarray:
     """Check the weights and bring them to (head, query, key) on the CPU."""
     if not isinstance(weights, Tensor) or not weights.is_floating_point():
         kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
@@ -121,8 +121,8 @@ def _draw(
     titles: Sequence[str],
 ) -> Picture:
     _, query_len, key_len = patterns.shape
-    query_labels = _labels("words", words, query_len)
-    key_labels = _labels("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
+    query_labels = labels_of("words", words, query_len)
+    key_labels = labels_of("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
     hidden = _hidden(keep, patterns)
     with matplotlib.rc_context(STYLE):
         svg = _svg(patterns, hidden, query_labels, key_labels, titles)
@@ -136,7 +136,8 @@ def _draw(
     return Picture(svg=svg, words="\n".join(words_of_heads), caption=caption)
 
 
-def _labels(name: str, words: Sequence[str] | None, size: int) -> list[str]:
+def labels_of(name: str, words: Sequence[str] | None, size: int) -> list[str]:
+    """One label a token; its number if there are none."""
     if words is None:
         return [str(i) for i in range(size)]
     if len(words) != size:
@@ -171,7 +172,7 @@ def _svg(
     for ax in axes.flat[num_heads:]:
         ax.set_axis_off()
     for head, ax in enumerate(axes.flat[:num_heads]):
-        _draw_head(ax, patterns[head], hidden[head], query_labels, key_labels, titles[head], cell)
+        draw_pattern(ax, patterns[head], hidden[head], query_labels, key_labels, titles[head], cell)
         ax.set_ylabel("query" if head % columns == 0 else "")
     bar = figure.colorbar(
         axes[0, 0].collections[0], ax=axes, ticks=[0, 0.5, 1], label="weight", shrink=0.7, fraction=0.05
@@ -184,7 +185,7 @@ def _svg(
     return svg[svg.index("<svg") :]  # without the XML prologue, which names an address
 
 
-def _draw_head(
+def draw_pattern(
     ax: Axes,
     pattern: np.ndarray,
     hidden: np.ndarray,
@@ -193,6 +194,7 @@ def _draw_head(
     title: str,
     cell: float,
 ) -> None:
+    """Draw one pattern on axes: its colours, numbers, hatching and labels; cell is a cell's side in inches."""
     small = max(pattern.shape) <= LARGEST_WITH_NUMBERS
     seaborn.heatmap(
         pattern,
@@ -218,16 +220,21 @@ def _draw_head(
     if not small:
         ax.set_xticks(ax.get_xticks(), [key_labels[int(t)] for t in ax.get_xticks()])
         ax.set_yticks(ax.get_yticks(), [query_labels[int(t)] for t in ax.get_yticks()])
+    hatch(ax, hidden)
     key_len = pattern.shape[1]
-    for query, row in enumerate(hidden):
-        for first, last in _runs(row):  # one hatched strip for neighbours, so that the hatching has no seams
-            strip = Rectangle((first, query), last - first, 1, facecolor="#F3F4F6", edgecolor="#9CA3AF", hatch="///")
-            strip.set_linewidth(0)
-            ax.add_patch(strip)
     ax.set(title=title, xlabel="key")
     crowded = max(len(label) for label in key_labels) * 0.085 > cell * max(1, key_len / len(ax.get_xticks()))
     ax.tick_params(axis="x", rotation=45 if crowded else 0, length=0)
     ax.tick_params(axis="y", rotation=0, length=0)
+
+
+def hatch(ax: Axes, hidden: np.ndarray) -> None:
+    """Hatch hidden cells, neighbours in one strip, so that the hatching has no seams."""
+    for query, row in enumerate(hidden):
+        for first, last in _runs(row):
+            strip = Rectangle((first, query), last - first, 1, facecolor="#F3F4F6", edgecolor="#9CA3AF", hatch="///")
+            strip.set_linewidth(0)
+            ax.add_patch(strip)
 
 
 def _luminance(color: tuple[float, float, float, float]) -> float:
