@@ -12,10 +12,10 @@ from torch import Tensor
 from course_lib.attention import (
     GroupedQueryAttention,
     MultiHeadAttention,
-    MultiHeadAttentionWrapper,
     MultiQueryAttention,
     causal_keep,
 )
+from course_lib.attention.convert import split_to_wrapper
 from course_lib.inputs import ToyInput, dream_big, four_by_six
 from course_lib.pictures import (
     Picture,
@@ -108,21 +108,16 @@ def the_wrong_view() -> Picture:
     return wrong_view(torch.arange(24).view(1, 6, 4), 2, dream_big().words)
 
 
-def wrapper_joins_heads() -> Picture:
-    """The wrapper runs one head after the other and joins what they give."""
-    toy = dream_big()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        wrapper = MultiHeadAttentionWrapper(3, 4, num_heads=2)
-    title = "The wrapper: two heads, joined"
-    return layout_steps(record(wrapper, toy.batch), toy.words, of="output", title=title)
-
-
-def weight_split_merges_heads() -> Picture:
-    """The weight-split form has both heads in one tensor and turns them back."""
-    toy, module = dream_big(), _module(d_in=3, d_out=4)
-    title = "The weight split: one tensor, turned back"
-    return layout_steps(record(module, toy.batch), toy.words, of="output", title=title)
+def wrapper_and_weight_split() -> Picture:
+    """The same weights in both forms: heads one after the other and joined, heads in one tensor and turned back."""
+    toy, split = dream_big(), _module(d_in=3, d_out=4)
+    one = record(split_to_wrapper(split), toy.batch)
+    two = record(split, toy.batch)
+    torch.testing.assert_close(one.output, two.output)
+    joined = layout_steps(one, toy.words, of="output", title="The wrapper: a tensor for each head, joined")
+    merged = layout_steps(two, toy.words, of="output", title="The weight split: one tensor, turned back")
+    caption = "From the same weights both give the same output: compared."
+    return joined.above(merged, caption=caption)
 
 
 def shared_keys_and_values() -> Picture:
@@ -183,8 +178,7 @@ FIGURES: dict[str, Callable[[], Picture]] = {
         output_projection,
         memory_of_view_and_transpose,
         the_wrong_view,
-        wrapper_joins_heads,
-        weight_split_merges_heads,
+        wrapper_and_weight_split,
         shared_keys_and_values,
         mask_senses,
         key_value_cache,

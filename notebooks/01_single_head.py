@@ -22,7 +22,7 @@ from torch import nn
 
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import heatmap, layout_steps
+from course_lib.pictures import heatmap, layout_steps, matrix_product
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -66,6 +66,13 @@ show("values", values, "token width", words)
 # %%
 print("weight:", tuple(q_proj.weight.shape))
 print("same numbers:", torch.allclose(q_proj(embeddings), embeddings @ q_proj.weight.T))
+
+# %% [markdown]
+# Each number of the queries is one row of `x` times one column of the matrix. The first number of "work", for example:
+
+# %%
+names = ("x", "q_proj.weight.T", "queries")
+matrix_product(embeddings, q_proj.weight.T, names=names, words=words, follow=(words.index("work"), 0))
 
 # %% [markdown]
 # ## One token by hand

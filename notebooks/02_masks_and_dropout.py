@@ -24,7 +24,7 @@ from torch import nn
 from course_lib.attention import SingleHeadAttention, causal_keep, padding_keep, to_torch_mask
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import heatmap, layout_steps
+from course_lib.pictures import heatmap, mask_conventions
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -155,6 +155,13 @@ show("wrong: attn_mask=keep", wrong, "batch query key", words)
 # %%
 show("keep", keep[:3, :3], "query key", words[:3])
 show("to_torch_mask(keep)", to_torch_mask(keep)[:3, :3], "query key", words[:3])
+
+# %% [markdown]
+# All of it in one picture. The right table is not copied from the others: both functions of PyTorch were run, each with
+# its own mask, and what got a weight is drawn.
+
+# %%
+mask_conventions(keep, words)
 
 # %% [markdown]
 # ## The padding mask

@@ -23,7 +23,7 @@ from torch import nn
 from course_lib.attention import MultiHeadAttentionWrapper, SingleHeadAttention, causal_keep
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import head_heatmaps, layout_steps
+from course_lib.pictures import compare, layout_steps
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -81,7 +81,7 @@ show("context_1", context_1, "batch token width", words)
 
 # %%
 weights = torch.stack([weights_0, weights_1], dim=1)  # (batch, head, query, key)
-head_heatmaps(weights, words, keep=keep)
+compare(weights_0, weights_1, words, names=("head 0", "head 1"))
 
 # %% [markdown]
 # Same tokens, same mask, two patterns. Compare the last row: where does "it" look in each?

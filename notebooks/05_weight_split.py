@@ -25,7 +25,7 @@ from course_lib.attention import MultiHeadAttention, MultiHeadAttentionWrapper, 
 from course_lib.attention.convert import split_to_wrapper, to_torch, wrapper_to_split
 from course_lib.device import course_device
 from course_lib.inputs import dream_big, kid_smiles, three_rows
-from course_lib.pictures import head_heatmaps, layout_steps
+from course_lib.pictures import attention_in_heads, head_heatmaps, layout_steps, matrix_product
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -69,6 +69,13 @@ print("queries:", tuple(queries.shape), queries.stride())
 show("queries", queries, "batch token width", words, digits=2)
 show("keys", keys, "batch token width", words, digits=2)
 show("values", values, "batch token width", words, digits=2)
+
+# %% [markdown]
+# The first of the three as a picture. Columns 0 to 2 of `W_q` are made for head 0, columns 3 to 5 for head 1, so one
+# wide product is two narrow ones side by side:
+
+# %%
+matrix_product(x, W_q, names=("x", "W_q", "queries"), words=words, num_heads=num_heads, follow=(2, 3))
 
 # %% [markdown]
 # ## Step 4: split the width into heads
@@ -163,6 +170,12 @@ context = context_by_head.transpose(1, 2)
 print("context_by_head:", tuple(context_by_head.shape), context_by_head.stride())
 print("context:        ", tuple(context.shape), context.stride())
 show("context", context, "batch token head width", words)
+
+# %% [markdown]
+# Steps 6 to 9 within each head, with all their numbers. Nothing of head 0 appears in head 1:
+
+# %%
+attention_in_heads(queries_by_head, keys_by_head, values_by_head, keep, words)
 
 # %% [markdown]
 # ## Step 10: merge the heads

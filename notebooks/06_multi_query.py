@@ -35,7 +35,7 @@ from course_lib.attention.convert import (
 )
 from course_lib.device import course_device
 from course_lib.inputs import dream_big
-from course_lib.pictures import head_heatmaps, layout_steps
+from course_lib.pictures import cache, family, head_heatmaps, layout_steps
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -174,6 +174,15 @@ torch.testing.assert_close(just_one(x), multi_query(x))
 print("num_kv_heads = 1 is multi-query attention")
 
 # %% [markdown]
+# The whole family. No line in this picture is believed: in each module the keys of one head were changed, and the query
+# heads whose weights then changed are those that read them.
+
+# %%
+in_groups = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
+forms = {"multi-head": full, "grouped-query": in_groups, "multi-query": multi_query}
+family(forms, x)
+
+# %% [markdown]
 # A trained multi-head model can be turned into either: the key and value matrices of a group are replaced by their
 # **mean**. That changes what it computes, the more the fewer remain:
 
@@ -226,6 +235,12 @@ for num_kv_heads in (32, 8, 1):
     value_cache = torch.empty_like(key_cache)
     measured = key_cache.untyped_storage().nbytes() + value_cache.untyped_storage().nbytes()
     print(f"{num_kv_heads:8}   {2 * num_tokens * num_kv_heads * width * 2:26,}   {measured:10,}")
+
+# %% [markdown]
+# Drawn for our sentence and our three small modules, with "it" as the new word:
+
+# %%
+cache(forms, x, words)
 
 # %% [markdown]
 # One kv head needs a 32nd of the memory, and a 32nd of the reading at each step. Multiply by the layers of a model and

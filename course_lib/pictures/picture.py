@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -47,6 +48,23 @@ class Picture:
         data = base64.b64encode(self.svg.encode()).decode()
         return f'<img alt="{escape(self.words)}" src="data:image/svg+xml;base64,{data}">'
 
+    def above(self, other: Picture, *, caption: str) -> Picture:
+        """Put another picture below this one, in one drawing.
+
+        Args:
+            other: the lower one.
+            caption: of both together.
+
+        Returns:
+            Picture with the words of both and the steps of both.
+        """
+        (width, height), (other_width, other_height) = (_size(one.svg) for one in (self, other))
+        whole = max(width, other_width), height + 12 + other_height
+        below = other.svg.replace("<svg ", f'<svg y="{height + 12}" ', 1)
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole[0]}" height="{whole[1]}">{self.svg}{below}</svg>'
+        words = f"{self.words}\n{other.words}"
+        return Picture(svg=svg, words=words, caption=caption, steps=(*self.steps, *other.steps))
+
     def save(self, path: str | Path) -> Path:
         """Write the drawing to a file.
 
@@ -64,3 +82,8 @@ class Picture:
             raise ValueError(f"path must end in .svg, got {path.name!r}: a Picture is a vector drawing.")
         path.write_text(self.svg, encoding="utf-8")
         return path
+
+
+def _size(svg: str) -> tuple[int, int]:
+    width, height = re.search(r'<svg [^>]*?width="(\d+)[^>]*?height="(\d+)', svg).groups()
+    return int(width), int(height)

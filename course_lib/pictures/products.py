@@ -80,10 +80,10 @@ def matrix_product(
     if follow is not None:
         row, column = follow
         terms = " + ".join(
-            f"{two_digits(a)} · {two_digits(b)}".replace("· -", "· −")
+            f"{two_digits(a)} · {two_digits(b)}"
             for a, b in zip(one[row].tolist(), two[:, column].tolist(), strict=True)
         )
-        sum_of = f"{terms} = {two_digits(float(result[row, column]))}"
+        sum_of = f"{terms} = {two_digits(float(result[row, column]))}".replace("-", "−")
         drawing.text(0, drawing.height + 22, f"The outlined number, {words[row]}: {sum_of}", color=FOLLOW)
         drawing.text(0, drawing.height + 14, "(all rounded to two decimals)", size=11, color=QUIET)
         said += f" Row {words[row]}, column {column}: {sum_of}, rounded to two decimals."
@@ -158,7 +158,9 @@ def check_words(words: Sequence[str] | None, num_tokens: int) -> list[str]:
 
 
 def _heads_of(module: nn.Module, role: str, width: int) -> int:
-    head_dim = getattr(module, "value_dim" if role == "values" else "head_dim", width)
+    head_dim = getattr(module, "head_dim", width)
+    if role == "values":
+        head_dim = getattr(module, "value_dim", head_dim)
     return width // head_dim if head_dim and width % head_dim == 0 else 1
 
 
