@@ -30,6 +30,7 @@ def block(
     color: Callable[[int, int], str] | None = None,
     text: Callable[[int, int], str] | None = None,
     note: str = "",
+    most: int = COLUMNS,
 ) -> tuple[Drawing, float]:
     """Draw a table.
 
@@ -40,12 +41,13 @@ def block(
         color: fill of a cell by its place; one light grey for all if None.
         text: what a cell says; its number if None.
         note: a quiet line below; the shape if empty.
+        most: columns that are drawn at most.
 
     Returns:
         The drawing, whose cells begin 38 pixels below its top, and where they begin from the left.
     """
     drawing = Drawing()
-    height, width = min(table.shape[0], ROWS), min(table.shape[1], COLUMNS)
+    height, width = min(table.shape[0], ROWS), min(table.shape[1], most)
     left = max((ceil(text_width(label)) + 6 for label in rows), default=0)
     numbers = table.tolist()
     by_color: dict[str, list[tuple[float, float]]] = {}

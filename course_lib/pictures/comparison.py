@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
-import seaborn
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from .heatmaps import CELL, LABELS, LARGEST_WITH_NUMBERS, STYLE, WIDTH, draw_pattern, hatch, labels_of, patterns_of
+from .heatmaps import labels_of, patterns_of
+from .pattern_drawing import (
+    CELL,
+    LABELS,
+    LARGEST_WITH_NUMBERS,
+    STYLE,
+    WIDTH,
+    Scale,
+    add_bar,
+    draw_pattern,
+    svg_of,
+)
 from .picture import Picture
 
 EQUAL = 1e-6  # weights that differ by less are called equal
@@ -27,7 +35,9 @@ def compare(
     names: Sequence[str] = ("a", "b"),
     title: str = "",
 ) -> Picture:
-    """Draw two patterns on one scale, and a - b on a scale of its own that is the same up and down.
+    """Draw two patterns on the scale from 0 to 1, and a - b on a scale of its own, as far up as down.
+
+    Cells of exactly 0 in both are hidden and hatched. Where a and b are equal, the difference has no colour.
 
     Args:
         a, b: (query, key), or with leading axes of size 1; from 0 to 1.
@@ -40,39 +50,57 @@ def compare(
         Picture; its caption says where the two differ most.
 
     Raises:
-        ValueError: patterns of different shapes, outside 0 to 1, labels that don't fit.
+        ValueError: patterns of different shapes or outside 0 to 1, labels that don't fit.
         TypeError: what isn't a floating-point tensor.
+
+    Example:
+        >>> print(compare(torch.eye(2), torch.full((2, 2), 0.5), ("x", "y"), names=("sharp", "flat")).caption)
+        sharp and flat differ most where "x" looks at "x": 1.00 and 0.50, a difference of +0.50.
     """
-    one, two = patterns_of(a, leading=2)[0], patterns_of(b, leading=2)[0]
+    one, two = (patterns_of(weights, leading=2, name=name)[0] for weights, name in ((a, "a"), (b, "b")))
     if one.shape != two.shape:
         raise ValueError(f"a {one.shape} and b {two.shape} differ in shape: compare patterns of the same tokens.")
-    if len(names) != 2:
-        raise ValueError(f"names has {len(names)} entries: give two, for a and b.")
-    queries = labels_of("words", words, one.shape[0])
-    square = key_words is None and one.shape[0] == one.shape[1]
-    keys = labels_of("key_words", words if square else key_words, one.shape[1])
+    if isinstance(names, str) or len(names) != 2:
+        raise ValueError(f"names must be two, for a and b, got {names!r}.")
+    query_len, key_len = one.shape
+    queries = labels_of("words", words, query_len)
+    keys = labels_of("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
     difference = one - two
-    largest = float(np.abs(difference).max())
-    if largest < EQUAL:
-        said = f"{names[0]} and {names[1]} are equal: no weight differs by {EQUAL:.0e}."
+    if np.abs(difference).max() < EQUAL:
         difference = np.zeros_like(difference)
+        caption = f"{names[0]} and {names[1]} are equal: no weight differs by a millionth."
     else:
         query, key = np.unravel_index(np.abs(difference).argmax(), difference.shape)
-        said = (
-            f"{names[0]} and {names[1]} differ most where {queries[query]!r} looks at {keys[key]!r}: "
-            f"{one[query, key]:.2f} and {two[query, key]:.2f}, a difference of {difference[query, key]:+.2f}."
+        caption = (
+            f'{names[0]} and {names[1]} differ most where "{queries[query]}" looks at "{keys[key]}": '
+            f"{one[query, key]:.2f} and {two[query, key]:.2f}, a difference of {_precise(difference[query, key])}."
         )
     with matplotlib.rc_context(STYLE):
         svg = _svg(one, two, difference, queries, keys, names, title)
-    rows = "; ".join(
-        f"{query} " + ", ".join(f"{key} {difference[q, k]:+.2f}" for k, key in enumerate(keys) if difference[q, k])
-        for q, query in enumerate(queries)
-        if difference[q].any()
-    )
-    if max(one.shape) > LARGEST_WITH_NUMBERS or not rows:
-        rows = ""
-    words_said = f"{said} {names[0]} minus {names[1]}, by query: {rows}." if rows else said
-    return Picture(svg=svg, words=words_said, caption=said)
+    said = f"Attention weights of {names[0]} and {names[1]}, {query_len} queries by {key_len} keys. {caption}"
+    rows = _rows(difference, queries, keys)
+    if rows and max(one.shape) <= LARGEST_WITH_NUMBERS:
+        said += f" {names[0]} minus {names[1]}, where two decimals show it: {'; '.join(rows)}."
+    return Picture(svg=svg, words=f"{title}: {said}" if title else said, caption=caption)
+
+
+def signed(number: float) -> str:
+    """A difference with its sign and two decimals, or a bare 0 where they would all be zeros."""
+    return "0" if abs(number) < 0.005 else f"{number:+.2f}"
+
+
+def _precise(number: float) -> str:
+    """The same, but never 0: +0.12, -0.0004."""
+    return f"{number:+.1g}" if signed(number) == "0" else signed(number)
+
+
+def _rows(difference: np.ndarray, queries: list[str], keys: list[str]) -> list[str]:
+    """The differences of each query that has any, in words."""
+    texts = [
+        (query, ", ".join(f"{key} {signed(d)}" for key, d in zip(keys, row, strict=True) if signed(d) != "0"))
+        for query, row in zip(queries, difference.tolist(), strict=True)
+    ]
+    return [f"{query}: {text}" for query, text in texts if text]
 
 
 def _svg(
@@ -84,61 +112,23 @@ def _svg(
     names: Sequence[str],
     title: str,
 ) -> str:
+    query_len, key_len = one.shape
     cell = min(CELL, (WIDTH / 3 - LABELS) / max(one.shape))
-    width = 3 * (cell * one.shape[1] + LABELS) + 1.6
-    figure = Figure(figsize=(width, cell * one.shape[0] + 1.1), layout="constrained", facecolor="white")
+    size = (3 * (cell * key_len + LABELS) + 1.6, cell * query_len + (1.5 if title else 1.1))
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
     left, middle, right = figure.subplots(1, 3)
     hidden = (one == 0) & (two == 0)
-    for ax, pattern, name in ((left, one, names[0]), (middle, two, names[1])):
-        draw_pattern(ax, pattern, hidden, queries, keys, name, cell)
-        ax.set_ylabel("query" if ax is left else "")
-    _draw_difference(right, difference, hidden, queries, keys, f"{names[0]} - {names[1]}", cell)
-    bars = ((left, [left, middle], "weight", [0, 0.5, 1]), (right, [right], "difference", None))
-    for ax, beside, label, ticks in bars:
-        bar = figure.colorbar(ax.collections[0], ax=beside, ticks=ticks, label=label, shrink=0.7, fraction=0.05)
-        bar.solids.set_rasterized(True)
-        bar.outline.set_visible(False)
+    limit = float(np.abs(difference).max())
+    # Orange and purple are told apart with each common colour blindness; the numbers carry their sign as well.
+    scale = Scale(-limit or -1.0, limit or 1.0, "PuOr", signed)
+    draw_pattern(left, one, hidden, queries, keys, names[0], cell)
+    draw_pattern(middle, two, hidden, queries, keys, names[1], cell)
+    draw_pattern(right, difference, hidden, queries, keys, f"{names[0]} - {names[1]}", cell, scale)
+    left.set_ylabel("query")
+    add_bar(figure, left, [left, middle], "weight", [0, 0.5, 1])
+    if limit:
+        add_bar(figure, right, [right], "difference", [-limit, 0, limit])
+        figure.axes[-1].set_yticklabels([_precise(-limit), "0", _precise(limit)])
     if title:
-        figure.suptitle(title)
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "attention-course"})
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]
-
-
-def _draw_difference(
-    ax: Axes,
-    difference: np.ndarray,
-    hidden: np.ndarray,
-    queries: list[str],
-    keys: list[str],
-    name: str,
-    cell: float,
-) -> None:
-    small = max(difference.shape) <= LARGEST_WITH_NUMBERS
-    limit = max(float(np.abs(difference).max()), 0.01)
-    seaborn.heatmap(
-        difference,
-        ax=ax,
-        mask=hidden,
-        vmin=-limit,
-        vmax=limit,
-        cmap="PuOr",  # told apart with the common colour blindnesses; the numbers carry their sign as well
-        square=True,
-        cbar=False,
-        annot=small,
-        annot_kws={"size": min(9.0, 17 * cell), "color": "black"},
-        fmt="+.2f",
-        linewidths=1 if small else 0,
-        linecolor="white",
-        xticklabels=keys if small else "auto",
-        yticklabels=queries if small else "auto",
-        rasterized=not small,
-    )
-    for number in ax.texts:  # the darkest cells want white numbers
-        if abs(float(number.get_text())) > 0.7 * limit:
-            number.set_color("white")
-    hatch(ax, hidden)
-    ax.set(title=name, xlabel="key")
-    ax.tick_params(axis="x", rotation=45 if max(map(len, keys)) * 0.085 > cell else 0, length=0)
-    ax.tick_params(axis="y", rotation=0, length=0)
+        figure.suptitle(title, weight="bold")
+    return svg_of(figure)

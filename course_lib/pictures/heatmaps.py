@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
-import seaborn
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from .pattern_drawing import CELL, LABELS, LARGEST_WITH_NUMBERS, STYLE, WIDTH, add_bar, draw_pattern, svg_of
 from .picture import Picture
 
-LARGEST_WITH_NUMBERS = 8  # up to 8 x 8 cells hold their number
-CELL = 0.52  # inches, a cell at its largest
 READABLE_CELL = 0.4  # inches, the smallest that still holds a number
-LABELS = 0.7  # inches beside each pattern for its words
-WIDTH = 7.5  # inches of a whole row of heads: what a notebook shows without shrinking it
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "svg.fonttype": "none",  # text stays text: sharp, small, readable by search
-    "svg.hashsalt": "attention-course",  # the same bytes at each run
-}
 
 
 def heatmap(
@@ -94,20 +81,20 @@ def head_heatmaps(
     return _draw(patterns, words, key_words, keep, titles)
 
 
-def patterns_of(weights: Tensor, leading: int) -> np.ndarray:
-    """Check the weights and bring them to (head, query, key) on the CPU."""
+def patterns_of(weights: Tensor, leading: int, name: str = "weights") -> np.ndarray:
+    """Check the weights and bring them to (head, query, key) on the CPU; name is what errors call them."""
     if not isinstance(weights, Tensor) or not weights.is_floating_point():
         kind = weights.dtype if isinstance(weights, Tensor) else type(weights).__name__
-        raise TypeError(f"weights must be a floating-point tensor, got {kind}.")
+        raise TypeError(f"{name} must be a floating-point tensor, got {kind}.")
     wanted = "(query, key)" if leading == 2 else "(head, query, key)"
     own_axes = 4 - leading
     shape = tuple(weights.shape)
     if len(shape) < own_axes or any(size != 1 for size in shape[: len(shape) - own_axes]) or 0 in shape:
-        raise ValueError(f"weights must be {wanted} with at least one cell, got the shape {shape}: pick one sample.")
+        raise ValueError(f"{name} must be {wanted} with at least one cell, got the shape {shape}: pick one sample.")
     patterns = weights.detach().to("cpu", torch.float64).reshape(-1, *shape[-2:])
     if not (patterns.min() >= -1e-6 and patterns.max() <= 1 + 1e-3):
         raise ValueError(
-            f"weights must lie between 0 and 1, got {patterns.min():.4g} to {patterns.max():.4g}: draw them after "
+            f"{name} must lie between 0 and 1, got {patterns.min():.4g} to {patterns.max():.4g}: draw them after "
             "the softmax, in eval mode."
         )
     return patterns.numpy()
@@ -174,79 +161,8 @@ def _svg(
     for head, ax in enumerate(axes.flat[:num_heads]):
         draw_pattern(ax, patterns[head], hidden[head], query_labels, key_labels, titles[head], cell)
         ax.set_ylabel("query" if head % columns == 0 else "")
-    bar = figure.colorbar(
-        axes[0, 0].collections[0], ax=axes, ticks=[0, 0.5, 1], label="weight", shrink=0.7, fraction=0.05
-    )
-    bar.solids.set_rasterized(True)  # one small image instead of 256 rectangles
-    bar.outline.set_visible(False)
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "attention-course"})
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :]  # without the XML prologue, which names an address
-
-
-def draw_pattern(
-    ax: Axes,
-    pattern: np.ndarray,
-    hidden: np.ndarray,
-    query_labels: list[str],
-    key_labels: list[str],
-    title: str,
-    cell: float,
-) -> None:
-    """Draw one pattern on axes: its colours, numbers, hatching and labels; cell is a cell's side in inches."""
-    small = max(pattern.shape) <= LARGEST_WITH_NUMBERS
-    seaborn.heatmap(
-        pattern,
-        ax=ax,
-        mask=hidden,
-        vmin=0.0,
-        vmax=1.0,
-        cmap="cividis",
-        square=True,
-        cbar=False,
-        annot=small,
-        annot_kws={"size": min(10.0, 20 * cell)},  # points; a number of four characters fits its cell
-        fmt=".2f",
-        linewidths=1 if small else 0,
-        linecolor="white",
-        xticklabels=key_labels if small else "auto",
-        yticklabels=query_labels if small else "auto",
-        rasterized=not small,  # one image instead of a path a cell
-    )
-    for number in ax.texts:  # black or white, whichever is easier to read on its cell
-        query, key = (int(place) for place in reversed(number.get_position()))
-        number.set_color("black" if _luminance(ax.collections[0].to_rgba(pattern[query, key])) > 0.18 else "white")
-    if not small:
-        ax.set_xticks(ax.get_xticks(), [key_labels[int(t)] for t in ax.get_xticks()])
-        ax.set_yticks(ax.get_yticks(), [query_labels[int(t)] for t in ax.get_yticks()])
-    hatch(ax, hidden)
-    key_len = pattern.shape[1]
-    ax.set(title=title, xlabel="key")
-    crowded = max(len(label) for label in key_labels) * 0.085 > cell * max(1, key_len / len(ax.get_xticks()))
-    ax.tick_params(axis="x", rotation=45 if crowded else 0, length=0)
-    ax.tick_params(axis="y", rotation=0, length=0)
-
-
-def hatch(ax: Axes, hidden: np.ndarray) -> None:
-    """Hatch hidden cells, neighbours in one strip, so that the hatching has no seams."""
-    for query, row in enumerate(hidden):
-        for first, last in _runs(row):
-            strip = Rectangle((first, query), last - first, 1, facecolor="#F3F4F6", edgecolor="#9CA3AF", hatch="///")
-            strip.set_linewidth(0)
-            ax.add_patch(strip)
-
-
-def _luminance(color: tuple[float, float, float, float]) -> float:
-    """Relative luminance of an sRGB colour, as the contrast rules of the web define it; 0.18 is where black wins."""
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in color[:3]]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def _runs(row: np.ndarray) -> list[tuple[int, int]]:
-    """The stretches of True in a row of bools: (first, one past the last)."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], row.astype(int), [0]])))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+    add_bar(figure, axes[0, 0], axes, "weight", [0, 0.5, 1])
+    return svg_of(figure)
 
 
 def _in_words(

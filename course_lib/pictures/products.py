@@ -11,6 +11,8 @@ from .blocks import COLUMNS, HIGH, ROWS, WIDE, beside, block, plain_numbers, two
 from .drawing import FOLLOW, PLAIN, QUIET, Drawing, head_color
 from .picture import Picture
 
+MOST_COLUMNS = 19  # of the three matrices together; with more, each is drawn in part
+
 
 def matrix_product(
     left: Tensor,
@@ -56,17 +58,18 @@ def matrix_product(
         raise ValueError(f"num_heads={num_heads} does not divide the width {width} of right: choose a divisor.")
     if follow is not None and not (0 <= follow[0] < num_tokens and 0 <= follow[1] < width):
         raise ValueError(f"follow={follow} is no number of the result, of shape {tuple(result.shape)}.")
-    if follow is not None and (follow[0] >= ROWS or follow[1] >= COLUMNS or one.shape[1] > COLUMNS):
-        raise ValueError(f"follow={follow} lies outside the part that is drawn, {ROWS} by {COLUMNS}: choose another.")
+    most = COLUMNS if one.shape[1] + 2 * width <= MOST_COLUMNS else 5
+    if follow is not None and (follow[0] >= ROWS or follow[1] >= most or one.shape[1] > most):
+        raise ValueError(f"follow={follow} lies outside the part that is drawn, {ROWS} by {most}: choose another.")
 
     def by_head(row: int, column: int) -> str:
         return PLAIN if num_heads is None else head_color(column // (width // num_heads))
 
     heads = [f"head {column // (width // num_heads)}" for column in range(width)] if num_heads else []
     blocks = [
-        block(one, names[0], rows=words),
-        block(two, names[1], columns=heads, color=by_head),
-        block(result, names[2], rows=words, columns=heads, color=by_head),
+        block(one, names[0], rows=words, most=most),
+        block(two, names[1], columns=heads, color=by_head, most=most),
+        block(result, names[2], rows=words, columns=heads, color=by_head, most=most),
     ]
     if follow is not None:
         _outline(blocks, follow, one.shape[1])
