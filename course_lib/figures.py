@@ -42,6 +42,13 @@ def two_heads() -> Picture:
     return head_heatmaps(weights, toy.words)
 
 
+def one_tensor_two_heads() -> Picture:
+    """A view and a transpose turn one wide tensor into heads, on the sentence of the course."""
+    toy, module = dream_big(), _module(d_in=3, d_out=4)
+    title = "One tensor, two heads: what view and transpose do"
+    return layout_steps(record(module, toy.batch), toy.words, of="queries_by_head", title=title)
+
+
 def input_projection() -> Picture:
     """The input times W_q gives the queries of all heads."""
     toy, module = _four_tokens()
@@ -169,6 +176,7 @@ FIGURES: dict[str, Callable[[], Picture]] = {
     draw.__name__: draw
     for draw in (
         two_heads,
+        one_tensor_two_heads,
         input_projection,
         the_three_projections,
         reshape_and_transpose,

@@ -15,7 +15,6 @@ from .pattern_drawing import (
     LABELS,
     LARGEST_WITH_NUMBERS,
     STYLE,
-    WIDTH,
     Scale,
     add_bar,
     draw_pattern,
@@ -24,6 +23,7 @@ from .pattern_drawing import (
 from .picture import Picture
 
 EQUAL = 1e-6  # weights that differ by less are called equal
+SIDE = 2.0  # inches of a pattern, so that three fit a notebook's width
 
 
 def compare(
@@ -113,8 +113,8 @@ def _svg(
     title: str,
 ) -> str:
     query_len, key_len = one.shape
-    cell = min(CELL, (WIDTH / 3 - LABELS) / max(one.shape))
-    size = (3 * (cell * key_len + LABELS) + 1.6, cell * query_len + (1.5 if title else 1.1))
+    cell = min(CELL, SIDE / max(one.shape))
+    size = (3 * (cell * key_len) + 2 * LABELS + 1.9, cell * query_len + (1.5 if title else 1.1))
     figure = Figure(figsize=size, layout="constrained", facecolor="white")
     left, middle, right = figure.subplots(1, 3)
     hidden = (one == 0) & (two == 0)
@@ -124,7 +124,11 @@ def _svg(
     draw_pattern(left, one, hidden, queries, keys, names[0], cell)
     draw_pattern(middle, two, hidden, queries, keys, names[1], cell)
     draw_pattern(right, difference, hidden, queries, keys, f"{names[0]} - {names[1]}", cell, scale)
+    for ax, points in ((left, 24), (middle, 24), (right, 22)):  # an inch of cell holds; signs need room as well
+        for number in ax.texts:
+            number.set_fontsize(min(10.0, points * cell))
     left.set_ylabel("query")
+    middle.set_yticklabels([])  # the queries are those of the left
     add_bar(figure, left, [left, middle], "weight", [0, 0.5, 1])
     if limit:
         add_bar(figure, right, [right], "difference", [-limit, 0, limit])

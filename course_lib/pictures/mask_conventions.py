@@ -18,7 +18,7 @@ from .products import check_words
 
 LOOKS = "#6DB7E4"
 MOST = 8  # tokens: three tables of them fit beside each other
-LABEL = 64  # pixels that the word of a row may take
+ROOM = 250  # pixels of a table with the words of its rows
 TOP = 82  # pixels above the cells: two lines of names, one of sense, two of words
 NOTHING = "sees nothing"
 
@@ -57,7 +57,7 @@ def mask_conventions(keep: Tensor, words: Sequence[str] | None = None, *, title:
     if keep.is_meta:
         raise ValueError("keep is on the meta device and holds no values: give a mask with values.")
     keep = keep.cpu()
-    words = [clip(word, LABEL, 12) for word in check_words(words, len(keep))]
+    words = [clip(word, ROOM - len(keep) * STEP, 12) for word in check_words(words, len(keep))]
     by_function, by_module, mistaken = _measure(keep)
     looks = by_function > 0
     if not torch.equal(looks, by_module > 0):  # a row of nan looks at nothing, like one of zeros
@@ -132,7 +132,7 @@ def _draw(table: Tensor, names: tuple[str, str, str], words: Sequence[str], *, m
     drawing.text(0, 29, names[1], size=11, color=QUIET, mono=not measured)
     drawing.text(0, 45, names[2], size=11, bold=True)
     for column, word in enumerate(words):
-        short = clip(word, 2 * STEP - 4)
+        short = clip(word, 2 * STEP - 10)
         drawing.text(left + column * STEP + CELL / 2, TOP - 17 + 12 * (column % 2), short, size=11, anchor="middle")
     marks, hatches = [], []
     colors: dict[str, list[tuple[float, float]]] = {}

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import ceil
 
-import torch
 from torch import Tensor, nn
 
-from .drawing import CELL, FOLLOW, PLAIN, QUIET, Drawing, head_color, stack
+from .drawing import CELL, FOLLOW, PLAIN, QUIET, Drawing, head_color, stack, text_width
+from .memory_numbers import clip
 from .picture import Picture
+from .readers import check_modules, find_readers, keys_and_values
 
 MOST_HEADS = 12
-BOX = 40  # pixels, a head's width
-PARTS = ("q_proj", "k_proj", "v_proj", "num_heads", "head_dim")
+BOX, NEXT = 46, 50  # pixels: a head's width, and from a head to its neighbour
+KEYS = 80  # pixels above the heads of keys and values
+SAID = 16  # heads of keys; more aren't read out one by one
 
 
 def family(modules: Mapping[str, nn.Module], x: Tensor, *, title: str | None = None) -> Picture:
-    """Draw query heads and the key and value heads they read, for several modules.
+    """Draw query heads and the heads of keys and values they read, for several modules.
 
-    Nothing is believed: the weights of one key head are changed in a copy, and the query heads whose attention weights
-    change are those that read it. Parameters and numbers in the cache are counted on the real tensors.
+    Nothing is believed: in a copy of the module the weights of one head of keys are changed, and the query heads whose
+    attention weights move are those that read it; values likewise, by what comes out of the heads. Parameters and the
+    numbers in a cache are counted on the real tensors.
 
     Args:
         modules: name -> module with q_proj, k_proj, v_proj, num_heads and head_dim that takes return_weights=True.
@@ -31,108 +35,107 @@ def family(modules: Mapping[str, nn.Module], x: Tensor, *, title: str | None = N
         Picture.
 
     Raises:
-        ValueError: no module, an x with one token, where nothing could change.
+        ValueError: no module, an x with which nothing can change.
         TypeError: a module of another make.
+
+    Example:
+        >>> print(family({"shared": MultiQueryAttention(3, 4, num_heads=2)}, dream_big().batch).words)
+        shared has 2 query heads and 1 head of keys and values. Query heads 0 and 1 read k0 v0. Its k_proj and v_proj
+        have 12 parameters, a cache keeps 4 numbers a token.
     """
     check_modules(modules, x)
-    panels, said = [], []
+    panels, said, kept = [], [], {}
     for name, module in modules.items():
-        readers = _readers(module, x)
-        panels.append(_draw(name, module, readers, cache_numbers(module, x)))
-        said.append(_in_words(name, module, readers, cache_numbers(module, x)))
+        readers, of_values = find_readers(name, module, x)
+        parameters = sum(p.numel() for one in (module.k_proj, module.v_proj) for p in one.parameters())
+        kept[name] = sum(tensor[0, :, 0].numel() for tensor in keys_and_values(module, x))
+        faults = _faults(readers, of_values)
+        panels.append(_draw(name, module.num_heads, readers, faults, parameters, kept[name]))
+        said.append(
+            f"{name} has {module.num_heads} query heads and {_count(len(readers))} of keys and values. "
+            f"{_in_words(module.num_heads, readers)}{''.join(f' {fault}.' for fault in faults)} Its k_proj and v_proj "
+            f"have {parameters:,} parameters, a cache keeps {kept[name]:,} numbers a token."
+        )
     drawing = Drawing()
     drawing.text(0, 16, title or "Who shares keys and values", size=16, bold=True)
-    drawing.text(0, 36, "A line: this query head reads that key head, measured by changing its keys.", color=QUIET)
-    drawing.place(stack(panels, gap=26), 0, 56)
-    caption = "Every head has queries of its own; the fewer keys and values there are, the smaller the cache."
-    return Picture(svg=drawing.svg(), words=" ".join(said), caption=caption)
+    how = "A line: this query head reads those keys and values. Measured: they were changed, and the head noticed."
+    drawing.text(0, 36, how, color=QUIET)
+    drawing.place(stack(panels, gap=26), 0, 58)
+    counts = [f"{name} keeps {number:,}" for name, number in kept.items()]
+    caption = f"In a cache, {_listed(counts)} numbers a token."
+    return Picture(svg=drawing.svg(), words="\n".join(said), caption=caption)
 
 
-def check_modules(modules: Mapping[str, nn.Module], x: Tensor) -> None:
-    """Refuse what can't be asked."""
-    if not modules:
-        raise ValueError("modules is empty: give a dict of name -> attention module.")
-    if not isinstance(x, Tensor) or x.dim() != 3 or x.shape[1] < 2 or x.is_meta:
-        shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-        raise ValueError(f"x must be (batch, token, d_in) with two tokens or more, got {shape}.")
-    for name, module in modules.items():
-        missing = [part for part in PARTS if not hasattr(module, part)]
-        if missing:
-            raise TypeError(f"module {name!r} has no {missing[0]}: give an attention module of the course's forms.")
+def _faults(readers: list[list[int]], of_values: list[list[int]]) -> list[str]:
+    """What is not as in any of the course's forms."""
+    every = [head for heads in readers for head in heads]
+    several = sorted({head for head in every if every.count(head) > 1})
+    unused = [f"k{group}" for group, heads in enumerate(readers) if not heads]
+    faults = [f"Unused, no query head reads it: {', '.join(unused)}"] if unused else []
+    faults += [f"Reading several heads of keys: query {_heads(several)}"] if several else []
+    return faults + (["The values are read by other heads than the keys"] if of_values != readers else [])
 
 
-def num_kv_heads(module: nn.Module) -> int:
-    """How many key heads the module's k_proj really makes."""
-    return module.k_proj.out_features // module.head_dim
-
-
-def cache_numbers(module: nn.Module, x: Tensor) -> int:
-    """How many numbers a cache keeps for one token, counted on real keys and values."""
-    with torch.no_grad():
-        return module.k_proj(x)[0, 0].numel() + module.v_proj(x)[0, 0].numel()
-
-
-def _readers(module: nn.Module, x: Tensor) -> list[list[int]]:
-    """For each key head, the query heads whose weights change with it."""
-    patient = copy.deepcopy(module).eval().double()
-    patient.kernel = "explicit"
-    x = x.detach().double()
-    generator = torch.Generator().manual_seed(0)
-    readers = []
-    with torch.no_grad():
-        _, before = patient(x, return_weights=True)
-        for group in range(num_kv_heads(module)):
-            rows = patient.k_proj.weight[group * module.head_dim : (group + 1) * module.head_dim]
-            kept = rows.clone()
-            rows.copy_(torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows.device) * 3)
-            _, after = patient(x, return_weights=True)
-            rows.copy_(kept)
-            changed = (after - before).abs().amax(dim=(0, 2, 3)) > 1e-9  # (head,)
-            readers.append(changed.nonzero().flatten().tolist())
-    return readers
-
-
-def _draw(name: str, module: nn.Module, readers: list[list[int]], in_cache: int) -> Drawing:
+def _draw(
+    name: str, num_heads: int, readers: list[list[int]], faults: list[str], parameters: int, in_cache: int
+) -> Drawing:
     drawing = Drawing()
-    groups = len(readers)
-    drawn = min(module.num_heads, MOST_HEADS)
+    drawn = min(num_heads, MOST_HEADS)
+    drawn_groups = ceil(len(readers) * drawn / num_heads)
+    name = clip(name, 400, 14, bold=True)
     drawing.text(0, 13, name, size=14, bold=True)
-    part = f", the first {drawn} drawn" if drawn < module.num_heads else ""
-    shared = f"{module.num_heads} query heads, {groups} of keys and values{part}"
-    drawing.text(150, 13, shared, size=12, color=QUIET)
+    part = f" (drawn: the first {drawn} and what belongs to them)" if drawn < num_heads else ""
+    counts = f"{num_heads} query heads, {_count(len(readers))} of keys and values{part}"
+    drawing.text(max(150, ceil(text_width(name, 14, bold=True)) + 16), 13, counts, color=QUIET)
     owner = {head: group for group, heads in enumerate(readers) for head in heads}
-    middles: dict[int, float] = {}
-    for group in range(groups):
-        heads = [head for head in readers[group] if head < drawn]
-        if heads:
-            middles[group] = sum(heads) / len(heads) * (BOX + 6) + BOX / 2
+    width = drawn * NEXT - (NEXT - BOX)
+    middles = [round((group + 0.5) * width / drawn_groups, 1) for group in range(drawn_groups)]  # below their readers
+    drawing.lines(
+        (head * NEXT + BOX / 2, 26 + CELL, middle, KEYS)
+        for middle, heads in zip(middles, readers, strict=False)
+        for head in heads
+        if head < drawn
+    )
     for head in range(drawn):
-        x = head * (BOX + 6)
-        color = head_color(owner[head]) if head in owner else PLAIN
-        drawing.cells([(x, 26)], color, width=BOX)
-        drawing.text(x + BOX / 2, 42, f"q{head}", size=11, anchor="middle")
-        if head in owner:
-            drawing.lines([(x + BOX / 2, 26 + CELL, middles[owner[head]], 78)])
-    for group, middle in middles.items():
-        drawing.cells([(middle - BOX / 2, 78)], head_color(group), width=BOX)
-        drawing.text(middle, 94, f"k{group} v{group}", size=11, anchor="middle")
-    unused = [group for group in range(groups) if not readers[group]]
-    if unused:
-        drawing.text(0, 120, f"✗ unused: {', '.join(f'k{group}' for group in unused)}", color=FOLLOW, size=11)
-    parameters = sum(p.numel() for one in (module.k_proj, module.v_proj) for p in one.parameters())
-    left = max(drawn, 4) * (BOX + 6) + 24
+        drawing.cells([(head * NEXT, 26)], head_color(owner[head]) if head in owner else PLAIN, width=BOX)
+        drawing.text(head * NEXT + BOX / 2, 42, f"q{head}", anchor="middle")
+    for group, middle in enumerate(middles):
+        drawing.cells([(middle - BOX / 2, KEYS)], head_color(group) if readers[group] else PLAIN, width=BOX)
+        drawing.text(middle, KEYS + 16, f"k{group} v{group}", size=11, anchor="middle")
+        if not readers[group]:
+            drawing.text(middle, KEYS + 38, "unused", size=11, color=FOLLOW, anchor="middle")
+    y = KEYS + 22 + 18 * (not all(readers[:drawn_groups]))
+    for fault in faults:
+        y += 18
+        drawing.text(0, y, f"✗ {fault}", size=11, color=FOLLOW)
+    left = max(width, 4 * NEXT) + 20
     drawing.text(left, 56, f"parameters of k_proj and v_proj: {parameters:,}", size=11)
     drawing.text(left, 74, f"numbers in the cache for one token: {in_cache:,}", size=11, bold=True)
     return drawing
 
 
-def _in_words(name: str, module: nn.Module, readers: list[list[int]], in_cache: int) -> str:
-    if all(len(heads) == 1 for heads in readers):
-        shares = "each query head reads keys and values of its own"
-    else:
-        shares = "; ".join(
-            f"key head {group} is read by {'query heads ' + ', '.join(map(str, heads)) if heads else 'nobody'}"
-            for group, heads in enumerate(readers)
-        )
-    heads = f"query heads {module.num_heads}, key and value heads {len(readers)}"
-    return f"{name}: {heads}; {shares}; numbers a token in the cache: {in_cache}."
+def _in_words(num_heads: int, readers: list[list[int]]) -> str:
+    if readers == [[head] for head in range(num_heads)]:
+        return "Each query head reads keys and values of its own."
+    said = [
+        f"query {_heads(heads)} read{'s' * (len(heads) == 1)} k{group} v{group}"
+        for group, heads in enumerate(readers[:SAID])
+        if heads
+    ]
+    text = _listed(said) + (f", and so on to k{len(readers) - 1}" if len(readers) > SAID else "")
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _heads(heads: Sequence[int]) -> str:
+    """Numbers of heads as one would say them: head 3, heads 0 and 2, heads 0 to 3."""
+    if len(heads) > 2 and all(two - one == 1 for one, two in pairwise(heads)):
+        return f"heads {heads[0]} to {heads[-1]}"
+    return f"head{'s' * (len(heads) > 1)} {_listed([str(head) for head in heads])}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def _count(heads: int) -> str:
+    return f"{heads} head{'s' * (heads != 1)}"
