@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.attention import attend
 
-from .drawing import CELL, PLAIN, QUIET, STEP, Drawing, head_color, stack, text_width
+from .drawing import CELL, LINE, QUIET, Drawing, head_color, stack, text_width
+from .layout_words import listed
+from .memory_numbers import clip
 from .picture import Picture
 from .products import check_words
-from .sharing import check_modules, num_kv_heads
+from .readers import check_modules, keys_and_values, twin_of
 
 MOST_TOKENS, MOST_HEADS = 12, 8
+FLAT = CELL - 8  # pixels, a cell's height
+WIDEST = 44  # pixels, of a column
+LEFT, TOP = 66, 42  # pixels before the first column and above the first row
 
 
 def cache(
@@ -27,13 +34,13 @@ def cache(
 ) -> Picture:
     """Draw the keys and values that are kept for each module when the last token of x comes in.
 
-    That the cache changes nothing is checked first: the last token's output, computed from kept keys and values with
-    one query, must equal its output when all tokens are computed at once, in 64 bits.
+    That the cache changes nothing is checked first: the last token's output, computed by `attend` from kept keys and
+    values with its one query, must equal its output when all tokens are computed at once, in 64 bits.
 
     Args:
         modules: name -> module of the course's forms; the first is what the others are compared with.
-        x: (batch, token, d_in); the last token is the new one.
-        words: labels of the tokens.
+        x: (batch, token, d_in); the last token is the new one. The cache of one sample is drawn.
+        words: labels of the tokens; numbers if None.
         bytes_per_number: 2 for 16-bit numbers.
         title: stands above.
 
@@ -41,106 +48,111 @@ def cache(
         Picture.
 
     Raises:
-        ValueError: no module, one token only, words that don't fit, or a module for which the cache does change
-            the output (one that isn't causal).
-        TypeError: a module of another make.
+        ValueError: no module, one token only, words that don't fit, bytes below 1, or a module whose last output isn't
+            what `attend` makes of its queries, keys and values.
+        TypeError: a module of another make, bytes that aren't a whole number.
+
+    Example:
+        >>> print(cache({"shared": MultiQueryAttention(3, 4, num_heads=2)}, dream_big().batch).words.splitlines()[-1])
+        shared keeps 1 head of keys and values: 8 bytes a token, 48 bytes for 6 tokens.
     """
     check_modules(modules, x)
     words = check_words(words, x.shape[1])
-    first_bytes = None
+    if not isinstance(bytes_per_number, int) or isinstance(bytes_per_number, bool):
+        raise TypeError(f"bytes_per_number must be a whole number, got {bytes_per_number!r}.")
+    if bytes_per_number < 1:
+        raise ValueError(f"bytes_per_number must be at least 1, got {bytes_per_number}: give 2 for 16-bit numbers.")
+    first_name, first_bytes = next(iter(modules)), 0
     panels, said = [], []
     for name, module in modules.items():
-        _check_that_it_changes_nothing(name, module, x)
-        keys, values = _kept(module, x)
+        keys, values = keys_and_values(module, x)
+        _check_that_it_changes_nothing(name, module, x, keys, values)
         token_bytes = (keys[0, :, 0].numel() + values[0, :, 0].numel()) * bytes_per_number
         first_bytes = first_bytes or token_bytes
-        share = "" if token_bytes == first_bytes else f", {token_bytes / first_bytes:.3g} of {next(iter(modules))}"
-        amount = f"{token_bytes:,} bytes a token, {token_bytes * x.shape[1]:,} for {x.shape[1]} tokens{share}"
-        panels.append(_draw(name, keys, values, words, amount))
-        said.append(f"{name}: heads of keys {keys.shape[1]}, of values {values.shape[1]}; {amount}.")
+        amount = f"{token_bytes:,} bytes a token, {token_bytes * len(words):,} bytes for {len(words)} tokens"
+        amount += f", {_share(token_bytes, first_bytes)} {first_name}" if name != first_name else ""
+        heads = keys.shape[1]
+        amount += _part(heads, len(words))
+        panels.append(_draw(name, heads, words, amount, module.num_heads))
+        said.append(f"{name} keeps {heads} head{'s' * (heads > 1)} of keys and values: {amount}.")
+    new = words[-1]
     drawing = Drawing()
     drawing.text(0, 16, title or "What a model keeps while it writes", size=16, bold=True)
-    note = f"Kept from earlier steps: all but “{words[-1]}”, which is new; its query is asked once and forgotten."
+    note = f"“{clip(new, 150, 12)}” comes in: its keys and values join the others, its queries are used once."
     drawing.text(0, 36, note, color=QUIET)
-    drawing.place(stack(panels, gap=22), 0, 56)
-    caption = "The last token's output from the cache equals its output from all tokens at once: checked in 64 bits."
-    return Picture(
-        svg=drawing.svg(), words=" ".join([f"{len(words)} tokens, the last one new.", *said]), caption=caption
-    )
+    drawing.place(stack(panels, gap=24), 0, 58)
+    kept = f"While “{new}” is computed, the keys and values of the {len(words) - 1} tokens before it are kept, those of"
+    kept += f" “{new}” are new. Its queries are asked once, then forgotten."
+    caption = f"The output of “{new}” from the kept keys and values equals its output from all tokens at once: "
+    caption += "checked in 64 bits."
+    return Picture(svg=drawing.svg(), words="\n".join([kept, *said]), caption=caption)
 
 
-def _kept(module: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Keys and values by head, (batch, kv head, token, width), as a cache holds them."""
-    batch, num_tokens, _ = x.shape
-    heads = num_kv_heads(module)
+def _share(part: int, whole: int) -> str:
+    """How much of the first module's cache it is: "1/4 of", "0.317 of", "as much as"."""
+    ratio = Fraction(part, whole)
+    if ratio == 1:
+        return "as much as"
+    return f"{ratio if ratio.denominator <= 64 else format(float(ratio), '.3g')} of"
+
+
+def _part(heads: int, num_tokens: int) -> str:
+    """What of it is drawn, where that isn't all."""
+    part = [f"the first {MOST_HEADS} heads"] if heads > MOST_HEADS else []
+    part += [f"the first {MOST_TOKENS - 1} tokens and the last"] if num_tokens > MOST_TOKENS else []
+    return f" (drawn: {listed(part)})" if part else ""
+
+
+def _check_that_it_changes_nothing(name: str, module: nn.Module, x: Tensor, keys: Tensor, values: Tensor) -> None:
+    twin = twin_of(module)
+    batch, _, _ = x.shape
     with torch.no_grad():
-        keys, values = (
-            projection(x).view(batch, num_tokens, heads, -1).transpose(1, 2)
-            for projection in (module.k_proj, module.v_proj)
-        )
-    return keys, values
-
-
-def _check_that_it_changes_nothing(name: str, module: nn.Module, x: Tensor) -> None:
-    state = {key: value.double() for key, value in module.state_dict().items()}
-    x = x.detach().double()
-
-    def run(function: nn.Module, *args: Tensor) -> Tensor:
-        return torch.func.functional_call(function, state, args)
-
-    training = module.training
-    module.eval()
+        at_once = twin(x.double())[:, -1]  # (batch, d_out)
+        queries = twin.q_proj(x[:, -1:].double()).view(batch, 1, module.num_heads, -1).transpose(1, 2)  # (b, h, 1, d)
+        context, _ = attend(queries, keys, values)
+        output = context.transpose(1, 2).reshape(batch, -1)  # (b, h, 1, d) -> (b, h * d)
+        if getattr(twin, "out_proj", None) is not None:
+            output = twin.out_proj(output)
     try:
-        with torch.no_grad():
-            at_once = run(module, x)[:, -1]
-    finally:
-        module.train(training)
-
-    def linear(part: str, value: Tensor) -> Tensor:
-        return nn.functional.linear(value, state[f"{part}.weight"], state.get(f"{part}.bias"))
-
-    batch, num_tokens, _ = x.shape
-    heads = num_kv_heads(module)
-    queries = linear("q_proj", x[:, -1:]).view(batch, 1, module.num_heads, -1).transpose(1, 2)
-    keys, values = (linear(part, x).view(batch, num_tokens, heads, -1).transpose(1, 2) for part in ("k_proj", "v_proj"))
-    context, _ = attend(queries, keys, values)
-    output = context.transpose(1, 2).reshape(batch, 1, -1)
-    if "out_proj.weight" in state:
-        output = linear("out_proj", output)
-    if not torch.allclose(output[:, 0], at_once, rtol=0, atol=1e-9):
-        difference = (output[:, 0] - at_once).abs().max().item()
+        torch.testing.assert_close(output, at_once)
+    except AssertionError as error:
         raise ValueError(
-            f"module {name!r} gives another output with a cache (by {difference:.2g}), so nothing can be kept for it: "
-            "give a causal module."
-        )
+            f"module {name!r} gives its last token another output than attend() makes of its queries, keys and values, "
+            "so a cache of them would change it: give one of the course's forms."
+        ) from error
 
 
-def _draw(name: str, keys: Tensor, values: Tensor, words: Sequence[str], amount: str) -> Drawing:
+def _draw(name: str, heads: int, words: Sequence[str], amount: str, num_heads: int) -> Drawing:
+    """One module: a row a head of keys, a row a head of values, a column a token, and the one query of the new one."""
     drawing = Drawing()
     num_tokens = len(words)
     tokens = list(range(num_tokens)) if num_tokens <= MOST_TOKENS else [*range(MOST_TOKENS - 1), num_tokens - 1]
-    heads = min(keys.shape[1], MOST_HEADS)
+    drawn = min(heads, MOST_HEADS)
+    name = clip(name, 300, 14, bold=True)
     drawing.text(0, 13, name, size=14, bold=True)
-    part = []
-    if heads < keys.shape[1]:
-        part.append(f"{heads} of {keys.shape[1]} heads")
+    drawing.text(max(150, ceil(text_width(name, 14, bold=True)) + 16), 13, amount, color=QUIET)
+    labels = [clip(words[token], WIDEST) for token in tokens]
+    wide = max(CELL + 8, *(ceil(text_width(label, 11)) for label in labels))
+    columns = [LEFT + index * (wide + 2) for index in range(len(tokens))]
     if len(tokens) < num_tokens:
-        part.append(f"{len(tokens)} of {num_tokens} tokens")
-    drawing.text(150, 13, amount + (f" (drawn: {', '.join(part)})" if part else ""), color=QUIET)
-    wide = max(CELL, *(round(text_width(words[token], 11)) + 8 for token in tokens))
-    y = 40
-    left = 62
-    for index, token in enumerate(tokens):
-        drawing.text(left + index * (wide + 2) + wide / 2, 34, words[token], size=11, anchor="middle")
+        columns[-1] += 18
+        drawing.text(columns[-1] - 10, TOP - 6, "…", size=11, anchor="middle")
+    for x, label in zip(columns, labels, strict=True):
+        drawing.text(x + wide / 2, TOP - 6, label, size=11, anchor="middle")
+    y = TOP
     for role in ("keys", "values"):
-        for head in range(heads):
-            color = head_color(head) if keys.shape[1] > 1 else PLAIN
-            row = [(left + index * (wide + 2), y) for index in range(len(tokens))]
-            drawing.cells(row, color, width=wide, height=CELL - 8)
-            drawing.text(left - 8, y + 12, f"{role} {head}", size=11, anchor="end")
-            y += STEP - 8
+        for head in range(drawn):
+            drawing.cells([(x, y) for x in columns], head_color(head), width=wide, height=FLAT)
+            drawing.text(LEFT - 8, y + 12, f"{role} {head}", size=11, anchor="end")
+            y += FLAT + 2
         y += 4
-    x = left + (len(tokens) - 1) * (wide + 2)
-    drawing.outline(x - 1, 39, wide + 2, y - 44)
-    drawing.text(x + wide + 10, 52, "new", size=11, bold=True)
+    new = columns[-1]
+    drawing.outline(new - 1, TOP - 2, wide + 2, y - TOP - 2)
+    drawing.lines([(LEFT, y + 4, new - 4, y + 4)])
+    drawing.text((LEFT + new - 2) / 2, y + 18, "kept", size=11, anchor="middle")
+    drawing.text(new + wide / 2, y + 18, "new", size=11, bold=True, anchor="middle")
+    side = new + wide + 24
+    drawing.outline(side, TOP, wide, FLAT, color=LINE, dashed=True)
+    drawing.text(side + wide + 8, TOP + 12, f"{num_heads} queries of the new token:", size=11)
+    drawing.text(side + wide + 8, TOP + 28, "asked once, then forgotten", size=11, color=QUIET)
     return drawing

@@ -111,5 +111,7 @@ def find_readers(name: str, module: nn.Module, x: Tensor) -> tuple[list[list[int
                     moved = (new_context - context).abs().amax(dim=(0, 1)).view(module.num_heads, -1).amax(dim=1)
                 readers.append((moved > CHANGED).nonzero().flatten().tolist())
     if not any(key_readers):
-        raise ValueError(f"module {name!r} gives the same weights whatever its keys are: give an x whose tokens differ.")
+        raise ValueError(
+            f"module {name!r} gives the same weights whatever its keys are: give an x whose tokens differ."
+        )
     return key_readers, value_readers

@@ -9,6 +9,7 @@ from math import ceil
 from torch import Tensor, nn
 
 from .drawing import CELL, FOLLOW, PLAIN, QUIET, Drawing, head_color, stack, text_width
+from .layout_words import listed
 from .memory_numbers import clip
 from .picture import Picture
 from .readers import check_modules, find_readers, keys_and_values
@@ -40,8 +41,8 @@ def family(modules: Mapping[str, nn.Module], x: Tensor, *, title: str | None = N
 
     Example:
         >>> print(family({"shared": MultiQueryAttention(3, 4, num_heads=2)}, dream_big().batch).words)
-        shared has 2 query heads and 1 head of keys and values. Query heads 0 and 1 read k0 v0. Its k_proj and v_proj
-        have 12 parameters, a cache keeps 4 numbers a token.
+        shared: 2 query heads, 1 head of keys and values. Query heads 0 and 1 read k0 v0. Parameters of k_proj and
+        v_proj: 12; numbers a token in a cache: 4.
     """
     check_modules(modules, x)
     panels, said, kept = [], [], {}
@@ -50,19 +51,20 @@ def family(modules: Mapping[str, nn.Module], x: Tensor, *, title: str | None = N
         parameters = sum(p.numel() for one in (module.k_proj, module.v_proj) for p in one.parameters())
         kept[name] = sum(tensor[0, :, 0].numel() for tensor in keys_and_values(module, x))
         faults = _faults(readers, of_values)
-        panels.append(_draw(name, module.num_heads, readers, faults, parameters, kept[name]))
-        said.append(
-            f"{name} has {module.num_heads} query heads and {_count(len(readers))} of keys and values. "
-            f"{_in_words(module.num_heads, readers)}{''.join(f' {fault}.' for fault in faults)} Its k_proj and v_proj "
-            f"have {parameters:,} parameters, a cache keeps {kept[name]:,} numbers a token."
-        )
+        counts = f"{module.num_heads} query heads, {_count(len(readers))} of keys and values"
+        if module.num_heads > MOST_HEADS:
+            counts += f" (drawn: the first {MOST_HEADS} query heads)"
+        panels.append(_draw(name, module.num_heads, readers, counts, faults, parameters, kept[name]))
+        sentences = [f"{name}: {counts}", _in_words(module.num_heads, readers), *faults]
+        sentences.append(f"Parameters of k_proj and v_proj: {parameters:,}; numbers a token in a cache: {kept[name]:,}")
+        said.append(". ".join(sentences) + ".")
     drawing = Drawing()
     drawing.text(0, 16, title or "Who shares keys and values", size=16, bold=True)
     how = "A line: this query head reads those keys and values. Measured: they were changed, and the head noticed."
     drawing.text(0, 36, how, color=QUIET)
     drawing.place(stack(panels, gap=26), 0, 58)
     counts = [f"{name} keeps {number:,}" for name, number in kept.items()]
-    caption = f"In a cache, {_listed(counts)} numbers a token."
+    caption = f"In a cache, {listed(counts)} numbers a token."
     return Picture(svg=drawing.svg(), words="\n".join(said), caption=caption)
 
 
@@ -77,19 +79,25 @@ def _faults(readers: list[list[int]], of_values: list[list[int]]) -> list[str]:
 
 
 def _draw(
-    name: str, num_heads: int, readers: list[list[int]], faults: list[str], parameters: int, in_cache: int
+    name: str,
+    num_heads: int,
+    readers: list[list[int]],
+    counts: str,
+    faults: list[str],
+    parameters: int,
+    in_cache: int,
 ) -> Drawing:
+    """One module: its query heads, below them the heads of keys and values, a line from each to what it reads."""
     drawing = Drawing()
     drawn = min(num_heads, MOST_HEADS)
     drawn_groups = ceil(len(readers) * drawn / num_heads)
     name = clip(name, 400, 14, bold=True)
     drawing.text(0, 13, name, size=14, bold=True)
-    part = f" (drawn: the first {drawn} and what belongs to them)" if drawn < num_heads else ""
-    counts = f"{num_heads} query heads, {_count(len(readers))} of keys and values{part}"
     drawing.text(max(150, ceil(text_width(name, 14, bold=True)) + 16), 13, counts, color=QUIET)
-    owner = {head: group for group, heads in enumerate(readers) for head in heads}
+    read = {head: [group for group, heads in enumerate(readers) if head in heads] for head in range(drawn)}
     width = drawn * NEXT - (NEXT - BOX)
-    middles = [round((group + 0.5) * width / drawn_groups, 1) for group in range(drawn_groups)]  # below their readers
+    room = drawn * NEXT / drawn_groups
+    middles = [round((group + 0.5) * room, 1) - (NEXT - BOX) / 2 for group in range(drawn_groups)]  # below readers
     drawing.lines(
         (head * NEXT + BOX / 2, 26 + CELL, middle, KEYS)
         for middle, heads in zip(middles, readers, strict=False)
@@ -97,7 +105,8 @@ def _draw(
         if head < drawn
     )
     for head in range(drawn):
-        drawing.cells([(head * NEXT, 26)], head_color(owner[head]) if head in owner else PLAIN, width=BOX)
+        color = head_color(read[head][0]) if len(read[head]) == 1 else PLAIN
+        drawing.cells([(head * NEXT, 26)], color, width=BOX)
         drawing.text(head * NEXT + BOX / 2, 42, f"q{head}", anchor="middle")
     for group, middle in enumerate(middles):
         drawing.cells([(middle - BOX / 2, KEYS)], head_color(group) if readers[group] else PLAIN, width=BOX)
@@ -107,7 +116,7 @@ def _draw(
     y = KEYS + 22 + 18 * (not all(readers[:drawn_groups]))
     for fault in faults:
         y += 18
-        drawing.text(0, y, f"✗ {fault}", size=11, color=FOLLOW)
+        drawing.text(0, y, clip(f"✗ {fault}", 820), size=11, color=FOLLOW)
     left = max(width, 4 * NEXT) + 20
     drawing.text(left, 56, f"parameters of k_proj and v_proj: {parameters:,}", size=11)
     drawing.text(left, 74, f"numbers in the cache for one token: {in_cache:,}", size=11, bold=True)
@@ -116,25 +125,21 @@ def _draw(
 
 def _in_words(num_heads: int, readers: list[list[int]]) -> str:
     if readers == [[head] for head in range(num_heads)]:
-        return "Each query head reads keys and values of its own."
+        return "Each query head reads keys and values of its own"
     said = [
         f"query {_heads(heads)} read{'s' * (len(heads) == 1)} k{group} v{group}"
         for group, heads in enumerate(readers[:SAID])
         if heads
     ]
-    text = _listed(said) + (f", and so on to k{len(readers) - 1}" if len(readers) > SAID else "")
-    return f"{text[0].upper()}{text[1:]}."
+    text = listed(said) + (f", and so on to k{len(readers) - 1}" if len(readers) > SAID else "")
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _heads(heads: Sequence[int]) -> str:
     """Numbers of heads as one would say them: head 3, heads 0 and 2, heads 0 to 3."""
     if len(heads) > 2 and all(two - one == 1 for one, two in pairwise(heads)):
         return f"heads {heads[0]} to {heads[-1]}"
-    return f"head{'s' * (len(heads) > 1)} {_listed([str(head) for head in heads])}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return f"head{'s' * (len(heads) > 1)} {listed([str(head) for head in heads])}"
 
 
 def _count(heads: int) -> str:

@@ -164,6 +164,6 @@ def _targets(statement: ast.stmt, node: ast.expr | ast.stmt) -> tuple[str, ...]:
 
 def _fold(text: str) -> str:
     """Bring a piece of code to one line: comments dropped, blanks folded, none inside brackets."""
-    text = re.sub(r"(?m)(^|\s)#[^\n\"']*$|\\\\$", "", text)
+    text = re.sub(r"(?m)(^|\s)#[^\n\"']*$|\\$", "", text)
     text = " ".join(text.split())
     return re.sub(r"(?<=[(\[]) | (?=[)\].])|,(?= ?[)\]])", "", text)

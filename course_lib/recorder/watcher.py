@@ -65,9 +65,9 @@ class Watcher(TorchFunctionMode):
                 raise ValueError(MAPPED)
         frame = sys._getframe(2)
         module = self._innermost_module(frame)
-        while frame is not None and self._is_foreign(frame.f_code.co_filename):
+        while frame is not None and frame is not self._stop and self._is_foreign(frame.f_code.co_filename):
             frame = frame.f_back
-        code, instruction = (frame.f_code, frame.f_lasti) if frame else (None, 0)
+        code, instruction = (None, 0) if frame is None or frame is self._stop else (frame.f_code, frame.f_lasti)
         places = tuple(map(place_in_memory, results))
         self.run.calls.append((func, args, kwargs, results, places, code, instruction, module, running_state()))
 
