@@ -49,7 +49,7 @@ def place_of(code: CodeType | None, instruction: int) -> Place:
     """
     if code is None:
         return Place()
-    line, end_line, column, end_column = next(islice(code.co_positions(), instruction // 2, None))
+    line, end_line, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     file = code.co_filename
     line = line or code.co_firstlineno
     where = f"cell:{line}" if CELL.search(file) else f"{Path(file).name}:{line}"
