@@ -110,7 +110,7 @@ def fold_code(code: str, letters: int) -> list[str]:
     lines = [""]
     for piece in code.replace(", ", ",\n").split("\n"):
         if lines[-1] and len(lines[-1]) + 1 + len(piece) > letters:
-            lines.append(f"  {piece}")
+            lines.append(piece)
         else:
             lines[-1] = f"{lines[-1]} {piece}".lstrip()
     return [line for line in lines if line]
