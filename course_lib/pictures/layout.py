@@ -11,7 +11,7 @@ import torch
 from course_lib.recorder import Recording, Step
 
 from .chains import Chain, Stage, chains_of
-from .drawing import CELL, QUIET, STEP, Drawing, stack
+from .drawing import CELL, QUIET, STEP, Drawing, stack, text_width
 from .layout_words import caption_of, chain_in_words, listed, step_in_words
 from .meaning import Meaning, meaning_of
 from .panel import cut_into_blocks
@@ -236,7 +236,9 @@ def _draw_slots(numbers: dict[int, int], meaning: Meaning, words: Sequence[str],
         if ends:
             token = int(meaning.token[max(row[start], 0)])
             label = words[token] if token < len(words) else f"token {token}"
-            drawing.text((start + slot) * STEP / 2 - 1, 22 + CELL + 14, label, size=11, color=QUIET, anchor="middle")
+            if text_width(label, 11) <= (slot - start) * STEP + 6:
+                middle = (start + slot) * STEP / 2 - 1
+                drawing.text(middle, 22 + CELL + 14, label, size=11, color=QUIET, anchor="middle")
             start = slot
     return drawing
 

@@ -76,7 +76,7 @@ def meaning_of(chain: Chain, num_heads: int | None = None, num_tokens: int | Non
         told_by = _told_by(chain, num_tokens) if parts == 1 else source
         axes = _by_head(told_by, num_tokens) if told_by.numbers.dim() > 3 else None
         if axes is None:
-            axes = _in_width(source, chain.stages, num_heads, num_tokens, part if parts > 1 else None)
+            axes = _in_width(source, chain.stages, num_heads, part if parts > 1 else None)
             told_by = source
         known = told_by.numbers.flatten()
         for row, axis in enumerate(axes):
@@ -110,9 +110,7 @@ def _by_head(stage: Stage, num_tokens: int | None) -> tuple[Tensor, ...]:
     return axes[0], token, head, axes[-1]
 
 
-def _in_width(
-    source: Stage, stages: tuple[Stage, ...], num_heads: int | None, num_tokens: int | None, part: int | None
-) -> tuple[Tensor, ...]:
+def _in_width(source: Stage, stages: tuple[Stage, ...], num_heads: int | None, part: int | None) -> tuple[Tensor, ...]:
     """Coordinates in (batch, token, width), where the width may hold several heads."""
     shape = (1,) * (3 - len(source.shape)) + source.shape
     sample, token, column = (axis.reshape(source.shape) for axis in _axes(shape))
@@ -121,18 +119,17 @@ def _in_width(
     first = stages[0].shape
     if len(source.shape) == 3 and len(first) == 4 and first[2:] == source.shape[1:] and first[0] != source.shape[0]:
         return sample // first[1], token, sample % first[1], column  # (batch * head, token, head_dim)
-    head_dim, heads = _split(source, stages, num_heads, num_tokens)
+    head_dim, heads = _split(source, stages, num_heads)
     head = column // head_dim % heads
     return sample, token, head, column - head * head_dim
 
 
-def _split(source: Stage, stages: tuple[Stage, ...], num_heads: int | None, num_tokens: int | None) -> tuple[int, int]:
+def _split(source: Stage, stages: tuple[Stage, ...], num_heads: int | None) -> tuple[int, int]:
     """The width of a head and the number of heads in a source's last axis."""
     width = max(source.shape[-1], 1) if source.shape else 1
     if num_heads is not None and width % num_heads == 0:
         return width // num_heads, num_heads
     before = len(source.shape) - 1  # axes before the width
-    rows = source.shape[-2] if before > 0 else 1
     for stage in stages:
         head_dim = stage.shape[-1] if stage.shape else 1
         if len(stage.shape) <= len(source.shape) or head_dim >= width or width % max(head_dim, 1):
@@ -141,6 +138,5 @@ def _split(source: Stage, stages: tuple[Stage, ...], num_heads: int | None, num_
         if stage.shape[:before] == source.shape[:before]:  # the width was split, as it should be
             asked = getattr(stage.step.call.module, "num_heads", None) if stage.step else None
             return head_dim, asked if asked in between else between[-1]
-        if any(size != (num_tokens or rows) for size in stage.shape[-3:-1]):  # something else was: the wrong view
-            return head_dim, width // head_dim
+        return head_dim, width // head_dim  # something else was split: the wrong view
     return width, 1

@@ -182,3 +182,10 @@ def test_joined_heads_are_heads():
     meaning = meaning_of(chain, num_tokens=T)
     assert meaning.num_heads == H
     assert torch.equal(meaning.head[chain.stages[-1].numbers][0, 0], torch.arange(H * D) // D)
+
+
+def test_a_shape_that_tells_nothing_is_read_as_batch_head_token():
+    x = torch.arange(2 * 3 * 4 * 5).view(2, 3, 4, 5)
+    for code in (lambda x: x.flatten(0, 1), lambda x: x.view(2, 12, 5).view(2, 3, 4, 5).mT, lambda x: x.mT.flatten(1)):
+        meaning, _ = roles_after(code, x, num_tokens=99)
+        assert torch.equal(meaning.head.view(2, 3, 4, 5), independent((2, 3, 4, 5))[1])

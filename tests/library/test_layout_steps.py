@@ -185,6 +185,26 @@ def test_padding_and_single_axes_are_drawn_too():
     check_picture(layout_steps(record(lambda x: x.expand(3, 2).t(), torch.arange(2))))
 
 
+def test_many_tokens_of_few_heads_are_drawn_in_part():
+    picture = layout_steps(record(FORMS["weight split"], torch.randn(1, 40, 3)), of="queries_by_head")
+    check_picture(picture)
+    assert "drawn: 4 of 40 tokens" in texts_of(picture.svg)
+
+
+def test_heads_within_their_numbers_are_drawn_as_they_are():
+    picture = layout_steps(record(lambda x: x.view(1, 6, 2, 2).permute(0, 1, 3, 2), QUERIES), WORDS)
+    check_picture(picture)
+    assert "scrambled" not in picture.words
+    twins = layout_steps(record(lambda x: x.view(1, 6, 2, 2).transpose(2, 3).transpose(1, 2), QUERIES), WORDS)
+    check_picture(twins)
+
+
+def test_a_number_that_is_left_behind_is_followed_as_far_as_it_goes():
+    picture = layout_steps(record(lambda x: x[:, ::2].contiguous().mT.contiguous(), QUERIES), WORDS)
+    check_picture(picture)
+    assert "Number 12 (work) stands at [0, 3, 0] of x (slot 12)." in picture.words
+
+
 def test_nothing_to_draw_is_refused():
     with pytest.raises(
         TypeError, match=r"recording must be a Recording, got Tensor: make one with record\(module, x\)"
