@@ -6,8 +6,7 @@ from .comparison import compare
 from .heatmaps import head_heatmaps, heatmap
 from .layout import layout_steps
 from .mask_conventions import mask_conventions
-from .memory import memory_row
-from .memory_wrong_view import wrong_view
+from .memory import memory_row, wrong_view
 from .picture import Picture
 from .products import matrix_product, three_projections
 from .sharing import family

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from course_lib.attention import attend
 
 from .drawing import CELL, LINE, QUIET, Drawing, head_color, stack, text_width
-from .layout_words import listed
-from .memory_numbers import clip
+from .memory.numbers import clip
 from .picture import Picture
 from .products import check_words
 from .readers import check_modules, keys_and_values, twin_of
+from .wording import listed
 
-MOST_TOKENS, MOST_HEADS = 12, 8
+MOST_TOKENS, MOST_HEADS = 10, 8
+WIDTH = 860  # pixels: what a notebook shows without shrinking it
 FLAT = CELL - 8  # pixels, a cell's height
 WIDEST = 44  # pixels, of a column
 LEFT, TOP = 66, 42  # pixels before the first column and above the first row
@@ -93,7 +94,8 @@ def _share(part: int, whole: int) -> str:
     ratio = Fraction(part, whole)
     if ratio == 1:
         return "as much as"
-    return f"{ratio if ratio.denominator <= 64 else format(float(ratio), '.3g')} of"
+    simple = ratio.numerator == 1 or ratio.denominator <= 12
+    return f"{ratio if simple else format(float(ratio), '.3g')} of"
 
 
 def _part(heads: int, num_tokens: int) -> str:
@@ -128,9 +130,10 @@ def _draw(name: str, heads: int, words: Sequence[str], amount: str, num_heads: i
     num_tokens = len(words)
     tokens = list(range(num_tokens)) if num_tokens <= MOST_TOKENS else [*range(MOST_TOKENS - 1), num_tokens - 1]
     drawn = min(heads, MOST_HEADS)
-    name = clip(name, 300, 14, bold=True)
+    name = clip(name, 200, 14, bold=True)
     drawing.text(0, 13, name, size=14, bold=True)
-    drawing.text(max(150, ceil(text_width(name, 14, bold=True)) + 16), 13, amount, color=QUIET)
+    after = max(150, ceil(text_width(name, 14, bold=True)) + 16)
+    drawing.text(after, 13, clip(amount, WIDTH - after, 12), color=QUIET)
     labels = [clip(words[token], WIDEST) for token in tokens]
     wide = max(CELL + 8, *(ceil(text_width(label, 11)) for label in labels))
     columns = [LEFT + index * (wide + 2) for index in range(len(tokens))]

@@ -66,11 +66,13 @@ def compare(
     queries = labels_of("words", words, query_len)
     keys = labels_of("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
     difference = one - two
-    if np.abs(difference).max() < EQUAL:
+    size = np.abs(difference)
+    if size.max() < EQUAL:
         difference = np.zeros_like(difference)
         caption = f"{names[0]} and {names[1]} are equal: no weight differs by a millionth."
     else:
-        query, key = np.unravel_index(np.abs(difference).argmax(), difference.shape)
+        # The first of equal ones: a row of two keys has the same difference twice, and rounding must not choose.
+        query, key = np.unravel_index((size > size.max() - EQUAL).argmax(), size.shape)
         caption = (
             f'{names[0]} and {names[1]} differ most where "{queries[query]}" looks at "{keys[key]}": '
             f"{one[query, key]:.2f} and {two[query, key]:.2f}, a difference of {_precise(difference[query, key])}."

@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from course_lib.attention import to_torch_mask
 
 from .drawing import CELL, FOLLOW, LINE, PLAIN, QUIET, STEP, Drawing, text_width
-from .memory_numbers import clip
+from .memory.numbers import clip
 from .picture import Picture
 from .products import check_words
 
 LOOKS = "#6DB7E4"
 MOST = 8  # tokens: three tables of them fit beside each other
 ROOM = 250  # pixels of a table with the words of its rows
+BLIND = 16  # fewer where a note on rows that see nothing stands beside the third
 TOP = 82  # pixels above the cells: two lines of names, one of sense, two of words
 NOTHING = "sees nothing"
 
@@ -57,7 +58,8 @@ def mask_conventions(keep: Tensor, words: Sequence[str] | None = None, *, title:
     if keep.is_meta:
         raise ValueError("keep is on the meta device and holds no values: give a mask with values.")
     keep = keep.cpu()
-    words = [clip(word, ROOM - len(keep) * STEP, 12) for word in check_words(words, len(keep))]
+    room = ROOM - len(keep) * STEP - (0 if keep.any(dim=-1).all() else BLIND)
+    words = [clip(word, room, 12) for word in check_words(words, len(keep))]
     by_function, by_module, mistaken = _measure(keep)
     looks = by_function > 0
     if not torch.equal(looks, by_module > 0):  # a row of nan looks at nothing, like one of zeros

@@ -9,10 +9,10 @@ from math import ceil
 from torch import Tensor, nn
 
 from .drawing import CELL, FOLLOW, PLAIN, QUIET, Drawing, head_color, stack, text_width
-from .layout_words import listed
-from .memory_numbers import clip
+from .memory.numbers import clip
 from .picture import Picture
 from .readers import check_modules, find_readers, keys_and_values
+from .wording import listed
 
 MOST_HEADS = 12
 BOX, NEXT = 46, 50  # pixels: a head's width, and from a head to its neighbour
@@ -91,7 +91,7 @@ def _draw(
     drawing = Drawing()
     drawn = min(num_heads, MOST_HEADS)
     drawn_groups = ceil(len(readers) * drawn / num_heads)
-    name = clip(name, 400, 14, bold=True)
+    name = clip(name, 300, 14, bold=True)
     drawing.text(0, 13, name, size=14, bold=True)
     drawing.text(max(150, ceil(text_width(name, 14, bold=True)) + 16), 13, counts, color=QUIET)
     read = {head: [group for group, heads in enumerate(readers) if head in heads] for head in range(drawn)}
@@ -117,7 +117,7 @@ def _draw(
     for fault in faults:
         y += 18
         drawing.text(0, y, clip(f"✗ {fault}", 820), size=11, color=FOLLOW)
-    left = max(width, 4 * NEXT) + 20
+    left = max(width, 4 * NEXT) + 16
     drawing.text(left, 56, f"parameters of k_proj and v_proj: {parameters:,}", size=11)
     drawing.text(left, 74, f"numbers in the cache for one token: {in_cache:,}", size=11, bold=True)
     return drawing

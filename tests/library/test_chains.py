@@ -10,8 +10,8 @@ from course_lib.attention import (
     MultiHeadAttentionWrapper,
     MultiQueryAttention,
 )
-from course_lib.pictures.chains import chains_of
-from course_lib.pictures.meaning import meaning_of
+from course_lib.pictures.layout.chains import chains_of
+from course_lib.pictures.layout.meaning import meaning_of
 from course_lib.recorder import record
 
 B, T, H, D = 2, 5, 3, 7

@@ -16,7 +16,7 @@ from course_lib.attention import (
 )
 from course_lib.inputs import dream_big
 from course_lib.pictures import layout_steps
-from course_lib.pictures.panel_drawing import fold_code
+from course_lib.pictures.layout.panel_drawing import fold_code
 from course_lib.recorder import record
 
 WORDS, _, X = dream_big()

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from importlib import import_module
 
 import pytest
 import torch
@@ -9,7 +10,6 @@ from torch import nn
 
 from course_lib.attention import causal_keep, padding_keep
 from course_lib.pictures import mask_conventions
-from course_lib.pictures import mask_conventions as function
 from course_lib.pictures.drawing import MARGIN, Drawing
 
 WORDS = ("Dream", "big", "and", "work", "for", "it")
@@ -35,7 +35,8 @@ def tables(svg):
 
 
 def hatched(svg):
-    return svg.count("M") and len(re.findall(r"M[\d.]+ [\d.]+L", svg)) // 3
+    """How many cells have three short strokes across."""
+    return len(re.findall(r"M[\d.]+ [\d.]+L", svg)) // 3
 
 
 @pytest.mark.parametrize("keep", [CAUSAL, LEFT, ~CAUSAL, torch.tensor([[True, False], [True, True]])])
@@ -83,14 +84,14 @@ def test_a_mask_that_hides_nothing_or_all():
 
 
 def test_functions_that_treat_blind_rows_alike_are_said_so(monkeypatch):
-    module = __import__(function.__module__, fromlist=["_"])
+    module = import_module("course_lib.pictures.mask_conventions")
     measure = module._measure
     monkeypatch.setattr(module, "_measure", lambda keep: tuple(table.nan_to_num() for table in measure(keep)))
     assert "A token that sees nothing gets zeros from both." in mask_conventions(LEFT).caption
 
 
 def test_a_disagreement_is_not_drawn(monkeypatch):
-    module = __import__(function.__module__, fromlist=["_"])
+    module = import_module("course_lib.pictures.mask_conventions")
     monkeypatch.setattr(module, "to_torch_mask", lambda keep: keep)  # the mistake that the picture warns of
     with pytest.raises(RuntimeError, match="don't look at the same tokens"):
         mask_conventions(CAUSAL)
@@ -113,7 +114,7 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, num_tokens, word):
     keep[0, 0] = False
     mask_conventions(keep, [word] * num_tokens)
     drawing = drawings[0]
-    assert drawing.width + 2 * MARGIN <= 940
+    assert drawing.width + 2 * MARGIN <= 920
     for left, top, right, bottom, _ in drawing.text_boxes:
         assert left >= -MARGIN and top >= -MARGIN and right <= drawing.width + 1 and bottom <= drawing.height + 1
     for one, two in itertools.combinations([box for box in drawing.text_boxes if box[4]], 2):

@@ -8,9 +8,9 @@ import torch
 
 from course_lib.pictures import memory_row, wrong_view
 from course_lib.pictures.drawing import FAINT, FOLLOW, PLAIN, Drawing, head_color
-from course_lib.pictures.memory_corner import corner
-from course_lib.pictures.memory_numbers import clip, number_text
-from course_lib.pictures.memory_panel import dark
+from course_lib.pictures.memory.corner import corner
+from course_lib.pictures.memory.numbers import clip, number_text
+from course_lib.pictures.memory.panel import dark
 
 WORDS = ("Dream", "big", "and", "work", "for", "it")
 LABELS = ("queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)", ".contiguous()")

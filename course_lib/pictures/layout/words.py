@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..wording import listed
 from .chains import EFFECTS, Chain, Stage
 from .meaning import Meaning
 
@@ -45,11 +46,6 @@ def caption_of(stages: Sequence[Stage], scrambled: bool) -> str:
         text += f"{'; ' if views else ''}{listed(copies)} copies the numbers to new memory"
     text = f"{text}." if copies else f"No number moves: {text}."
     return text + (" ✗ The result is scrambled: no axis counts tokens any more." if scrambled else "")
-
-
-def listed(names: Sequence[str]) -> str:
-    """ "view", "view and transpose", "view, transpose and reshape"."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _source_in_words(chain: Chain, meaning: Meaning, words: Sequence[str]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from .memory_numbers import number_text
-from .memory_part import Row
-from .memory_reading import Reading
+from .numbers import number_text
+from .part import Row
+from .reading import Reading
 
 LISTED = 6  # stretches of slots, or numbers, read out before "and so on"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .drawing import CELL, FAINT, FOLLOW, INK, PLAIN, QUIET, Drawing, head_color, text_width
-from .memory_groups import draw_groups
-from .memory_numbers import clip
-from .memory_part import ROW, UNREAD, Row
-from .memory_reading import Reading
-from .memory_words import follow_note, memory_note, part_note, steps_note
+from ..drawing import CELL, FAINT, FOLLOW, INK, PLAIN, QUIET, Drawing, head_color, text_width
+from .groups import draw_groups
+from .numbers import clip
+from .part import ROW, UNREAD, Row
+from .reading import Reading
+from .words import follow_note, memory_note, part_note, steps_note
 
 LEFT = 54  # pixels for what the rows are called
 WIDTH = LEFT + ROW

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .drawing import CELL, STEP, text_width
-from .memory_corner import corner
-from .memory_numbers import number_text
-from .memory_reading import Reading
+from ..drawing import CELL, STEP, text_width
+from .corner import corner
+from .numbers import number_text
+from .reading import Reading
 
 ROW = 792  # pixels of a row: 24 slots of 33
 GAP = 16  # pixels for the dots where something is left out

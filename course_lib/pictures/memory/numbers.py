@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from .drawing import text_width
+from ..drawing import text_width
 
 LARGEST = 2**22  # cells of one tensor: more than that takes seconds to look through
 

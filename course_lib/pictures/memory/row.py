@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .drawing import QUIET, Drawing, head_color
-from .memory_numbers import check_drawable, clip
-from .memory_panel import WIDTH, Look, draw_panel
-from .memory_part import Row, choose_rows
-from .memory_reading import Reading, belongings, name_axes, read_all
-from .memory_words import caption_of, follow_sentence, part_note, sentence_of, title_of
-from .picture import Picture
+from ..drawing import QUIET, Drawing, head_color
+from ..picture import Picture
+from .numbers import check_drawable, clip
+from .panel import WIDTH, Look, draw_panel
+from .part import Row, choose_rows
+from .reading import Reading, belongings, name_axes, read_all
+from .words import caption_of, follow_sentence, part_note, sentence_of, title_of
 
 HOW_TO_READ = (
     "Above: memory, slot by slot. Below: the tensor read cell by cell, last axis fastest. "

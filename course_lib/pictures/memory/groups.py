@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .drawing import CELL, QUIET, Drawing
-from .memory_numbers import clip
-from .memory_part import Row
-from .memory_reading import Reading
+from ..drawing import CELL, QUIET, Drawing
+from .numbers import clip
+from .part import Row
+from .reading import Reading
 
 LEVEL = 24  # pixels from a row of brackets to the next
 

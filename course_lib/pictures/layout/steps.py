@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
-import torch
+from course_lib.recorder import Recording
 
-from course_lib.recorder import Recording, Step
-
-from .chains import Chain, Stage, chains_of
-from .drawing import CELL, QUIET, STEP, Drawing, stack, text_width
-from .layout_words import caption_of, chain_in_words, listed, step_in_words
+from ..drawing import QUIET, STEP, Drawing, stack
+from ..picture import Picture
+from ..wording import listed
+from .chains import Chain
+from .choice import choose, title_of
 from .meaning import Meaning, meaning_of
 from .panel import cut_into_blocks
-from .panel_drawing import GAP, color_of, draw_panel, header_of
-from .picture import Picture
+from .panel_drawing import GAP, draw_panel, header_of
+from .slots import draw_memory
+from .words import caption_of, chain_in_words, step_in_words
 
 WIDTH = 860  # pixels: what a notebook shows without shrinking it
 ARROW = 104
-WEIGHING = {"masked_fill", "masked_fill_", "softmax", "dropout", "where"}  # what is done to scores and weights
-MOST_SLOTS = 32  # a longer row of memory isn't drawn
 
 
 def layout_steps(
@@ -69,7 +68,7 @@ def layout_steps(
     words = tuple(str(word) for word in words or ())
     num_tokens = len(words) or _num_tokens(recording)
     ways: dict[tuple, list[Chain]] = {}
-    for chain in _choose(recording, of, num_tokens):  # values go the way of queries: drawn once, named both
+    for chain in choose(recording, of, num_tokens):  # values go the way of queries: drawn once, named both
         ways.setdefault(chain.key, []).append(chain)
     drawings, texts, steps = [], [], []
     scrambled = False
@@ -100,54 +99,6 @@ def _num_tokens(recording: Recording) -> int | None:
     """How many tokens there are, told by the first tensor that went in: (token, width) with axes before it."""
     first = next((tensor for tensor in recording.arguments if tensor.dim() > 1), None)
     return None if first is None else first.shape[-2]
-
-
-def _choose(recording: Recording, of: str | Sequence[str] | None, num_tokens: int | None) -> list[Chain]:
-    """The chains that are drawn."""
-    chains = chains_of(recording)
-    if not chains:
-        raise ValueError(
-            f"recording has no step that changes a layout (it has {len(recording.all_steps)} steps in all): there is "
-            "nothing to draw."
-        )
-    if of is None:
-        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens, recording.all_steps)]
-        return told or chains
-    wanted = [of] if isinstance(of, str) else list(of)
-    found = []
-    for name in wanted:
-        named = [chain for chain in chains if name in _names(chain)]
-        if not named:
-            names = ", ".join(dict.fromkeys(name for chain in chains for name in _names(chain)))
-            raise ValueError(f"of={name!r} names no tensor whose layout changes: choose from {names}.")
-        found += [chain for chain in named if not any(chain is other for other in found)]
-    return found
-
-
-def _names(chain: Chain) -> list[str]:
-    return [stage.title for stage in (*chain.sources, *chain.stages)]
-
-
-def _is_worth_telling(chain: Chain, num_tokens: int | None, steps: Sequence[Step]) -> bool:
-    """Masks, parameters, scores and single numbers are turned about too, but they don't carry heads."""
-    for source in chain.sources:
-        is_mask = source.step is not None and source.step.dtype == torch.bool
-        is_parameter = source.step is None and "." in source.title
-        if len(source.shape) < 2 or is_mask or is_parameter:
-            return False
-    stages = (*chain.sources, *chain.stages)
-    if not any(stage.shape[-2:] == (num_tokens, num_tokens) for stage in stages):
-        return True
-    # (query, key), unless the heads happen to be as wide as there are tokens: what is done with it tells.
-    after = {steps[number].op for number in chain.stages[-1].step.users}
-    before = {source.op for source in chain.sources}
-    return not (after & WEIGHING or before & WEIGHING)
-
-
-def title_of(chain: Chain) -> str:
-    """What a chain is called: the first name that the code gives to one of its tensors."""
-    named = [stage.step.name for stage in chain.stages if stage.step and stage.step.name]
-    return named[0] if named else chain.sources[0].title
 
 
 def _followed(meaning: Meaning, follow: int | None) -> int:
@@ -193,53 +144,9 @@ def _draw_way(
     if name:
         drawing.text(0, 13, name, size=14, bold=True)
     drawing.place(stack(lines, gap=16), 0, 22 if name else 0)
-    memory = _draw_memory(chain, meaning, words, number) if whole else Drawing()
+    memory = draw_memory(chain, meaning, words, number) if whole else Drawing()
     if memory.width:
         drawing.place(memory, 0, drawing.height + 18)
-    return drawing
-
-
-def _draw_memory(chain: Chain, meaning: Meaning, words: Sequence[str], number: int) -> Drawing:
-    """Each memory of the chain as a row of slots with the numbers that lie there."""
-    drawing = Drawing()
-    if len(chain.sources) > 1 or len(meaning.head) > MOST_SLOTS:
-        return drawing
-    memories: dict[int, list[Stage]] = {}
-    for stage in (*chain.sources, *chain.stages):
-        memories.setdefault(stage.memory, []).append(stage)
-    for stages in memories.values():
-        numbers = dict(zip(stages[0].slots.flatten().tolist(), stages[0].numbers.flatten().tolist(), strict=True))
-        readers = ", ".join(dict.fromkeys(stage.title for stage in stages))
-        drawing.place(
-            _draw_slots(numbers, meaning, words, number, readers), 0, drawing.height + (10 if drawing.height else 0)
-        )
-    return drawing
-
-
-def _draw_slots(numbers: dict[int, int], meaning: Meaning, words: Sequence[str], follow: int, readers: str) -> Drawing:
-    drawing = Drawing()
-    first = min(numbers)
-    count = max(numbers) - first + 1
-    drawing.text(0, 12, "memory", bold=True)
-    drawing.text(58, 12, f"{count} slots, read by {readers}", color=QUIET)
-    row = [numbers.get(first + slot, -1) for slot in range(count)]
-    places = [(slot * STEP, 22.0) for slot in range(count)]
-    colors = [color_of(n, meaning) for n in row]
-    for color in dict.fromkeys(colors):
-        drawing.cells([place for place, own in zip(places, colors, strict=True) if own == color], color)
-    drawing.numbers([(x, y, "" if n < 0 else str(n)) for (x, y), n in zip(places, row, strict=True)])
-    if follow in row:
-        drawing.outline(*places[row.index(follow)])
-    start = 0
-    for slot in range(1, count + 1):  # the token below its stretch of slots
-        ends = slot == count or meaning.token[max(row[slot], 0)] != meaning.token[max(row[start], 0)]
-        if ends:
-            token = int(meaning.token[max(row[start], 0)])
-            label = words[token] if token < len(words) else f"token {token}"
-            if text_width(label, 11) <= (slot - start) * STEP + 6:
-                middle = (start + slot) * STEP / 2 - 1
-                drawing.text(middle, 22 + CELL + 14, label, size=11, color=QUIET, anchor="middle")
-            start = slot
     return drawing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from .drawing import CELL, FOLLOW, INK, PLAIN, QUIET, STEP, Drawing, head_color, text_width
+from ..drawing import CELL, FOLLOW, INK, PLAIN, QUIET, STEP, Drawing, head_color, text_width
 from .meaning import Meaning
 from .panel import Block, Panel
 

@@ -6,10 +6,10 @@ import math
 
 from torch import Tensor
 
-from .drawing import CELL, FOLLOW, QUIET, STEP, Drawing, head_color, text_width
-from .memory_cut import Cut
-from .memory_numbers import clip, number_text
-from .memory_panel import WIDTH
+from ..drawing import CELL, FOLLOW, QUIET, STEP, Drawing, head_color, text_width
+from .cut import Cut
+from .numbers import clip, number_text
+from .panel import WIDTH
 
 MOST_HEADS, MOST_TOKENS, MOST_NUMBERS = 4, 8, 6  # that are drawn; of more heads the first two are
 COLUMN = 20  # pixels between two blocks

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .drawing import QUIET, Drawing
-from .memory_blocks import COLUMN, MOST_NUMBERS, MOST_TOKENS, draw_cut, num_drawn_heads
-from .memory_cut import Cut
-from .memory_numbers import check_drawable, clip
-from .memory_panel import WIDTH
-from .picture import Picture
+from ..drawing import QUIET, Drawing
+from ..picture import Picture
+from .blocks import COLUMN, MOST_NUMBERS, MOST_TOKENS, draw_cut, num_drawn_heads
+from .cut import Cut
+from .numbers import check_drawable, clip
+from .panel import WIDTH
 
 
 def wrong_view(

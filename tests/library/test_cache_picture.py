@@ -1,0 +1,152 @@
+"""What a cache keeps: bytes recomputed from shapes, columns by token, a cache that would change something refused."""
+
+import itertools
+import re
+
+import pytest
+import torch
+
+from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
+from course_lib.inputs import dream_big
+from course_lib.pictures import cache
+from course_lib.pictures.drawing import MARGIN, Drawing
+
+WORDS, _, X = dream_big()
+
+
+def forms(num_heads=4, num_kv_heads=2, **options):
+    torch.manual_seed(2)
+    width = 2 * num_heads
+    return {
+        "multi-head": MultiHeadAttention(3, width, num_heads, **options),
+        "grouped-query": GroupedQueryAttention(3, width, num_heads, num_kv_heads, **options),
+        "multi-query": MultiQueryAttention(3, width, num_heads, **options),
+    }
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """The canvas of each picture drawn in the test."""
+    drawn = []
+    draw = Drawing.svg
+    monkeypatch.setattr(Drawing, "svg", lambda self: (drawn.append(self), draw(self))[1])
+    return drawn
+
+
+def test_words_and_caption():
+    picture = cache(forms(), X, WORDS)
+    assert picture.words.splitlines() == [
+        "While “it” is computed, the keys and values of the 5 tokens before it are kept, those of “it” are new. "
+        "Its queries are asked once, then forgotten.",
+        "multi-head keeps 4 heads of keys and values: 32 bytes a token, 192 bytes for 6 tokens.",
+        "grouped-query keeps 2 heads of keys and values: 16 bytes a token, 96 bytes for 6 tokens, 1/2 of multi-head.",
+        "multi-query keeps 1 head of keys and values: 8 bytes a token, 48 bytes for 6 tokens, 1/4 of multi-head.",
+    ]
+    said = "The output of “it” from the kept keys and values equals its output from all tokens at once"
+    assert picture.caption == f"{said}: checked in 64 bits."
+
+
+@pytest.mark.parametrize("bytes_per_number", [1, 2, 4])
+def test_bytes_are_those_of_real_tensors(bytes_per_number):
+    dtype = {1: torch.uint8, 2: torch.float16, 4: torch.float32}[bytes_per_number]
+    modules = forms(6, 3, d_qk=12, d_v=30, out_proj=True)
+    picture = cache(modules, torch.cat([X, X]), bytes_per_number=bytes_per_number)
+    for module in modules.values():
+        kept = [projection(X[0]).to(dtype).untyped_storage().nbytes() for projection in (module.k_proj, module.v_proj)]
+        assert f"{sum(kept) // 6:,} bytes a token, {sum(kept):,} bytes for 6 tokens" in picture.svg
+
+
+def test_a_row_a_head_and_a_column_a_token():
+    svg = cache(forms(), X, WORDS).svg
+    rows = re.findall(r">((?:keys|values) \d)<", svg)
+    assert rows == [f"{role} {head}" for heads in (4, 2, 1) for role in ("keys", "values") for head in range(heads)]
+    assert [svg.count(f">{word}<") for word in WORDS] == [3] * 6
+    assert svg.count(">kept<") == svg.count(">new<") == svg.count(">asked once, then forgotten<") == 3
+    assert svg.count(">4 queries of the new token:<") == 3
+
+
+def test_the_new_token_is_outlined():
+    svg = cache({"shared": forms()["multi-query"]}, X, WORDS).svg
+    left, width = (float(part) for part in re.search(r'<rect x="([\d.]+)" y="40" width="([\d.]+)"', svg).groups())
+    last = float(re.search(r'<text x="([\d.]+)"[^>]*>it<', svg)[1])
+    assert left + width / 2 == pytest.approx(last)
+    kept = re.search(r'<path d="M([\d.]+) [\d.]+H([\d.]+)" fill="none"', svg).groups()
+    assert float(kept[0]) == 66 and float(kept[1]) < left
+
+
+def test_shares_are_fractions_of_the_first():
+    assert ", as much as a" in cache({"a": MultiQueryAttention(3, 4, 2), "b": MultiQueryAttention(3, 4, 2)}, X).words
+    two = {"a": MultiHeadAttention(3, 4, 2, d_qk=4, d_v=70), "b": MultiHeadAttention(3, 4, 2)}
+    assert ", 0.108 of a." in cache(two, X).words
+    assert ", 3 of a." in cache({"a": MultiQueryAttention(3, 6, 3), "b": MultiHeadAttention(3, 6, 3)}, X).words
+
+
+def test_many_heads_and_tokens_are_drawn_in_part():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, 20, 3, generator=generator)
+    picture = cache(forms(12, 3), x, [f"w{i}" for i in range(20)])
+    whole = "(drawn: the first 8 heads and the first 9 tokens and the last)"
+    assert whole in picture.svg and whole in picture.words
+    assert picture.words.count("(drawn: the first 9 tokens and the last)") == 2
+    assert ">w8<" in picture.svg and ">w9<" not in picture.svg and picture.svg.count(">w19<") == 3
+    assert picture.svg.count(">…<") == 3
+    assert ">keys 7<" in picture.svg and ">keys 8<" not in picture.svg
+
+
+class Decayed(MultiHeadAttention):
+    """Does something with the scores that attend() doesn't."""
+
+    def forward(self, x, *, keep=None, return_weights=False):
+        output, weights = super().forward(x, keep=keep, return_weights=True)
+        return (0.9 * output, weights) if return_weights else 0.9 * output
+
+
+def test_a_cache_that_would_change_the_output_is_refused():
+    with pytest.raises(ValueError, match=r"module 'decayed' gives its last token another output than attend\(\) makes"):
+        cache({"decayed": Decayed(3, 4, 2)}, X)
+
+
+@pytest.mark.parametrize("options", [{"causal": False}, {"out_proj": False}, {"bias": True, "kernel": "fused"}])
+def test_every_form_and_nothing_is_changed(options):
+    modules = forms(dropout=0.5, **options)
+    state = torch.get_rng_state()
+    first, second = cache(modules, X), cache(modules, X)
+    assert first.svg == second.svg and torch.equal(torch.get_rng_state(), state)
+    assert all(module.training and module.q_proj.weight.dtype == torch.float32 for module in modules.values())
+    half = {name: module.bfloat16() for name, module in modules.items()}
+    assert cache(half, X.bfloat16()).svg == first.svg
+
+
+@pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(2, 1), (4, 2), (12, 3), (32, 8)])
+@pytest.mark.parametrize("words", [WORDS, ("antidisestablishment",) * 30])
+def test_no_texts_overlap_and_nothing_is_cut(drawings, num_heads, num_kv_heads, words):
+    x = torch.randn(1, len(words), 3, generator=torch.Generator().manual_seed(0))
+    long = {"a module with a long name that goes on and on": MultiQueryAttention(3, 4, 2)}
+    picture = cache({**forms(num_heads, num_kv_heads), **long}, x, words, title="My title")
+    assert len(cache(forms(), X, WORDS).svg) < 9_000 and ">My title<" in picture.svg
+    drawing = drawings[0]
+    assert drawing.width + 2 * MARGIN <= 900 and len(picture.svg) < 16_000
+    for left, top, right, bottom, _ in drawing.text_boxes:
+        assert left >= -MARGIN and top >= -MARGIN and right <= drawing.width + 1 and bottom <= drawing.height + 1
+    for one, two in itertools.combinations(drawing.text_boxes, 2):
+        assert one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1], (one, two)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: cache({}, X), ValueError, "modules is empty"),
+        (lambda: cache(forms(), X[:, :1]), ValueError, "two tokens or more"),
+        (lambda: cache(forms(), X, ("a",)), ValueError, "words has 1 labels for 6 tokens"),
+        (lambda: cache(forms(), X, bytes_per_number=0), ValueError, "bytes_per_number must be at least 1, got 0"),
+        (
+            lambda: cache(forms(), X, bytes_per_number=2.0),
+            TypeError,
+            "bytes_per_number must be a whole number, got 2.0",
+        ),
+        (lambda: cache(forms(), X, bytes_per_number=True), TypeError, "must be a whole number, got True"),
+    ],
+)
+def test_bad_input_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

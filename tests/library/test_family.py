@@ -1,0 +1,220 @@
+"""Who reads whose keys: measured on the course's forms and on mistaken ones, which must look different."""
+
+import itertools
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention, SingleHeadAttention
+from course_lib.inputs import dream_big
+from course_lib.pictures import family
+from course_lib.pictures.drawing import HEADS, MARGIN, PLAIN, Drawing
+from course_lib.pictures.readers import find_readers
+
+X = dream_big().batch
+
+
+def forms(num_heads=4, num_kv_heads=2, **options):
+    torch.manual_seed(2)
+    width = 2 * num_heads
+    return {
+        "multi-head": MultiHeadAttention(3, width, num_heads, **options),
+        "grouped-query": GroupedQueryAttention(3, width, num_heads, num_kv_heads, **options),
+        "multi-query": MultiQueryAttention(3, width, num_heads, **options),
+    }
+
+
+class Relaid(MultiHeadAttention):
+    """Query head h reads keys[h] of the heads of keys and values[h] of the heads of values."""
+
+    keys, values = (0, 1, 2, 3), (0, 1, 2, 3)
+
+    def forward(self, x, *, keep=None, return_weights=False):
+        batch, num_tokens, _ = x.shape
+        queries, keys, values = (
+            projection(x).view(batch, num_tokens, 4, -1).transpose(1, 2)
+            for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        context, weights = self.run_kernel(queries, keys[:, self.keys], values[:, self.values], None)
+        output = self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
+        return (output, weights) if return_weights else output
+
+
+class WrongView(MultiHeadAttention):
+    """The view without a transpose, which mixes tokens and heads."""
+
+    def forward(self, x, *, keep=None, return_weights=False):
+        batch, num_tokens, _ = x.shape
+        tensors = (p(x).view(batch, 4, num_tokens, -1) for p in (self.q_proj, self.k_proj, self.v_proj))
+        context, weights = self.run_kernel(*tensors, None)
+        output = self.out_proj(context.reshape(batch, num_tokens, -1))
+        return (output, weights) if return_weights else output
+
+
+def relaid(keys=(0, 1, 2, 3), values=(0, 1, 2, 3)):
+    module = Relaid(3, 8, 4)
+    module.keys, module.values = list(keys), list(values)
+    return module
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """The canvas of each picture drawn in the test."""
+    drawn = []
+    draw = Drawing.svg
+    monkeypatch.setattr(Drawing, "svg", lambda self: (drawn.append(self), draw(self))[1])
+    return drawn
+
+
+def lines(svg):
+    """(x above, x below) of each line, module by module."""
+    paths = re.findall(r'<path d="([^"]*)" fill="none"', svg)
+    return [[(float(a), float(to or a)) for a, to in re.findall(r"M([\d.]+) 50(?:L([\d.]+) 80|V80)", d)] for d in paths]
+
+
+def test_each_query_head_has_a_line_to_the_head_it_reads():
+    many, grouped, one = lines(family(forms(), X).svg)
+    assert many == [(x, x) for x in (23, 73, 123, 173)]
+    assert grouped == [(23, 48), (73, 48), (123, 148), (173, 148)]
+    assert one == [(23, 98), (73, 98), (123, 98), (173, 98)]
+
+
+@pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(2, 1), (6, 3), (12, 4)])
+def test_readers_are_the_consecutive_heads_of_a_group(num_heads, num_kv_heads):
+    module = forms(num_heads, num_kv_heads, bias=True)["grouped-query"]
+    per_group = num_heads // num_kv_heads
+    groups = [list(range(start, start + per_group)) for start in range(0, num_heads, per_group)]
+    assert find_readers("it", module, X) == (groups, groups)
+
+
+def test_readers_follow_what_the_module_does():
+    assert find_readers("it", relaid((3, 1, 1, 0), (2, 2, 0, 1)), X) == ([[3], [1, 2], [], [0]], [[2], [3], [0, 1], []])
+
+
+def test_counts_are_those_of_the_real_tensors():
+    modules = forms(d_v=12)
+    picture = family(modules, X)
+    for name, module in modules.items():
+        parameters = module.k_proj.weight.numel() + module.v_proj.weight.numel()
+        in_cache = module.k_proj.weight.shape[0] + module.v_proj.weight.shape[0]
+        assert f"parameters of k_proj and v_proj: {parameters:,}<" in picture.svg
+        assert f"numbers in the cache for one token: {in_cache:,}<" in picture.svg
+        assert f"{name} keeps {in_cache}" in picture.caption
+    assert picture.caption.endswith(" numbers a token.")
+
+
+def test_words():
+    assert family(forms(), X).words.splitlines() == [
+        "multi-head: 4 query heads, 4 heads of keys and values. Each query head reads keys and values of its own. "
+        "Parameters of k_proj and v_proj: 48; numbers a token in a cache: 16.",
+        "grouped-query: 4 query heads, 2 heads of keys and values. Query heads 0 and 1 read k0 v0 and query heads 2 "
+        "and 3 read k1 v1. Parameters of k_proj and v_proj: 24; numbers a token in a cache: 8.",
+        "multi-query: 4 query heads, 1 head of keys and values. Query heads 0 to 3 read k0 v0. "
+        "Parameters of k_proj and v_proj: 12; numbers a token in a cache: 4.",
+    ]
+
+
+def test_query_heads_have_the_colour_of_what_they_read():
+    svg = family({"grouped": forms()["grouped-query"]}, X).svg
+    above = re.findall(r'<path d="M[\d.]+ 38h46" stroke="(#\w+)"', svg)
+    assert above == [HEADS[0], HEADS[0], HEADS[1], HEADS[1]]
+
+
+def test_an_interleaved_layout_shows():
+    picture = family({"wrong": relaid((0, 1, 0, 1), (0, 1, 0, 1))}, X)
+    assert lines(picture.svg) == [[(23, 23), (123, 23), (73, 73), (173, 73)]]
+    assert "Query heads 0 and 2 read k0 v0 and query heads 1 and 3 read k1 v1." in picture.words
+    assert "Unused, no query head reads it: k2, k3." in picture.words
+    assert picture.svg.count(">unused<") == 2 and "✗ Unused" in picture.svg
+
+
+def test_values_read_by_others_than_keys_show():
+    picture = family({"wrong": relaid(values=(1, 0, 2, 3))}, X)
+    assert "✗ The values are read by other heads than the keys" in picture.svg
+    assert "The values are read by other heads than the keys." in picture.words
+
+
+def test_a_wrong_view_shows():
+    torch.manual_seed(0)
+    picture = family({"wrong view": WrongView(3, 8, 4)}, X)
+    assert len(lines(picture.svg)[0]) == 16
+    assert "✗ Reading several heads of keys: query heads 0 to 3" in picture.svg
+    assert re.findall(r'<path d="M[\d.]+ 38h46" stroke="(#\w+)"', picture.svg) == [PLAIN] * 4
+
+
+def test_many_heads_are_drawn_in_part():
+    picture = family(forms(32, 8), X)
+    assert picture.svg.count("(drawn: the first 12 query heads)") == 3
+    assert picture.words.count("(drawn: the first 12 query heads)") == 3
+    assert [len(drawn) for drawn in lines(picture.svg)] == [12, 12, 12]
+    assert ">q11<" in picture.svg and ">q12<" not in picture.svg and ">k3 v3<" in picture.svg
+    assert "query heads 28 to 31 read k7 v7" in picture.words and len(picture.words) < 900
+    many = family({"half": forms(40, 20)["grouped-query"]}, X)
+    assert "query heads 30 and 31 read k15 v15, and so on to k19." in many.words
+    swapped = relaid((0, 1, 3, 2))
+    assert "query head 3 reads k2 v2 and query head 2 reads k3 v3." in family({"swapped": swapped}, X).words
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+@pytest.mark.parametrize("out_proj", [True, False])
+def test_the_modules_stay_as_they_are(kernel, out_proj):
+    modules = forms(kernel=kernel, out_proj=out_proj, dropout=0.5)
+    before = {name: {key: value.clone() for key, value in m.state_dict().items()} for name, m in modules.items()}
+    state = torch.get_rng_state()
+    first, second = family(modules, X), family(modules, X)
+    assert first.svg == second.svg and torch.equal(torch.get_rng_state(), state)
+    for name, module in modules.items():
+        assert module.training and module.kernel == kernel
+        torch.testing.assert_close(module.state_dict(), before[name], rtol=0, atol=0)
+        assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_any_precision_and_a_batch():
+    x = torch.cat([X, 1 - X]).bfloat16()
+    assert family({name: module.bfloat16() for name, module in forms().items()}, x).svg == family(forms(), X).svg
+
+
+@pytest.mark.parametrize(("num_heads", "num_kv_heads"), [(2, 1), (4, 2), (12, 3), (32, 8)])
+def test_no_texts_overlap_and_nothing_is_cut(drawings, num_heads, num_kv_heads):
+    wrong = {"a module with a long name that goes on and on and on": relaid((0, 1, 1, 1), (0, 1, 0, 1))}
+    picture = family({**forms(num_heads, num_kv_heads), **wrong}, X)
+    assert len(family(forms(), X).svg) < 9_000 and ">My title<" in family(forms(), X, title="My title").svg
+    drawing = drawings[0]
+    assert drawing.width + 2 * MARGIN <= 900 and len(picture.svg) < 12_000
+    for left, top, right, bottom, _ in drawing.text_boxes:
+        assert left >= -MARGIN and top >= -MARGIN and right <= drawing.width + 1 and bottom <= drawing.height + 1
+    for one, two in itertools.combinations(drawing.text_boxes, 2):
+        assert one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1], (one, two)
+
+
+class NoWeights(MultiHeadAttention):
+    def forward(self, x):
+        return x
+
+
+GOOD = {"good": MultiHeadAttention(3, 4, 2)}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: family([GOOD["good"]], X), TypeError, "modules must be a dict of name -> attention module, got list"),
+        (lambda: family({}, X), ValueError, "modules is empty: give a dict"),
+        (lambda: family(GOOD, None), TypeError, "x must be a floating-point tensor, got NoneType"),
+        (lambda: family(GOOD, X.long()), TypeError, "x must be a floating-point tensor, got torch.int64"),
+        (lambda: family(GOOD, X[0]), ValueError, r"x must be \(batch, token, d_in\) with two .* or more, got \(6, 3\)"),
+        (lambda: family(GOOD, X[:, :1]), ValueError, r"got \(1, 1, 3\)"),
+        (lambda: family(GOOD, X[:0]), ValueError, r"got \(0, 6, 3\)"),
+        (lambda: family(GOOD, X.to("meta")), ValueError, r"got \(1, 6, 3\) on the meta device"),
+        (lambda: family(GOOD, X[..., :2]), ValueError, r"module 'good' takes tokens of width 3, but x is \(1, 6, 2\)"),
+        (lambda: family({"linear": nn.Linear(3, 3)}, X), TypeError, "module 'linear' has no q_proj: give an attention"),
+        (lambda: family({"one": SingleHeadAttention(3, 4)}, X), TypeError, "module 'one' has no num_heads"),
+        (lambda: family({"mute": NoWeights(3, 4, 2)}, X), TypeError, "module 'mute' takes no return_weights"),
+        (lambda: family(GOOD, torch.ones(1, 4, 3)), ValueError, "module 'good' gives the same weights whatever its"),
+    ],
+)
+def test_bad_input_is_refused_in_words(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
