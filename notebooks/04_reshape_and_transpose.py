@@ -7,7 +7,7 @@
 # and put the heads back together. You will also take the shortcut that scrambles them, and see that no error tells
 # you.
 #
-# **You need** [lesson 03](03_wrapper.ipynb). **It takes** fifteen minutes.
+# **You need** [lesson 03](03_wrapper.ipynb). **It takes** twenty minutes.
 
 # %% tags=["setup"]
 import subprocess
@@ -233,7 +233,7 @@ print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)
 
 # %%
 labels = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
-memory_row(context_by_head, context, copied, labels=labels, words=words, follow=(0, 1, 3, 0))
+memory_row(context_by_head, context, copied, labels=labels, words=words, heads=2, follow=(0, 1, 3, 0))
 
 # %% [markdown]
 # In the middle the lines cross: the tensor reads memory in another order than it lies there. At the bottom they are

@@ -104,7 +104,7 @@ class _Text:
         called = node.func if isinstance(node, ast.Call) else node
         if isinstance(called, ast.Attribute):
             owner = self._of(called.value)
-            if owner in LIBRARIES or owner.startswith("torch."):
+            if owner in LIBRARIES or owner.startswith(("torch.", "nn.")):
                 return whole
             if re.fullmatch(r"self(\.\w+)*", owner):
                 return whole.removeprefix("self.")

@@ -17,7 +17,7 @@ from course_lib.attention import (
 from course_lib.inputs import dream_big
 from course_lib.pictures import layout_steps
 from course_lib.pictures.layout.panel_drawing import fold_code
-from course_lib.recorder import record
+from course_lib.recorder import name, record
 
 WORDS, _, X = dream_big()
 QUERIES = torch.arange(24.0).view(1, 6, 4)
@@ -183,6 +183,28 @@ def test_padding_and_single_axes_are_drawn_too():
     assert texts_of(padded.svg).count("·") == 6
     check_picture(layout_steps(record(lambda x: x.flip(0), torch.arange(7))))
     check_picture(layout_steps(record(lambda x: x.expand(3, 2).t(), torch.arange(2))))
+
+
+def test_of_many_ways_the_first_are_drawn_and_the_others_named():
+    def code(x):
+        return [name(x[:, : 6 - i].transpose(1, 2) * 2, "end") for i in range(5)], one(x), two(x), three(x)
+
+    def one(x):
+        shorter = x[:, 1:].contiguous()
+        return shorter
+
+    def two(x):
+        first = x[:, ::2].mT
+        return first
+
+    def three(x):
+        last = x.flip(1)
+        return last
+
+    picture = layout_steps(record(code, QUERIES), WORDS)
+    check_picture(picture, largest=60_000)
+    assert texts_of(picture.svg)[-1] == "Not drawn: first and last; choose with of=."
+    assert "Not drawn" not in layout_steps(record(code, QUERIES), WORDS, of=["first", "last"]).words
 
 
 def test_many_tokens_of_few_heads_are_drawn_in_part():

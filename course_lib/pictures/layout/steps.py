@@ -20,6 +20,7 @@ from .slots import draw_memory
 from .words import caption_of, chain_in_words, step_in_words
 
 WIDTH = 860  # pixels: what a notebook shows without shrinking it
+MOST_WAYS = 6  # of the tensors of a run; the others are named
 ARROW = 104
 
 
@@ -70,6 +71,8 @@ def layout_steps(
     ways: dict[tuple, list[Chain]] = {}
     for chain in choose(recording, of, num_tokens):  # values go the way of queries: drawn once, named both
         ways.setdefault(chain.key, []).append(chain)
+    left_out = [] if of else [title_of(same[0]) for same in list(ways.values())[MOST_WAYS:]]
+    ways = dict(list(ways.items())[: None if of else MOST_WAYS])
     drawings, texts, steps = [], [], []
     scrambled = False
     for chain, *same in ways.values():
@@ -91,6 +94,9 @@ def layout_steps(
         color=QUIET,
     )
     drawing.place(stack(drawings, gap=34), 0, 54)
+    if left_out:
+        texts.append(f"Not drawn: {listed(left_out)}; choose with of=.")
+        drawing.text(0, drawing.height + 24, texts[-1], color=QUIET)
     caption = caption_of([stage for chain, *_ in ways.values() for stage in chain.stages], scrambled)
     return Picture(svg=drawing.svg(), words="\n".join(texts), caption=caption, steps=steps if len(steps) > 1 else ())
 
