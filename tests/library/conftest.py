@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from course_lib.pictures.drawing import Drawing
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
@@ -15,3 +17,12 @@ def own_random_stream():
     with torch.random.fork_rng():
         torch.manual_seed(2017)
         yield
+
+
+@pytest.fixture
+def drawings(monkeypatch):
+    """The canvas of each picture drawn in the test."""
+    drawn = []
+    draw = Drawing.svg
+    monkeypatch.setattr(Drawing, "svg", lambda self: (drawn.append(self), draw(self))[1])
+    return drawn

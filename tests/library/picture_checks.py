@@ -2,8 +2,9 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import combinations
 
-from course_lib.pictures.drawing import text_width
+from course_lib.pictures.drawing import MARGIN, text_width
 
 SPACE = "{http://www.w3.org/2000/svg}"
 
@@ -12,6 +13,18 @@ def texts_of(svg):
     """Every text of a drawing, in order."""
     root = ElementTree.fromstring(svg)
     return [node.text for node in root.iter() if node.tag in (f"{SPACE}text", f"{SPACE}tspan") and node.text]
+
+
+def check_drawing(drawing, widest=900):
+    """Assert that no text of a canvas is cut or overlaps another, in any of the usual fonts."""
+    assert drawing.width + 2 * MARGIN <= widest
+    boxes = [box for box in drawing.text_boxes if box[4]]
+    for left, top, right, bottom, text in boxes:
+        inside = left >= -MARGIN and top >= -MARGIN and right <= drawing.width + 1 and bottom <= drawing.height + 1
+        assert inside, f"{text!r} is cut"
+    for one, two in combinations(boxes, 2):
+        apart = one[2] <= two[0] + 0.6 or two[2] <= one[0] + 0.6 or one[3] <= two[1] + 0.6 or two[3] <= one[1] + 0.6
+        assert apart, f"{one[4]!r} and {two[4]!r} overlap"
 
 
 def check_picture(picture, largest=20_000):

@@ -1,29 +1,20 @@
 """Who reads whose keys: measured on the course's forms and on mistaken ones, which must look different."""
 
-import itertools
 import re
 
 import pytest
 import torch
+from family_forms import forms
+from picture_checks import check_drawing
 from torch import nn
 
-from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention, SingleHeadAttention
+from course_lib.attention import MultiHeadAttention, SingleHeadAttention
 from course_lib.inputs import dream_big
 from course_lib.pictures import family
-from course_lib.pictures.drawing import HEADS, MARGIN, PLAIN, Drawing
+from course_lib.pictures.drawing import HEADS, PLAIN
 from course_lib.pictures.readers import find_readers
 
 X = dream_big().batch
-
-
-def forms(num_heads=4, num_kv_heads=2, **options):
-    torch.manual_seed(2)
-    width = 2 * num_heads
-    return {
-        "multi-head": MultiHeadAttention(3, width, num_heads, **options),
-        "grouped-query": GroupedQueryAttention(3, width, num_heads, num_kv_heads, **options),
-        "multi-query": MultiQueryAttention(3, width, num_heads, **options),
-    }
 
 
 class Relaid(MultiHeadAttention):
@@ -57,15 +48,6 @@ def relaid(keys=(0, 1, 2, 3), values=(0, 1, 2, 3)):
     module = Relaid(3, 8, 4)
     module.keys, module.values = list(keys), list(values)
     return module
-
-
-@pytest.fixture
-def drawings(monkeypatch):
-    """The canvas of each picture drawn in the test."""
-    drawn = []
-    draw = Drawing.svg
-    monkeypatch.setattr(Drawing, "svg", lambda self: (drawn.append(self), draw(self))[1])
-    return drawn
 
 
 def lines(svg):
@@ -182,11 +164,8 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, num_heads, num_kv_heads):
     picture = family({**forms(num_heads, num_kv_heads), **wrong}, X)
     assert len(family(forms(), X).svg) < 9_000 and ">My title<" in family(forms(), X, title="My title").svg
     drawing = drawings[0]
-    assert drawing.width + 2 * MARGIN <= 900 and len(picture.svg) < 12_000
-    for left, top, right, bottom, _ in drawing.text_boxes:
-        assert left >= -MARGIN and top >= -MARGIN and right <= drawing.width + 1 and bottom <= drawing.height + 1
-    for one, two in itertools.combinations(drawing.text_boxes, 2):
-        assert one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1], (one, two)
+    assert len(picture.svg) < 12_000
+    check_drawing(drawing)
 
 
 class NoWeights(MultiHeadAttention):

@@ -1,29 +1,19 @@
 """A mask in both senses: tables against the mask, looks against a loop, the mix-up measured and said."""
 
-import itertools
 import re
 from importlib import import_module
 
 import pytest
 import torch
+from picture_checks import check_drawing
 from torch import nn
 
 from course_lib.attention import causal_keep, padding_keep
 from course_lib.pictures import mask_conventions
-from course_lib.pictures.drawing import MARGIN, Drawing
 
 WORDS = ("Dream", "big", "and", "work", "for", "it")
 CAUSAL = causal_keep(6)
 LEFT = CAUSAL & padding_keep([4], 6, side="left")[0, 0]  # two rows see nothing
-
-
-@pytest.fixture
-def drawings(monkeypatch):
-    """The canvas of each picture drawn in the test."""
-    drawn = []
-    draw = Drawing.svg
-    monkeypatch.setattr(Drawing, "svg", lambda self: (drawn.append(self), draw(self))[1])
-    return drawn
 
 
 def tables(svg):
@@ -114,11 +104,7 @@ def test_no_texts_overlap_and_nothing_is_cut(drawings, num_tokens, word):
     keep[0, 0] = False
     mask_conventions(keep, [word] * num_tokens)
     drawing = drawings[0]
-    assert drawing.width + 2 * MARGIN <= 920
-    for left, top, right, bottom, _ in drawing.text_boxes:
-        assert left >= -MARGIN and top >= -MARGIN and right <= drawing.width + 1 and bottom <= drawing.height + 1
-    for one, two in itertools.combinations([box for box in drawing.text_boxes if box[4]], 2):
-        assert one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1], (one, two)
+    check_drawing(drawing, widest=920)
 
 
 @pytest.mark.parametrize(

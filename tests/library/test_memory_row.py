@@ -5,9 +5,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
+from picture_checks import check_drawing
 
 from course_lib.pictures import memory_row, wrong_view
-from course_lib.pictures.drawing import FAINT, FOLLOW, PLAIN, Drawing, head_color
+from course_lib.pictures.drawing import FAINT, FOLLOW, PLAIN, head_color
 from course_lib.pictures.memory.corner import corner
 from course_lib.pictures.memory.numbers import clip, number_text
 from course_lib.pictures.memory.panel import dark
@@ -42,15 +43,6 @@ def drawn_lines(svg):
         ends = re.findall(r"M(\S+) (\d+)(?:V(\d+)|L(\S+) (\d+))", paths)
         panels.append([(float(x), float(to or x)) for x, _, _, to, _ in ends])
     return panels
-
-
-@pytest.fixture
-def drawings(monkeypatch):
-    """The canvas of each picture drawn in the test."""
-    drawn = []
-    draw = Drawing.svg
-    monkeypatch.setattr(Drawing, "svg", lambda self: (drawn.append(self), draw(self))[1])
-    return drawn
 
 
 def rows_of(drawing):
@@ -538,14 +530,7 @@ PICTURES = {
 def test_no_text_overlaps_and_none_is_cut(name, drawings):
     PICTURES[name]()
     drawing = drawings[0]
-    assert drawing.width <= 862
-    for left, top, right, bottom, text in drawing.text_boxes:
-        assert left >= -0.5 and top >= -0.5 and right <= drawing.width + 0.5 and bottom <= drawing.height + 0.5, text
-    boxes = sorted(drawing.text_boxes, key=lambda box: box[1])
-    for i, (left, top, right, bottom, text) in enumerate(boxes):
-        for other_left, other_top, other_right, other_bottom, other in boxes[i + 1 :]:
-            apart = other_left > right - 0.6 or other_right < left + 0.6 or other_top > bottom - 0.6
-            assert apart or other_bottom < top, (text, other)
+    check_drawing(drawing, widest=902)
 
 
 @pytest.mark.parametrize("name", PICTURES)
