@@ -279,7 +279,8 @@ mine = record(my_own, queries)
 layout_steps(mine, words)
 
 # %% [markdown]
-# Each row of this one still holds its own token, but the heads are interleaved: 0, 2, 1, 3.
+# Each row of this one still holds its own token, but the heads are interleaved: 0, 2, 1, 3. (A tensor that your code
+# gives no name gets one with `course_lib.recorder.name(tensor, "my name")`; outside a recording that does nothing.)
 #
 # ## Proof
 #

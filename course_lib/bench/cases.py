@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep, to_torch_mask
 from course_lib.attention.convert import split_to_wrapper, to_torch
+from course_lib.inputs import dream_big
+from course_lib.pictures import layout_steps
+from course_lib.recorder import record
 
 Cases = dict[str, Callable[[], Tensor]]
 
@@ -76,6 +79,29 @@ def multi_head_forms(device: str, quick: bool) -> Cases:
     }
 
 
+def recording(device: str, quick: bool) -> Cases:
+    """What it costs to watch: the toy module alone, recorded, recorded with its steps asked for, and drawn."""
+    x = dream_big(device=device).batch
+    module = MultiHeadAttention(3, 4, num_heads=2).to(device)
+
+    def asked() -> Tensor:
+        watched = record(module, x)
+        _ = watched.steps
+        return watched.output
+
+    def drawn() -> Tensor:
+        watched = record(module, x)
+        layout_steps(watched, of="queries_by_head")
+        return watched.output
+
+    return {
+        "the module alone": lambda: module(x),
+        "recorded": lambda: record(module, x).output,
+        "recorded, its steps asked for": asked,
+        "recorded and drawn, two steps": drawn,
+    }
+
+
 def _draw(device: str, *shapes: tuple[int, ...]) -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(shape, generator=generator).to(device) for shape in shapes]
@@ -85,4 +111,5 @@ GROUPS = (
     Group("One decoding step of multi-query attention: 8 samples, 32 heads of 64, 4096 keys", multi_query_decode),
     Group("Prefill of multi-query attention: 1 sample, 32 heads of 64, 1024 tokens", multi_query_prefill),
     Group("Multi-head attention: 8 samples, 256 tokens, width 768, 12 heads", multi_head_forms),
+    Group("The recorder on the toy module: 1 sample, 6 tokens, 2 heads of 2", recording),
 )

@@ -65,6 +65,16 @@ def test_panels_carry_shape_stride_code_and_numbers():
     assert picture.caption == "No number moves: view and transpose only change how the same memory is read."
 
 
+def test_it_says_whose_code_ran():
+    shown = texts_of(layout_steps(record(to_heads, QUERIES)).svg)
+    assert shown[1].startswith("Drawn from a recorded run of test_layout_steps.py. Cells are numbered")
+    space = {}
+    exec("def typed(x):\n    return x[:, None].mT", space)  # without a file, as in a notebook
+    typed = layout_steps(record(torch.Tensor.view, QUERIES, 6, 4))
+    assert texts_of(typed.svg)[1].startswith("Drawn from a recorded run. Cells")
+    assert {"index", "mT"} <= set(texts_of(layout_steps(record(space["typed"], QUERIES)).svg))
+
+
 def test_words_tell_the_same_story():
     words = layout_steps(record(to_heads, QUERIES), WORDS).words
     assert "Begins with queries of shape (1, 6, 4), stride (24, 4, 1)" in words
@@ -167,8 +177,12 @@ def test_large_tensors_are_drawn_in_part_and_say_so():
 def test_a_number_can_be_chosen():
     recording = record(to_heads, QUERIES)
     assert "Number 5 (big, head 0)" in layout_steps(recording, WORDS, follow=5).words
+    assert layout_steps(recording, WORDS, follow=(0, 1, 1)).svg == layout_steps(recording, WORDS, follow=5).svg
     with pytest.raises(ValueError, match="follow=24 is no number of the tensor: choose 0 to 23"):
         layout_steps(recording, follow=24)
+    for index in ((0, 6, 0), (1, 1)):
+        with pytest.raises(ValueError, match=r"is no index of the first tensor, \(1, 6, 4\): give one an axis"):
+            layout_steps(recording, follow=index)
 
 
 def test_the_number_of_heads_can_be_given():

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map_only
 from course_lib.recorder import Recording, Step
 from course_lib.recorder.call import storage_of, tensors_in
 
+SHOWN = {"getitem": "index"}  # what the code calls by a sign instead of a name
 EFFECTS = {"view": "no number moves", "copy": "numbers copied"}
 
 
@@ -95,13 +96,20 @@ def _chain_to(last: Step, steps: tuple[Step, ...]) -> Chain:
     for step in way:
         numbers = _run_on_numbers(step, numbered)
         numbered[id(step.tensor)] = numbers
-        slots = _slots(step.shape, step.stride, step.offset)
         stages.append(
             Stage(
-                step.title, step.op, step.code or step.op, EFFECTS[step.effect], step.shape, step.stride, numbers - 1,
-                slots, storage_of(step.tensor), step,
+                title=step.title,
+                op=SHOWN.get(step.op, step.op),
+                code=step.code or step.op,
+                effect=EFFECTS[step.effect],
+                shape=step.shape,
+                stride=step.stride,
+                numbers=numbers - 1,
+                slots=_slots(step.shape, step.stride, step.offset),
+                memory=storage_of(step.tensor),
+                step=step,
             )
-        )  # fmt: skip
+        )
     return Chain(tuple(sources), tuple(stages))
 
 

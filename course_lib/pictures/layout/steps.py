@@ -30,7 +30,7 @@ def layout_steps(
     *,
     of: str | Sequence[str] | None = None,
     num_heads: int | None = None,
-    follow: int | None = None,
+    follow: int | Sequence[int] | None = None,
     title: str | None = None,
 ) -> Picture:
     """Draw what a run did to the order of its numbers: each layout step as blocks of cells, heads by colour and name.
@@ -46,7 +46,8 @@ def layout_steps(
         of: names of the tensors whose way is drawn, as the code calls them; every way that starts at a computed tensor
             if None, equal ones once.
         num_heads: how many heads the width holds; read from the shapes of the steps if None.
-        follow: which number to outline; one of the second head if None.
+        follow: which number to outline: its number, or its index in the first tensor, such as (0, 3, 2); one of the
+            second head if None.
         title: stands above the drawing.
 
     Returns:
@@ -77,7 +78,7 @@ def layout_steps(
     scrambled = False
     for chain, *same in ways.values():
         meaning = meaning_of(chain, num_heads, num_tokens)
-        number = _followed(meaning, follow)
+        number = _followed(chain, meaning, follow)
         scrambled |= any("scattered" in meaning.roles(stage.numbers) for stage in chain.stages)
         names = " and ".join(dict.fromkeys(title_of(one) for one in (chain, *same)))
         drawings.append(_draw_way(chain, meaning, words, number, names if len(ways) > 1 else ""))
@@ -86,13 +87,8 @@ def layout_steps(
     first = next(iter(ways.values()))[0]
     drawing = Drawing()
     drawing.text(0, 16, title or _idea(ways), size=16, bold=True)
-    drawing.text(
-        0,
-        36,
-        f"Drawn from the recorded run of {_file(first)}. Cells are numbered in the order of the first "
-        "tensor; follow the outlined one.",
-        color=QUIET,
-    )
+    how = f"{_origin(first)} Cells are numbered in the order of the first tensor; follow the outlined one."
+    drawing.text(0, 36, how, color=QUIET)
     drawing.place(stack(drawings, gap=34), 0, 54)
     if left_out:
         texts.append(f"Not drawn: {listed(left_out)}; choose with of=.")
@@ -107,8 +103,17 @@ def _num_tokens(recording: Recording) -> int | None:
     return None if first is None else first.shape[-2]
 
 
-def _followed(meaning: Meaning, follow: int | None) -> int:
-    """The number to outline: of the second head and the fourth token, or the nearest there is."""
+def _followed(chain: Chain, meaning: Meaning, follow: int | Sequence[int] | None) -> int:
+    """The number to outline: as asked for, else of the second head and the fourth token, or the nearest there is."""
+    first = chain.sources[0]
+    if isinstance(follow, Sequence):
+        if len(follow) != len(first.shape) or not all(
+            0 <= index < size for index, size in zip(follow, first.shape, strict=True)
+        ):
+            raise ValueError(
+                f"follow={tuple(follow)} is no index of the first tensor, {first.shape}: give one an axis."
+            )
+        return int(first.numbers[tuple(follow)])
     if follow is not None:
         if not 0 <= follow < len(meaning.head):
             raise ValueError(f"follow={follow} is no number of the tensor: choose 0 to {len(meaning.head) - 1}.")
@@ -123,9 +128,10 @@ def _idea(ways: dict[tuple, list[Chain]]) -> str:
     return f"What {listed(ops)} {'does' if len(ops) == 1 else 'do'}"
 
 
-def _file(chain: Chain) -> str:
+def _origin(chain: Chain) -> str:
     where = chain.stages[-1].step.where
-    return "this cell" if where.startswith("cell:") or not where else where.split(":")[0]
+    of_file = "" if where.startswith("cell:") or not where else f" of {where.split(':')[0]}"
+    return f"Drawn from a recorded run{of_file}."
 
 
 def _draw_way(
