@@ -1,0 +1,68 @@
+"""Mistakes at the way out: the output projection, and what is given back."""
+
+from .mistake import Mistake
+
+OUTPUTS = (
+    Mistake(
+        "output-projection-missing",
+        "The output projection is never applied.",
+        "The module has the parameters of W_O and returns the merged heads without them. W_O is what lets the "
+        "heads' results be weighed and mixed. A quarter of the parameters never trains, and the shape is right "
+        "because W_O is square.",
+        "The projection's weight gets no gradient; the output does not change with it.",
+        "A published class of Llama's attention.",
+        "Which line reads the output projection?",
+        "03",
+    ),
+    Mistake(
+        "output-projection-shape",
+        "The output projection has its widths exchanged.",
+        "`nn.Linear(d_out, d_in)` gives back tokens as wide as they came in. It must give tokens of width d_out. "
+        "With d_in = d_out, as in most examples, nothing shows.",
+        "Call it with d_in and d_out that differ and look at the last axis.",
+        "A published class; its example has d_in = d_out = 6.",
+        "How wide is the output when the input is narrower?",
+        "05",
+    ),
+    Mistake(
+        "weights-not-applied",
+        "The weights are computed and the values are returned unmixed.",
+        "Scores, mask and softmax are all there, and the output is made from the values alone. The weights must "
+        "multiply the values. Every token keeps its own value, which is even causal.",
+        "The output of a token does not change when any other token does.",
+        "Refactored code that returns `values` from the wrong branch.",
+        "Which line multiplies the weights with something?",
+        "01",
+    ),
+    Mistake(
+        "returns-none",
+        "The module returns nothing.",
+        "The last line computes the output and there is no return, or it stands in a branch. A function without a "
+        "return gives None. It fails at the next layer, far from its cause.",
+        "Call it and look at what comes back.",
+        "A published class, annotated to return three things.",
+        "What does the last line of forward give back?",
+        "01",
+    ),
+    Mistake(
+        "input-modified",
+        "The input is changed in place.",
+        "An operation with an underscore, or `+=`, writes into x or into a view of it. A module must leave its "
+        "input alone, because residual connections and other layers still need it. The first call looks right and "
+        "the second differs.",
+        "Compare x before and after; call twice and compare.",
+        "`x += position` and `masked_fill_` on a view of an argument.",
+        "Is x after the call what it was before?",
+        "04",
+    ),
+    Mistake(
+        "batch-mixed",
+        "Samples of a batch influence each other.",
+        "An axis is missing or too many, so that softmax, a product or a reshape runs through the samples. Each "
+        "sample must come out as it would alone. With a batch of one, or of equal samples, nothing shows.",
+        "Change sample 1: the output of sample 0 must not move.",
+        "A published example whose batch is the same sample twice.",
+        "Does the output of one sample change with another one?",
+        "02",
+    ),
+)

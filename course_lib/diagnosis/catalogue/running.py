@@ -1,0 +1,87 @@
+"""Mistakes that show only in other circumstances: training, other sizes, devices and types, positions, caches."""
+
+from .mistake import Mistake
+
+RUNNING = (
+    Mistake(
+        "dropout-at-eval",
+        "Dropout stays on in evaluation.",
+        "`F.dropout` without `training=self.training` drops weights always. Dropout belongs to training only. "
+        "Answers then change from call to call, and everything else is larger by 1 / (1 - p).",
+        "Two calls in eval differ.",
+        "A published walk-through with dropout on: every number is 1.11 times too large.",
+        "Do two calls in eval agree?",
+        "02",
+    ),
+    Mistake(
+        "device-pinned",
+        "A tensor is made on the CPU wherever the input is.",
+        "A mask or a scale is built in forward without `device=`. It must be built where x is, or be a buffer. On "
+        "the CPU nothing shows, and on a GPU the first masked_fill fails.",
+        "Run it on another device, or on pretended CUDA tensors.",
+        "`torch.tril(torch.ones(t, t))` in forward.",
+        "On which device is each tensor that forward makes?",
+        "02",
+    ),
+    Mistake(
+        "dtype-pinned",
+        "A tensor of one dtype is forced on all.",
+        "Something is made in, or cast to, 32 bits whatever the input's dtype is. The module must compute in the "
+        "dtype it was given, or cast back. In 64 bits it is silently less exact, in 16 bits it fails or the "
+        "output changes its dtype.",
+        "Run it in float64 and compare to 1e-12; look at the output's dtype in bfloat16.",
+        "A published class rebuilds its scale as a float32 tensor in each forward.",
+        "What is the dtype of the output for an input of 16 bits?",
+        "05",
+    ),
+    Mistake(
+        "fixed-length",
+        "Only one number of tokens works.",
+        "A length is built into a view or a mask. Sizes must come from the input. Shorter or longer inputs fail, "
+        "or a mask of size one is broadcast and hides nothing.",
+        "Call it with one token more and one fewer.",
+        "A published class with context_length=1 accepts any length and shows the future.",
+        "Where does the number of tokens come from?",
+        "05",
+    ),
+    Mistake(
+        "fixed-batch",
+        "Only one batch size works.",
+        "The number of samples is written into a view. It must come from the input. Other batches fail, or are "
+        "folded into the tokens.",
+        "Call it with one sample and with three.",
+        "A published walk-through with `view(1, 3, ...)`.",
+        "Where does the number of samples come from?",
+        "05",
+    ),
+    Mistake(
+        "rotary-unused",
+        "Positions are prepared and never applied.",
+        "A rotary embedding is built, or cosine and sine are computed, and queries and keys go on without it. "
+        "They must be turned before they meet. The model is then blind to order, and trains anyway.",
+        "Permute the tokens: without a mask the outputs are merely permuted.",
+        "A published class of Llama's attention.",
+        "Does the order of the words change anything?",
+        "07",
+    ),
+    Mistake(
+        "rotary-on-values",
+        "Positions are applied to the values.",
+        "The values are turned as well, or instead of the keys. Rotation makes *scores* depend on distance; "
+        "values are mixed and must stay as they are. The output then depends on absolute positions.",
+        "Shift all positions by a constant: the output must not change.",
+        "Code that applies one function to all three.",
+        "Which of the three need to know where they stand?",
+        "07",
+    ),
+    Mistake(
+        "stale-cache",
+        "The cache gives old or misplaced keys.",
+        "New keys are written over others, at the wrong place, or the length is not moved on. Cached decoding "
+        "must give what the full pass gives. The first step is right and each later one drifts.",
+        "Feed tokens one by one: each output must equal that of the full pass.",
+        "Caches that are kept between two prompts.",
+        "After three steps, which keys does the fourth query see?",
+        "07",
+    ),
+)

@@ -1,0 +1,102 @@
+"""Mistakes between queries and weights: what is compared, how it is scaled, where softmax runs."""
+
+from .mistake import Mistake
+
+SCORES = (
+    Mistake(
+        "scores-from-values",
+        "Queries are compared with the values instead of the keys.",
+        "The product of scores takes the values, and the keys are computed for nothing. Keys say what a token can "
+        "be found by, values what it gives; one tensor must not do both. The shapes are equal, and on a small "
+        "example the outputs differ in the third decimal.",
+        "The key projection gets no gradient; changing it changes nothing.",
+        "A published notebook's single head.",
+        "What is left if you follow the keys from their projection onwards?",
+        "01",
+    ),
+    Mistake(
+        "projection-reused",
+        "One projection feeds two roles.",
+        "A line was copied and its name not changed: keys come out of the query projection, or both heads mask "
+        "the scores of an earlier cell. Each role needs a projection of its own. Shapes and row sums are right, "
+        "and one parameter never learns.",
+        "A projection gets no gradient, or two roles hold equal numbers.",
+        "A published notebook re-uses the first head's scores in both heads.",
+        "Which projection made the queries, which the keys, which the values?",
+        "03",
+    ),
+    Mistake(
+        "missing-scale",
+        "The scores are not divided by the square root of head_dim.",
+        "A dot product grows with the square root of its width, and softmax turns large scores into all or "
+        "nothing. The division keeps the scores near 1 at every width. Without it small examples look fine and "
+        "wide heads hardly learn.",
+        "The scores' spread grows with head_dim; multiplying queries by head_dim ** -0.5 gives the right output.",
+        "Any code written from memory.",
+        "How large do the scores get when the head is twice as wide?",
+        "01",
+    ),
+    Mistake(
+        "wrong-scale",
+        "The scores are divided by another number than the square root of head_dim.",
+        "The width of the whole model, head_dim without its root, or the number of tokens stands in the division. "
+        "It must be the width of one head, under the root, because that is the number of terms in the dot "
+        "product. Attention gets too flat or too sharp, which training half repairs and nobody sees.",
+        "The output equals attention whose scores are multiplied by a constant.",
+        "Multi-head code made from a single head, where d_out used to be the head's width.",
+        "How many terms are added up in one score?",
+        "01",
+    ),
+    Mistake(
+        "softmax-wrong-axis",
+        "Softmax runs over the wrong axis.",
+        "`dim=-2` or `dim=1` shares out what the keys get instead of what a query gives. Each query's weights "
+        "over its keys must sum to 1, so softmax runs over the last axis. Columns sum to 1 instead of rows, and "
+        "with a causal mask the future leaks through the division.",
+        "Row sums differ from 1; column sums are 1.",
+        "`nn.Softmax(dim=1)` kept from three axes when a fourth was added.",
+        "Which sums should be 1: those of a query or those of a key?",
+        "01",
+    ),
+    Mistake(
+        "double-softmax",
+        "Softmax is taken twice.",
+        "Weights that are already between 0 and 1 go through softmax again. The second one sees scores that "
+        "differ by at most 1, so no weight can be more than e times another. Rows still sum to 1 and everything "
+        "is merely blurred.",
+        "The ratio of the largest to the smallest visible weight of a row never exceeds 2.72.",
+        "A published notebook masks and softmaxes the weights of an earlier cell.",
+        "How large can the largest weight of a row of two get?",
+        "01",
+    ),
+    Mistake(
+        "no-softmax",
+        "There is no softmax.",
+        "The scores themselves mix the values. A mix needs weights that are positive and sum to 1. The output is "
+        "linear in the keys, may have any size, and a published judge let it pass because the shape was right.",
+        "Row sums are anything, weights are negative; doubling the queries doubles the output.",
+        "A published judge for grouped-query attention accepts it.",
+        "What turns scores into shares?",
+        "01",
+    ),
+    Mistake(
+        "dropout-before-softmax",
+        "Dropout is applied to the scores.",
+        "A dropped score becomes zero, which softmax does not read as nothing but as an average match. Dropout "
+        "belongs on the weights, after softmax. In evaluation both are the same, so no test of outputs sees it.",
+        "In training no weight is exactly zero, and the mean of many passes differs from evaluation.",
+        "Code that puts all regularisation right after the product.",
+        "In training, which weights are exactly zero?",
+        "02",
+    ),
+    Mistake(
+        "overflow-half",
+        "The scores overflow in half precision.",
+        "The product is formed first and scaled afterwards, so a dot product beyond 65504 becomes infinite before "
+        "it is divided. Scaling the queries before the product keeps it small. In 32 bits nothing shows.",
+        "Queries and keys of 60 and head_dim 64 in float16: the output is nan.",
+        "At least four of the five published documents scale after the product.",
+        "How large is the largest number between the product and the division?",
+        "01",
+    ),
+)

@@ -1,0 +1,78 @@
+"""The catalogue: every mistake is there, with everything a learner needs, in words that say something."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from course_lib.diagnosis import CATALOGUE
+
+LESSONS = Path(__file__).parents[2] / "notebooks"
+# The ids are fixed: exercises, grades and outside readers rely on them.
+IDS = [
+    "mask-discarded",
+    "no-causal-mask",
+    "mask-inverted",
+    "mask-off-by-one",
+    "mask-transposed",
+    "mask-after-softmax",
+    "mask-with-zero",
+    "scores-from-values",
+    "projection-reused",
+    "missing-scale",
+    "wrong-scale",
+    "softmax-wrong-axis",
+    "double-softmax",
+    "no-softmax",
+    "split-without-transpose",
+    "merge-without-transpose",
+    "heads-share-scores",
+    "heads-share-weights",
+    "heads-averaged",
+    "output-projection-missing",
+    "output-projection-shape",
+    "dropout-at-eval",
+    "dropout-before-softmax",
+    "nan-on-hidden-rows",
+    "kv-heads-tiled",
+    "kv-head-zero-only",
+    "causal-top-left",
+    "input-modified",
+    "weights-not-applied",
+    "returns-none",
+    "batch-mixed",
+    "device-pinned",
+    "dtype-pinned",
+    "fixed-length",
+    "fixed-batch",
+    "rotary-unused",
+    "rotary-on-values",
+    "mask-rank",
+    "overflow-half",
+    "stale-cache",
+]
+TO_COME = {"07"}  # lessons that are not written yet
+
+
+def test_the_ids_are_the_agreed_ones():
+    assert sorted(CATALOGUE) == sorted(IDS)
+    assert all(name == mistake.id for name, mistake in CATALOGUE.items())
+
+
+@pytest.mark.parametrize("mistake", CATALOGUE.values(), ids=lambda mistake: mistake.id)
+def test_an_entry_is_whole(mistake):
+    sentences = re.findall(r"[.?!](?= |$)", mistake.explanation)
+    assert len(sentences) == 3
+    assert mistake.title.endswith(".") and mistake.title.count(". ") == 0
+    assert mistake.hint.endswith("?"), "a hint is a question"
+    assert mistake.shows and mistake.seen
+    lessons = {path.name[:2] for path in LESSONS.glob("[0-9][0-9]_*.py")}
+    assert mistake.lesson in lessons | TO_COME
+    for text in mistake:
+        assert text == " ".join(text.split()), "no double blank where a line was broken"
+
+
+def test_no_two_entries_say_the_same():
+    for field in ("title", "explanation", "hint", "shows"):
+        texts = [getattr(mistake, field) for mistake in CATALOGUE.values()]
+        assert len(set(texts)) == len(texts) or field == "shows"
