@@ -36,6 +36,11 @@ class Place(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+def where_of(file: str, line: int) -> str:
+    """A line in few letters: "name.py:12", or "cell:3" in a notebook, whose cells have no names."""
+    return f"cell:{line}" if CELL.search(file) else f"{Path(file).name}:{line}"
+
+
 @lru_cache(maxsize=4096)
 def place_of(code: CodeType | None, instruction: int) -> Place:
     """Say where an instruction stands and what is written there.
@@ -52,7 +57,7 @@ def place_of(code: CodeType | None, instruction: int) -> Place:
     line, end_line, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     file = code.co_filename
     line = line or code.co_firstlineno
-    where = f"cell:{line}" if CELL.search(file) else f"{Path(file).name}:{line}"
+    where = where_of(file, line)
     lines = linecache.getlines(file)
     if not 0 < line <= len(lines):
         return Place(file, line, where)

@@ -1,0 +1,86 @@
+"""The code under examination: it is run on copies only, so that nothing of it or of its inputs changes."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.recorder.source import where_of
+from course_lib.recorder.watcher import FOREIGN
+
+
+class PatientFailed(RuntimeError):
+    """The patient raised, or gave back something that is no tensor; the words say what and where.
+
+    Attributes:
+        line: "file.py:12" of the innermost line of the patient, or None.
+    """
+
+    def __init__(self, words: str, line: str | None = None) -> None:
+        super().__init__(words)
+        self.line = line
+
+
+class Patient:
+    """A module or function in 64 bits, in evaluation, with a random stream of its own.
+
+    Args:
+        code: a module, of which a copy is made, or a function.
+        call: how to run it: (code, x) -> output, where the code takes or gives more than one tensor.
+
+    Raises:
+        TypeError: code that can't be called.
+    """
+
+    def __init__(self, code: Callable[..., Any], call: Callable[[Any, Tensor], Any] | None = None) -> None:
+        if not callable(code):
+            raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
+        self.original = code
+        self.code = self.copy(torch.float64)
+        self.call = call or (lambda code, x: code(x))
+
+    def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
+        """A copy of the module in a dtype; a function is itself."""
+        if not isinstance(self.original, nn.Module):
+            return self.original
+        return copy.deepcopy(self.original).to(dtype).train(training)
+
+    def run(
+        self, x: Tensor, code: Callable[..., Any] | None = None, *, seed: int = 0, gradients: bool = False
+    ) -> Tensor:
+        """Run the patient on a copy of x.
+
+        Args:
+            x: (batch, token, d_in).
+            code: a copy to run; the one in 64 bits if None.
+            seed: of the random numbers it may draw.
+            gradients: whether the output shall know how it came about.
+
+        Returns:
+            Its output.
+
+        Raises:
+            PatientFailed: it raised, or did not give back a tensor.
+        """
+        with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(gradients):
+            torch.default_generator.manual_seed(seed)
+            try:
+                output = self.call(self.code if code is None else code, x.clone())
+            except Exception as error:
+                raise PatientFailed(f"{type(error).__name__}: {error}", _line_of(error)) from error
+        if not isinstance(output, Tensor):
+            raise PatientFailed(f"it gave back {type(output).__name__} instead of a tensor")
+        return output
+
+
+def _line_of(error: Exception) -> str | None:
+    """The innermost line that is the patient's own, not PyTorch's and not the doctor's: "attention.py:12"."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(FOREIGN) and frame.filename != __file__:
+            return where_of(frame.filename, frame.lineno or 0)
+    return None

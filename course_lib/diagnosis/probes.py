@@ -1,0 +1,195 @@
+"""Questions that any attention code can be asked from outside, each answered with measured numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from .patient import Patient, PatientFailed
+
+CHANGE = 3.0  # what is added to a token to see who notices
+
+
+def influence(patient: Patient, x: Tensor) -> Tensor:
+    """Who notices whom: how far each token's output moves when one token of the input changes.
+
+    For causal attention nothing lies above the diagonal. Every mistake with masks has a pattern of its own, and so do
+    heads that were cut or merged in the wrong order.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in), 64 bits.
+
+    Returns:
+        (token of the output, token of the input): the largest move in any sample and number.
+
+    Raises:
+        PatientFailed: it can't be run, or does not give back a row for each token.
+    """
+    before = _rows(patient, x)
+    columns = []
+    for token in range(x.shape[1]):
+        changed = x.clone()
+        changed[:, token] += CHANGE
+        columns.append((patient.run(changed) - before).abs().nan_to_num(nan=torch.inf).amax(dim=(0, 2)))
+    return torch.stack(columns, dim=1)
+
+
+def influence_of_samples(patient: Patient, x: Tensor) -> Tensor:
+    """Which sample's output moves when one sample of the input changes.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in) with two samples or more.
+
+    Returns:
+        (sample of the output, sample of the input): zero beside the diagonal, if samples keep apart.
+
+    Raises:
+        PatientFailed: as `influence`.
+    """
+    before = _rows(patient, x)
+    columns = []
+    for sample in range(len(x)):
+        changed = x.clone()
+        changed[sample] += CHANGE
+        columns.append((patient.run(changed) - before).abs().nan_to_num(nan=torch.inf).amax(dim=(1, 2)))
+    return torch.stack(columns, dim=1)
+
+
+def _rows(patient: Patient, x: Tensor) -> Tensor:
+    output = patient.run(x)
+    if output.dim() != 3 or output.shape[:2] != x.shape[:2]:
+        raise PatientFailed(
+            f"its output has the shape {tuple(output.shape)} for an input of {tuple(x.shape)}: there is no row for "
+            "each token"
+        )
+    return output
+
+
+def other_sizes(patient: Patient, x: Tensor) -> dict[str, str]:
+    """Which other numbers of tokens and samples it can't take.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in) that it can take.
+
+    Returns:
+        "tokens" and "samples" -> what happened at the first size that failed; nothing where all went well.
+    """
+    failed = {}
+    batch, num_tokens, _ = x.shape
+    longer = torch.cat([x, x.flip(1)], dim=1)
+    for name, inputs in (
+        ("tokens", (longer[:, : num_tokens + 1], longer[:, : num_tokens - 1], longer[:, :1])),
+        ("samples", (x[:1], torch.cat([x, x.flip(0)])[: batch + 1])),
+    ):
+        for other in inputs:
+            try:
+                output = patient.run(other)
+                right = output.shape[: other.dim() - 1] == other.shape[:-1]
+                words = "" if right else f"its output has the shape {tuple(output.shape)}"
+            except PatientFailed as failure:
+                words = str(failure)
+            if words:
+                failed.setdefault(name, f"with an input of {tuple(other.shape)}: {words}")
+    return failed
+
+
+def moved_by_permuting(patient: Patient, x: Tensor) -> float:
+    """How far the output is from being permuted like the tokens; zero for attention without mask and positions.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in).
+
+    Raises:
+        PatientFailed: as `influence`.
+    """
+    order = torch.arange(x.shape[1]).roll(1)
+    return float((patient.run(x[:, order]) - _rows(patient, x)[:, order]).abs().max())
+
+
+def differs_from_call_to_call(patient: Patient, x: Tensor) -> float:
+    """How far two runs in evaluation are apart when the random numbers differ; zero if none are drawn.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in), repeated so that some weight would surely be dropped.
+
+    Raises:
+        PatientFailed: it can't be run.
+    """
+    many = x.repeat(8, 1, 1)
+    return float((patient.run(many, seed=1) - patient.run(many, seed=2)).abs().max())
+
+
+def changes_its_input(patient: Patient, x: Tensor) -> float:
+    """How far x is from itself after the call.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in).
+
+    Raises:
+        PatientFailed: it can't be run.
+    """
+    given: list[Tensor] = []
+    usual = patient.call
+    patient.call = lambda code, copied: (given.append(copied), usual(code, copied))[1]
+    try:
+        patient.run(x)
+    finally:
+        patient.call = usual
+    return float((given[0] - x).abs().max())
+
+
+def without_gradient(patient: Patient, x: Tensor) -> list[str]:
+    """The parameters that no gradient reaches, bias of the keys included (it can't matter: softmax cancels it).
+
+    Args:
+        patient: what to run; a function has no parameters.
+        x: (batch, token, d_in).
+
+    Returns:
+        Names, in order.
+
+    Raises:
+        PatientFailed: it can't be run.
+    """
+    if not isinstance(patient.original, nn.Module):
+        return []
+    code = patient.copy(torch.float64).requires_grad_(True)
+    output = patient.run(x, code, gradients=True)
+    if output.requires_grad:
+        output.backward(torch.randn(output.shape, generator=torch.Generator().manual_seed(1), dtype=output.dtype))
+    return [name for name, parameter in code.named_parameters() if not _reached(parameter.grad)]
+
+
+def _reached(gradient: Tensor | None) -> bool:
+    return gradient is not None and bool((gradient.abs() > 1e-12).any())
+
+
+def dtypes(patient: Patient, x: Tensor, wanted: Iterable[torch.dtype]) -> dict[torch.dtype, str]:
+    """What goes wrong in other dtypes.
+
+    Args:
+        patient: what to run.
+        x: (batch, token, d_in).
+        wanted: the dtypes to try.
+
+    Returns:
+        dtype -> what happened; nothing for a dtype in which it runs and that it gives back.
+    """
+    failed = {}
+    for dtype in wanted:
+        try:
+            output = patient.run(x.to(dtype), patient.copy(dtype))
+        except PatientFailed as failure:
+            failed[dtype] = str(failure)
+            continue
+        if output.dtype != dtype:
+            failed[dtype] = f"its output is {output.dtype} for an input of {dtype}"
+    return failed

@@ -1,0 +1,168 @@
+"""The probes: each sees the mistakes it is made for, and leaves the healthy and the patient alone."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from test_twins import G, H, M, T, modules, weights_of
+from torch import nn
+
+from course_lib.attention import MultiHeadAttention, MultiHeadAttentionWrapper, SingleHeadAttention
+from course_lib.diagnosis.patient import Patient, PatientFailed
+from course_lib.diagnosis.probes import (
+    changes_its_input,
+    differs_from_call_to_call,
+    dtypes,
+    influence,
+    influence_of_samples,
+    moved_by_permuting,
+    other_sizes,
+    without_gradient,
+)
+from course_lib.diagnosis.twins import TWINS, run
+
+X = torch.randn(2, T, M, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+HEALTHY = {
+    "single head": SingleHeadAttention(M, 7),
+    "wrapper": MultiHeadAttentionWrapper(M, 2 * 7, 2, dropout=0.3),
+    **modules(bias=True, dropout=0.3),
+    "nn.MultiheadAttention": nn.MultiheadAttention(M, 1, batch_first=True),
+}
+
+
+def call_of(name):
+    if name == "nn.MultiheadAttention":
+        mask = torch.ones(9, 9, dtype=torch.bool).triu(1)
+        return lambda module, x: module(x, x, x, attn_mask=mask[: x.shape[1], : x.shape[1]], need_weights=False)[0]
+    return None
+
+
+def twin(name, form="multi-head", number=0):
+    weights = weights_of(modules()[form])
+    return Patient(lambda x: run(TWINS[name][number], weights, x))
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_the_healthy_pass_every_probe(name):
+    module = HEALTHY[name].train()
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    state = torch.get_rng_state()
+    patient = Patient(module, call_of(name))
+    seen = influence(patient, X)
+    assert torch.equal(seen > 1e-9, torch.ones(T, T, dtype=torch.bool).tril())
+    samples = influence_of_samples(patient, X)
+    assert torch.equal(samples > 1e-9, torch.eye(2, dtype=torch.bool))
+    assert other_sizes(patient, X) == {}
+    assert differs_from_call_to_call(patient, X) == 0 and changes_its_input(patient, X) == 0
+    assert [name for name in without_gradient(patient, X) if "k_proj.bias" not in name] == []
+    assert dtypes(patient, X, (torch.float32, torch.bfloat16)) == {}
+    # The patient is as it was.
+    assert module.training and torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+LOWER, EYE = torch.ones(T, T, dtype=torch.bool).tril(), torch.eye(T, dtype=torch.bool)
+PATTERNS = {
+    "no-causal-mask": LOWER | LOWER.T,
+    "mask-with-zero": LOWER | LOWER.T,
+    "mask-transposed": LOWER.T,
+    "weights-not-applied": EYE,
+    "scores-from-values": LOWER,
+    "missing-scale": LOWER,
+    "split-without-transpose": None,
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_each_mask_mistake_has_its_pattern_of_influence(name):
+    seen = influence(twin(name), X) > 1e-9
+    if PATTERNS[name] is None:
+        assert not torch.equal(seen, LOWER)
+    else:
+        assert torch.equal(seen, PATTERNS[name])
+
+
+def test_a_diagonal_that_is_off_shows():
+    sees_one_more = influence(twin("mask-off-by-one", number=0), X) > 1e-9
+    assert bool(sees_one_more.diagonal(1).all()) and not bool(sees_one_more.diagonal(2).any())
+    without_itself = influence(twin("mask-off-by-one", number=1), X)
+    assert bool(without_itself[0].isinf().all())  # the first row is nan
+
+
+def test_mixed_samples_show():
+    mixing = Patient(lambda x: x + x.mean(dim=0, keepdim=True))
+    assert bool((influence_of_samples(mixing, X) > 1e-9).all())
+
+
+def test_blindness_to_order_shows():
+    module = MultiHeadAttention(M, 14, 2, causal=False)
+    assert moved_by_permuting(Patient(module), X) < 1e-12
+    assert moved_by_permuting(twin("split-without-transpose"), X) > 1e-3
+    positions = torch.arange(T, dtype=torch.float64)[:, None]
+    assert moved_by_permuting(Patient(lambda x: module.double()(x + positions)), X) > 1e-3
+
+
+def test_sizes_that_are_built_in_show():
+    fixed_tokens = other_sizes(Patient(lambda x: x.view(-1, T, M) * torch.ones(T, 1)), X)
+    assert (
+        fixed_tokens.keys() == {"tokens"}
+        and "with an input of (2, 6, 11): RuntimeError: shape" in fixed_tokens["tokens"]
+    )
+    fixed_samples = other_sizes(Patient(lambda x: x.view(2, -1, M) * 1.0), X)
+    assert fixed_samples.keys() == {"tokens", "samples"} or fixed_samples.keys() == {"samples"}
+    folded = other_sizes(Patient(lambda x: x.reshape(1, -1, M)), X)
+    assert "its output has the shape (1, 12, 11)" in folded["tokens"]
+
+
+def test_dropout_that_stays_on_shows():
+    assert differs_from_call_to_call(Patient(lambda x: F.dropout(x, 0.1)), X) > 1e-3
+
+
+def test_a_changed_input_shows():
+    assert changes_its_input(Patient(lambda x: x.add_(1.0)), X) == pytest.approx(1.0)
+
+
+def test_parameters_without_a_purpose_show():
+    class Unused(MultiHeadAttention):
+        def forward(self, x):
+            return self.v_proj(x) + self.q_proj(x)
+
+    names = without_gradient(Patient(Unused(M, 14, 2)), X)
+    assert names == ["k_proj.weight", "out_proj.weight"]
+    assert without_gradient(Patient(lambda x: x), X) == []
+
+    class Detached(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).detach()
+
+    assert without_gradient(Patient(Detached(M, 3)), X) == ["weight", "bias"]
+
+
+def test_a_dtype_that_is_built_in_shows():
+    failed = dtypes(Patient(lambda x: x.float()), X, (torch.float32, torch.bfloat16))
+    assert failed == {torch.bfloat16: "its output is torch.float32 for an input of torch.bfloat16"}
+    failed = dtypes(Patient(lambda x: x @ torch.ones(M, M)), X, (torch.bfloat16,))
+    assert failed[torch.bfloat16].startswith("RuntimeError: expected")
+
+
+def test_what_can_not_be_run_is_reported_with_its_line():
+    def breaks(x):
+        y = x * 2
+        return y.view(7)
+
+    with pytest.raises(PatientFailed, match=r"RuntimeError: shape '\[7\]' is invalid") as caught:
+        influence(Patient(breaks), X)
+    assert caught.value.line == f"test_probes.py:{breaks.__code__.co_firstlineno + 2}"
+    with pytest.raises(PatientFailed, match="shapes cannot be multiplied") as caught:
+        influence(Patient(nn.Linear(3, 3)), X)
+    assert caught.value.line is None  # no line but PyTorch's own
+    with pytest.raises(PatientFailed, match="it gave back NoneType instead of a tensor"):
+        influence(Patient(lambda x: None), X)
+    with pytest.raises(PatientFailed, match=r"shape \(2, 55\) for an input of \(2, 5, 11\): there is no row"):
+        influence(Patient(lambda x: x.flatten(1)), X)
+    with pytest.raises(TypeError, match="module_or_function must be a module or a function, got int"):
+        Patient(3)
+
+
+def test_the_sizes_of_the_bank_differ():
+    assert len({2, T, M, H, G, 7}) == 6
