@@ -31,8 +31,8 @@ def check_picture(picture, largest=20_000):
     """Assert what holds for every picture."""
     root = ElementTree.fromstring(picture.svg)
     width, height = float(root.get("width")), float(root.get("height"))
-    assert width <= 910
-    assert len(picture.svg.encode()) < largest
+    assert width <= 910, f"{width} pixels wide"
+    assert len(picture.svg.encode()) < largest, f"{len(picture.svg)} bytes"
     assert " id=" not in picture.svg
     assert picture.words.strip() and picture.caption.strip().endswith((".", "nan", ")"))
     boxes = list(_boxes(root, 0.0, 0.0))

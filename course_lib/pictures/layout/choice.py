@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib.recorder import Recording, Step
+from course_lib.recorder import Recording
+from course_lib.recorder.call import storage_of
 
 from .chains import Chain, chains_of
 
@@ -22,7 +23,7 @@ def choose(recording: Recording, of: str | Sequence[str] | None, num_tokens: int
             "nothing to draw."
         )
     if of is None:
-        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens, recording.all_steps)]
+        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens, recording)]
         return told or chains
     wanted = [of] if isinstance(of, str) else list(of)
     found = []
@@ -39,18 +40,19 @@ def _names(chain: Chain) -> list[str]:
     return [stage.title for stage in (*chain.sources, *chain.stages)]
 
 
-def _is_worth_telling(chain: Chain, num_tokens: int | None, steps: Sequence[Step]) -> bool:
+def _is_worth_telling(chain: Chain, num_tokens: int | None, recording: Recording) -> bool:
     """Masks, parameters, scores and single numbers are turned about too, but they don't carry heads."""
+    given = {storage_of(argument) for argument in recording.arguments}
     for source in chain.sources:
         is_mask = source.step is not None and source.step.dtype == torch.bool
-        is_parameter = source.step is None and "." in source.title
-        if len(source.shape) < 2 or is_mask or is_parameter:
+        is_own = source.step is None and source.memory not in given  # a parameter or a buffer
+        if len(source.shape) < 2 or is_mask or is_own:
             return False
     stages = (*chain.sources, *chain.stages)
     if not any(stage.shape[-2:] == (num_tokens, num_tokens) for stage in stages):
         return True
     # (query, key), unless the heads happen to be as wide as there are tokens: what is done with it tells.
-    after = {steps[number].op for number in chain.stages[-1].step.users}
+    after = {recording.all_steps[number].op for number in chain.stages[-1].step.users}
     before = {source.op for source in chain.sources}
     return not (after & WEIGHING or before & WEIGHING)
 

@@ -121,7 +121,7 @@ def _in_width(source: Stage, stages: tuple[Stage, ...], num_heads: int | None, p
         return sample // first[1], token, sample % first[1], column  # (batch * head, token, head_dim)
     head_dim, heads = _split(source, stages, num_heads)
     head = column // head_dim % heads
-    return sample, token, head, column - head * head_dim
+    return sample, token, head, column % head_dim
 
 
 def _split(source: Stage, stages: tuple[Stage, ...], num_heads: int | None) -> tuple[int, int]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..drawing import STEP, text_width
 from .chains import Stage
 from .meaning import Meaning
 
 MOST = 8  # rows, columns and blocks of one panel
+WIDEST = 750  # pixels of one panel, so that an arrow fits before it
 MOST_NUMBERS = 100  # a tensor with more of them is drawn in part:
 PART = {"token": 4, "head": 3, "place": 2}  # so many of each
 
@@ -67,14 +69,18 @@ def cut_into_blocks(stage: Stage, meaning: Meaning, words: Sequence[str]) -> Pan
     if roles[-3:-1] == ["token", "head"]:
         numbers, order[-3:-1] = numbers.transpose(-3, -2), ["head", "token"]
     tables = numbers.reshape(-1, *numbers.shape[-2:])
-    blocks = []
+    blocks, width = [], 0.0
     for number, table in enumerate(tables[:MOST]):
         table = table[:MOST, :MOST]
         title = _block_title(table, meaning, number, order, scrambled="scattered" in roles) if len(tables) > 1 else ""
         columns = _labels(order[-1], table.T, meaning, words) if order[-1] == "token" else []
-        blocks.append(Block(title, table, _labels(order[-2], table, meaning, words), columns))
-    if max(tables.shape) > MOST:
-        left_out = left_out or f"the first {MOST} of each axis"
+        rows = _labels(order[-2], table, meaning, words)
+        width += max(table.shape[1] * STEP, text_width(title, bold=True)) + max(map(text_width, rows)) + 20
+        if blocks and width > WIDEST:
+            break
+        blocks.append(Block(title, table, rows, columns))
+    if len(blocks) < len(tables) or max(tables.shape[1:]) > MOST:
+        left_out = left_out or f"{len(blocks)} of {len(tables)} tables, up to {MOST} rows and columns"
     return Panel(stage, roles, blocks, left_out)
 
 
@@ -96,6 +102,8 @@ def _part_of(numbers: Tensor, meaning: Meaning) -> tuple[Tensor, str]:
     if not said:
         return numbers, ""
     drawn = kept[numbers.clamp(min=0)] & (numbers >= 0)
+    if not drawn.any():  # a piece from elsewhere, such as the last tokens
+        return numbers[tuple(slice(MOST) for _ in numbers.shape)], f"up to {MOST} of each axis"
     for axis in range(numbers.dim()):
         others = [other for other in range(numbers.dim()) if other != axis]
         index = (drawn.any(dim=others) if others else drawn).nonzero().flatten()

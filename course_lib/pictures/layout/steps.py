@@ -91,7 +91,9 @@ def layout_steps(
     drawing.text(0, 36, how, color=QUIET)
     drawing.place(stack(drawings, gap=34), 0, 54)
     if left_out:
-        texts.append(f"Not drawn: {listed(left_out)}; choose with of=.")
+        names = list(dict.fromkeys(left_out))
+        more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        texts.append(f"Not drawn: {', '.join(names[:4]) if more else listed(names)}{more}; choose with of=.")
         drawing.text(0, drawing.height + 24, texts[-1], color=QUIET)
     caption = caption_of([stage for chain, *_ in ways.values() for stage in chain.stages], scrambled)
     return Picture(svg=drawing.svg(), words="\n".join(texts), caption=caption, steps=steps if len(steps) > 1 else ())

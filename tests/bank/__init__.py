@@ -1,0 +1,1 @@
+"""Attention in many styles, for whoever judges attention code: all of these are right."""
