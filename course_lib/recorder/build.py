@@ -8,13 +8,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .call import Call, Layout, Run, layout_of, tensors_in
+from .call import Call, Layout, Run, layout_of, storage_of, tensors_in
 from .effects import NO_STEP, effect_of, is_layout_step
+from .reach import tensors_within
 from .step import Step
 
 
 def steps_of(
-    run: Run, leaves: dict[int, str], modules: dict[int, str], output: Any, kept: set[int]
+    run: Run, leaves: dict[int, str], modules: dict[int, str], output: Any, kept: Iterable[Tensor]
 ) -> tuple[Step, ...]:
     """Build the steps of a run.
 
@@ -23,7 +24,7 @@ def steps_of(
         leaves: identity of a tensor -> name, for arguments, parameters and buffers.
         modules: identity of a module -> name.
         output: what the recorded code gave back.
-        kept: identities of the tensors that modules and arguments hold after the run.
+        kept: the tensors that somebody can reach after the run, beside the output.
 
     Returns:
         One step a result, in order.
@@ -39,7 +40,7 @@ def steps_of(
     while labelled is not None:
         builder.name(labelled, label)
         before, labelled, label = next(labels)
-    builder.finish(_tensors_given_back(output), kept)
+    builder.finish(tensors_within([output]), kept)
     return tuple(builder.steps)
 
 
@@ -49,6 +50,7 @@ class _Builder:
         self._leaves = leaves
         self._modules = modules
         self._maker: dict[int, Step] = {}  # identity of a tensor -> the step that gave it or changed it last
+        self._made: dict[int, Step] = {}  # storage that the run made -> the last step that gave a tensor on it
         self._writers: dict[int, list[Step]] = {}  # storage -> the steps that changed it in place
         self._numbers: dict[int, int] = {}  # storage -> the small number it is shown by
         self._leaf_storages: set[int] = set()
@@ -89,6 +91,8 @@ class _Builder:
                 last.inside = True
             self.steps.append(step)
             self._maker[id(tensor)] = step
+            if layout.storage not in self._leaf_storages:
+                self._made[layout.storage] = step
             if effect == "in-place":
                 self._writers.setdefault(layout.storage, []).append(step)
 
@@ -99,31 +103,39 @@ class _Builder:
         else:
             self._leaves[id(tensor)] = label
 
-    def finish(self, given_back: Iterable[Tensor], kept: set[int]) -> None:
-        """Say what the run left: its output, what modules hold, and tensors from outside that were changed."""
-        given_back = list(given_back)
-        identities = {id(tensor) for tensor in given_back}
-        storages = {self._layout(tensor).storage for tensor in given_back}
-        kept_storages = {_layout_of_step(step).storage for step in self.steps if id(step.tensor) in kept}
+    def finish(self, given_back: Iterable[Tensor], kept: Iterable[Tensor]) -> None:
+        """Say what the run left: its output, what somebody holds, and tensors from outside that were changed."""
+        output, output_storages = self._made_of(given_back)
+        held, held_storages = self._made_of(kept)
         for step in self.steps:
             in_place = step.effect == "in-place"
             storage = _layout_of_step(step).storage
             step.users = tuple(dict.fromkeys(self._users.get(step.number, ())))
-            step.in_output = id(step.tensor) in identities or (in_place and storage in storages)
-            step.read_elsewhere |= id(step.tensor) in kept
-            step.read_elsewhere |= in_place and (storage in self._leaf_storages or storage in kept_storages)
+            step.in_output = id(step.tensor) in output or (in_place and storage in output_storages)
+            step.read_elsewhere |= id(step.tensor) in held
+            step.read_elsewhere |= in_place and storage in self._leaf_storages | held_storages
+
+    def _made_of(self, tensors: Iterable[Tensor]) -> tuple[set[int], set[int]]:
+        """Identities and storages of those of the tensors that a step made."""
+        makers = [maker for maker in map(self._maker_of, tensors) if maker is not None]
+        return {id(maker.tensor) for maker in makers}, {_layout_of_step(maker).storage for maker in makers}
+
+    def _maker_of(self, tensor: Tensor) -> Step | None:
+        """The step that made a tensor; of one that came about unseen, as a Parameter does, the maker of its memory."""
+        return self._maker.get(id(tensor)) or self._made.get(storage_of(tensor))
 
     def _layout(self, tensor: Tensor) -> Layout:
-        step = self._maker.get(id(tensor))
-        if step is None:
-            layout = layout_of(tensor)
+        if id(tensor) in self._maker:
+            return _layout_of_step(self._maker[id(tensor)])
+        layout = layout_of(tensor)
+        if layout.storage not in self._made:
             self._leaf_storages.add(layout.storage)
-            return layout
-        return _layout_of_step(step)
+        return layout
 
     def _read(self, tensor: Tensor, layout: Layout, reader: int | None) -> None:
         self._number(layout.storage)
-        makers = [self._maker[id(tensor)]] if id(tensor) in self._maker else []
+        maker = self._maker_of(tensor)
+        makers = [] if maker is None else [maker]
         for step in dict.fromkeys((*makers, *self._writers.get(layout.storage, ()))):
             if reader is None:
                 step.read_elsewhere = True
@@ -131,7 +143,7 @@ class _Builder:
                 self._users.setdefault(step.number, []).append(reader)
 
     def _name_of(self, tensor: Tensor) -> int | str:
-        step = self._maker.get(id(tensor))
+        step = self._maker_of(tensor)
         return self._leaves.get(id(tensor), "tensor from outside") if step is None else step.number
 
     def _number(self, storage: int) -> int:
@@ -154,26 +166,3 @@ def argument_names(function: Callable[..., Any], args: tuple, kwargs: dict[str, 
         for i, tensor in enumerate(tensors_in(value)):
             names.setdefault(id(tensor), name if isinstance(value, Tensor) else f"{name}[{i}]")
     return names
-
-
-def held_tensors(modules: Iterable[dict[str, Any]], arguments: Iterable[Any]) -> set[int]:
-    """Identities of the tensors that modules and other objects hold in their attributes, a cache for instance.
-
-    Args:
-        modules: the attributes of each module after the run.
-        arguments: what the recorded code was called with.
-    """
-    held: set[int] = set()
-    for own in (*modules, *(getattr(one, "__dict__", {}) for one in arguments if not isinstance(one, Tensor))):
-        values = [value for key, value in own.items() if key == "_buffers" or not key.startswith("_")]
-        held.update(id(tensor) for tensor in tensors_in(values))
-        for parts in values:  # a cache keeps its layers in a list of objects
-            if isinstance(parts, list):
-                held.update(id(tensor) for part in parts for tensor in tensors_in(getattr(part, "__dict__", {})))
-    return held
-
-
-def _tensors_given_back(output: Any) -> Iterable[Tensor]:
-    yield from tensors_in(output)
-    if not isinstance(output, (Tensor, tuple, list, dict)):
-        yield from tensors_in(getattr(output, "__dict__", {}))

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # those that know autocast
+
+
 class Layout(NamedTuple):
     """How a tensor lay in memory at one moment.
 
@@ -60,8 +63,9 @@ class Call(NamedTuple):
     def op(self) -> str:
         """The operation in the words of the code: `view`, `matmul`, `T`; `x[0]` is `getitem`."""
         name = getattr(self.func, "__name__", type(self.func).__name__)
-        if name == "__get__":  # a property such as x.T
+        if name == "__get__":  # a property such as x.T; x.grad isn't the function torch.autograd.grad
             name = self.func.__self__.__name__
+            return "property grad" if name == "grad" else name
         return name[2:-2] if name.startswith("__") and name.endswith("__") else name
 
 
@@ -84,8 +88,8 @@ def place_in_memory(tensor: Tensor) -> tuple:
     """Read (shape, stride, offset) now; a later `transpose_` may change them."""
     try:
         return tensor.shape, tensor.stride(), tensor.storage_offset()
-    except (RuntimeError, NotImplementedError):  # sparse and other tensors without strides
-        return tensor.shape, (), 0
+    except (RuntimeError, NotImplementedError):  # a sparse tensor has no strides, a nested one no shape
+        return () if tensor.is_nested else tensor.shape, (), 0
 
 
 def storage_of(tensor: Tensor) -> int:
@@ -120,6 +124,5 @@ def running_state() -> tuple:
     """What decides how PyTorch runs a call, beside its arguments: gradients, inference mode, autocast."""
     autocast: tuple = ()
     if torch._C._is_any_autocast_enabled():
-        devices = ("cpu", "cuda")
-        autocast = tuple((d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices)
+        autocast = tuple((d, torch.get_autocast_dtype(d)) for d in DEVICES if torch.is_autocast_enabled(d))
     return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast

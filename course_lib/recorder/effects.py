@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
+
 from .call import Call, Layout
 
-# Calls that give no tensor but look at the numbers of one, so that it counts as used.
+# Calls that give no tensor but look at the numbers of one, so that it counts as used; `x.data = y` is a `__set__`.
 READS = {
-    *("item", "tolist", "numpy", "equal", "allclose", "is_nonzero"),
+    *("item", "tolist", "numpy", "equal", "allclose", "is_nonzero", "backward", "__repr__", "__format__", "__set__"),
     *("__bool__", "__int__", "__float__", "__complex__", "__index__", "__contains__", "__array__"),
 }
-# Calls that give a tensor but do nothing to it that a picture or a table could show.
-NO_STEP = {"requires_grad_", "retain_grad", "grad"}
+# Calls and properties that give a tensor but do nothing to it that a picture or a table could show.
+NO_STEP = {"requires_grad_", "detach_", "property grad"}
 
-TO_TYPE = {"to", "float", "double", "half", "bfloat16", "int", "long", "bool", "type_as", "cpu", "cuda"}
+TO_TYPE = {
+    *("to", "type", "type_as", "float", "double", "half", "bfloat16", "byte", "short", "int", "long", "bool"),
+    *("cpu", "cuda"),
+}
 # Calls that move numbers to new memory without changing one (another dtype rounds them at most). Some of them are
 # views where that is enough, which the memory of their result tells.
 COPIES = TO_TYPE | {
     *("reshape", "reshape_as", "contiguous", "clone", "flatten", "ravel", "unflatten", "expand", "broadcast_to"),
     *("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"),
-    *("getitem", "index_select", "gather", "take", "take_along_dim"),
-    *("repeat", "tile", "repeat_interleave", "roll", "flip", "fliplr", "flipud", "rot90", "unfold", "fold", "pad"),
+    *("getitem", "index_select", "masked_select", "gather", "take", "take_along_dim", "embedding", "deepcopy"),
+    *("repeat", "tile", "repeat_interleave", "roll", "flip", "fliplr", "flipud", "rot90", "unfold", "pad"),
     *("_to_copy", "_unsafe_view", "_reshape_copy", "index", "constant_pad_nd"),  # PyTorch's own, underneath
 }
-# Calls that give back the very tensor they got when there is nothing to do; others that do so changed it.
-RETURNS_ITSELF = TO_TYPE | {
-    *("contiguous", "dropout", "reshape", "reshape_as", "view", "view_as", "expand", "expand_as", "broadcast_to"),
-    *("flatten", "positive", "pos", "resolve_conj", "resolve_neg", "as_subclass", "squeeze"),
-}
 # Calls that change only the type, the device or the gradient of numbers, not their order.
-NOT_LAYOUT = TO_TYPE | {"detach", "data", "clone", "dropout", "alias"}
+NOT_LAYOUT = TO_TYPE | {"detach", "data", "clone", "deepcopy"}
 # The in-place operators of Python: `x += y` calls `__iadd__`.
 IN_PLACE_OPERATORS = {
     *("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
@@ -52,7 +52,7 @@ def effect_of(call: Call, part: int, inputs: list[tuple[int, Layout]]) -> str:
     named_in_place = op.endswith("_") or op == "setitem" or op in IN_PLACE_OPERATORS
     asked_in_place = call.kwargs.get("inplace") is True or call.kwargs.get("out") is not None
     got_it = any(identity == id(result) for identity, _ in inputs)
-    if named_in_place or asked_in_place or (got_it and (op not in RETURNS_ITSELF or _flag_inplace(call))):
+    if named_in_place or asked_in_place or (got_it and _asked_by_place(call)):
         return "in-place"
     if any(storage == before.storage for _, before in inputs):
         return "view"
@@ -72,6 +72,9 @@ def _arrangement(layout: Layout) -> tuple:
     return layout.shape, strides, layout.offset
 
 
-def _flag_inplace(call: Call) -> bool:
-    """`F.dropout(x, p, training, inplace)` takes the flag by place as well."""
-    return call.op == "dropout" and len(call.args) > 3 and call.args[3] is True
+def _asked_by_place(call: Call) -> bool:
+    """`F.relu(x, True)` is told to work in place without the word. Others give back what they got: nothing to do."""
+    try:
+        return inspect.signature(call.func).bind(*call.args, **call.kwargs).arguments.get("inplace") is True
+    except (TypeError, ValueError):  # PyTorch's functions in C++ have no signature
+        return False

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .build import argument_names, held_tensors, steps_of
+from .build import argument_names, steps_of
 from .call import Run, tensors_in
+from .reach import reachable, tensors_within
 from .step import Step
 from .table import as_html, as_text
 
@@ -52,9 +53,11 @@ class Recording:
         """Every step of the run, also where this is a filtered view of it."""
         leaves = {id(tensor): name for name, tensor in self._parameters()} | argument_names(*self._called)
         modules = {id(module): name for name, module, _ in reversed(self._modules)}
-        _, args, kwargs = self._called
-        held = held_tensors([own for _, _, own in self._modules], [*args, *kwargs.values()])
-        return steps_of(self._run, leaves, modules, self.output, held)
+        called, args, kwargs = self._called
+        code = [getattr(module, "forward", None) for _, module, _ in self._modules] or [called]
+        reached = [thing for one in code for thing in reachable(one)]
+        kept = tensors_within([*args, *kwargs.values(), *reached, *(own for _, _, own in self._modules)])
+        return steps_of(self._run, leaves, modules, self.output, kept)
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import linecache
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -25,7 +27,7 @@ class Place(NamedTuple):
         where: "name.py:12", "cell:3" in a notebook.
         source: the whole statement, or its first line if it holds others; blanks folded.
         code: the expression that the instruction ends, without what it is called on.
-        names: the variables its value is assigned to.
+        names: the variables its value is assigned to; "" for what is none, as in `parts[0] = x.view(6, 2)`.
     """
 
     file: str = ""
@@ -41,7 +43,6 @@ def where_of(file: str, line: int) -> str:
     return f"cell:{line}" if CELL.search(file) else f"{Path(file).name}:{line}"
 
 
-@lru_cache(maxsize=4096)
 def place_of(code: CodeType | None, instruction: int) -> Place:
     """Say where an instruction stands and what is written there.
 
@@ -52,12 +53,16 @@ def place_of(code: CodeType | None, instruction: int) -> Place:
     Returns:
         Place; with empty texts where the source can't be had, as for code typed into `python -c`.
     """
-    if code is None:
-        return Place()
+    # Equal code in two files is equal for Python: the file belongs to the key.
+    return Place() if code is None else _place_of(code.co_filename, code, instruction)
+
+
+@lru_cache(maxsize=4096)
+def _place_of(file: str, code: CodeType, instruction: int) -> Place:
     line, end_line, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
-    file = code.co_filename
     line = line or code.co_firstlineno
     where = where_of(file, line)
+    linecache.checkcache(file)  # a file that was changed and imported again
     lines = linecache.getlines(file)
     if not 0 < line <= len(lines):
         return Place(file, line, where)
@@ -73,13 +78,15 @@ class _Text:
     """A parsed source file, its expressions to be found by where they end."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self._lines = [line.encode() for line in text.splitlines(keepends=True)]
+        self._lines = [line.encode() for line in io.StringIO(text)]  # str.splitlines cuts at form feeds as well
         self._by_end: dict[tuple[int, int], list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
         try:
             tree = ast.parse(text)
         except SyntaxError:
             return
+        for kind, _, (line, column), _, whole in tokenize.generate_tokens(io.StringIO(text).readline):
+            if kind == tokenize.COMMENT:
+                self._lines[line - 1] = whole[:column].encode() + b"\n"
         for statement in ast.walk(tree):
             if isinstance(statement, ast.stmt):
                 whole = [statement] if isinstance(statement, ast.AugAssign) else []  # `scores += bias` is one call
@@ -95,13 +102,17 @@ class _Text:
         if not exact and not calls:
             return None
         node, statement = (exact or calls)[0]
+        if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(statement, (ast.Assign, ast.AugAssign)):
+            node = statement  # `x[0] = 1` and `a, b = x` do more than what stands on their left
         return self._statement(statement), self._code(node), _targets(statement, node)
 
     def _statement(self, statement: ast.stmt) -> str:
+        start = (statement.lineno, statement.col_offset)
+        if isinstance(statement, ast.Match):
+            return _fold(self._between(start, (statement.cases[0].pattern.lineno, 0)))
         body = getattr(statement, "body", None)
         if body:  # `with`, `if`, `for`: the part before the block
-            first = body[0]
-            return _fold(self._between((statement.lineno, statement.col_offset), (first.lineno, first.col_offset)))
+            return _fold(self._between(start, (body[0].lineno, body[0].col_offset)))
         return self._of(statement)
 
     def _code(self, node: ast.expr | ast.stmt) -> str:
@@ -158,17 +169,19 @@ def _targets(statement: ast.stmt, node: ast.expr | ast.stmt) -> tuple[str, ...]:
         target, value = statement.target, statement.value
     else:
         return ()
-    if node in (value, statement):
+    choices = (value.body, value.orelse) if isinstance(value, ast.IfExp) else ()
+    if node in (value, statement, *choices):
         targets = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
     elif isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(value.elts) == len(target.elts):
         targets = [one for one, item in zip(target.elts, value.elts, strict=True) if item is node]
     else:
         return ()
-    return tuple(ast.unparse(one) for one in targets if isinstance(one, (ast.Name, ast.Attribute)))
+    return tuple(ast.unparse(one) if isinstance(one, (ast.Name, ast.Attribute)) else "" for one in targets)
 
 
 def _fold(text: str) -> str:
-    """Bring a piece of code to one line: comments dropped, blanks folded, none inside brackets."""
-    text = re.sub(r"(?m)(^|\s)#[^\n\"']*$|\\$", "", text)
-    text = " ".join(text.split())
-    return re.sub(r"(?<=[(\[]) | (?=[)\].])|,(?= ?[)\]])", "", text)
+    """Bring a piece of code to one line: what only breaks and aligns the lines goes."""
+    text = re.sub(r",\s*\n\s*(?=[)\]}])", "", text.replace("\\\n", "\n"))
+    text = re.sub(r"(?<=[(\[{])\s*\n\s*|\s*\n\s*(?=[)\]}]|\.\D)", "", text)
+    text = re.sub(r"\s*\n\s*", " ", text).strip()
+    return text if re.search("[\"']", text) else re.sub(" +", " ", text)  # a word of an einsum keeps its blanks

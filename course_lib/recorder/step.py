@@ -100,8 +100,8 @@ class Step:
             return self.label
         names = self._place.names
         if self.part is None:
-            return names[0] if len(names) == 1 else None
-        return names[self.part[0]] if len(names) == self.part[1] else None
+            return names[0] or None if len(names) == 1 else None
+        return names[self.part[0]] or None if len(names) == self.part[1] else None
 
     @property
     def title(self) -> str:

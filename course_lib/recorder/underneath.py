@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from .call import Call, layout_of, storage_of, tensors_in
+from .call import DEVICES, Call, layout_of, storage_of, tensors_in
 from .effects import COPIES
 
 
@@ -44,9 +44,11 @@ def run_underneath(call: Call) -> tuple[Underneath, ...]:
         call: as it was noted.
 
     Returns:
-        The operations in order, one entry a tensor that they gave.
+        The operations in order, one entry a tensor that they gave; none for a call that can't be run twice, such as
+        `torch.autograd.grad`, which frees the graph it walks.
     """
     grad, inference, autocast = call.state
+    then = dict(autocast)
     mode = _Kernels()
     args, kwargs = (call.args, call.kwargs)
     with ExitStack() as stack:
@@ -54,12 +56,14 @@ def run_underneath(call: Call) -> tuple[Underneath, ...]:
         stack.enter_context(torch.random.fork_rng(devices=_cuda_devices(call)))
         stack.enter_context(torch.inference_mode(inference))
         stack.enter_context(torch.set_grad_enabled(grad))
-        for device, enabled, dtype in autocast:
-            stack.enter_context(torch.autocast(device, dtype=dtype, enabled=enabled))
+        for device in DEVICES:
+            if device in then or torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, dtype=then.get(device), enabled=device in then))
         if any(result is given for result in call.results for given in tensors_in((args, kwargs))):
             args, kwargs = _copies(args, kwargs)
         stack.enter_context(mode)
-        call.func(*args, **kwargs)
+        with suppress(RuntimeError):
+            call.func(*args, **kwargs)
     return tuple(mode.found)
 
 
@@ -105,4 +109,6 @@ def _copies(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]
 
 
 def _cuda_devices(call: Call) -> list[int]:
+    if not torch.cuda.is_available():  # tensors may pretend to be there
+        return []
     return sorted({tensor.get_device() for tensor in tensors_in((call.args, call.kwargs)) if tensor.is_cuda})

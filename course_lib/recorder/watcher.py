@@ -20,9 +20,17 @@ from .refusals import COMPILED, MAPPED
 # Files whose lines aren't the author's own: an operation is noted on the line that called into them.
 TORCH_FOLDER = Path(torch.__file__).parent
 FOREIGN = tuple(f"{folder}{os.sep}" for folder in (TORCH_FOLDER, Path(__file__).parent, TORCH_FOLDER.parent / "einops"))
-COMPILER = ("_dynamo/eval_frame.py", "_dynamo\\eval_frame.py")  # runs what torch.compile made
+COMPILER = "_TorchDynamoContext."  # its methods run what torch.compile made; DisableContext runs what it leaves alone
 CALLERS = ("_call_impl", "_wrapped_call_impl")  # what stands between a module and its forward
 is_mapped = torch._C._functorch.is_functorch_wrapped_tensor
+
+
+class _Foreign(dict[str, bool]):
+    """Whether the lines of a file are PyTorch's or ours, so that an author's line called them."""
+
+    def __missing__(self, file: str) -> bool:
+        self[file] = file.startswith((*FOREIGN, "<frozen"))
+        return self[file]
 
 
 class Watcher(TorchFunctionMode):
@@ -32,9 +40,9 @@ class Watcher(TorchFunctionMode):
         super().__init__()
         self.run = Run()
         self._nested = bool(_get_current_function_mode_stack())
-        self._stop = stop  # frames beyond this one aren't part of what is recorded
-        self._foreign: dict[str, bool] = {}
-        self._owners: dict[FrameType | None, tuple[nn.Module | None, nn.Module | None]] = {None: (None, None)}
+        self._foreign = _Foreign()
+        nobody = (None, None, None)
+        self._owners = {None: nobody, stop: nobody}  # frames beyond `stop` aren't part of what is recorded
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -64,41 +72,38 @@ class Watcher(TorchFunctionMode):
             if is_mapped(tensor):
                 raise ValueError(MAPPED)
         frame = sys._getframe(2)
-        module = self._innermost_module(frame)
-        while frame is not None and frame is not self._stop and self._is_foreign(frame.f_code.co_filename):
-            frame = frame.f_back
-        code, instruction = (None, 0) if frame is None or frame is self._stop else (frame.f_code, frame.f_lasti)
+        module, _, author = self._owners.get(frame) or self._own(frame)
+        code, instruction = (None, 0) if author is None else (author.f_code, author.f_lasti)
+        if list in map(type, args):  # the code may add to its list of heads later
+            args = tuple(list(arg) if type(arg) is list else arg for arg in args)
         places = tuple(map(place_in_memory, results))
         self.run.calls.append((func, args, kwargs, results, places, code, instruction, module, running_state()))
 
-    def _is_foreign(self, file: str) -> bool:
-        foreign = self._foreign.get(file)
-        if foreign is None:
-            if file.endswith(COMPILER):
-                raise ValueError(COMPILED.format("A function that is called here"))
-            foreign = self._foreign[file] = file.startswith((*FOREIGN, "<frozen"))
-        return foreign
+    def _own(self, frame: FrameType | None) -> tuple[nn.Module | None, nn.Module | None, FrameType | None]:
+        """Find whose a frame is: (innermost module, outermost module, nearest frame of an author), without a hook.
 
-    def _innermost_module(self, frame: FrameType | None) -> nn.Module | None:
-        """Find the module whose method runs, without a hook: it is the `self` of a frame on the way out."""
+        A module that runs is the `self` of a frame on the way out.
+        """
         new = []
-        while frame is not self._stop and frame not in self._owners:
-            self._is_foreign(frame.f_code.co_filename)
+        while frame not in self._owners:
             new.append(frame)
             frame = frame.f_back
-        inner, root = self._owners.get(frame, (None, None))
+        inner, root, author = self._owners[frame]
         for frame in reversed(new):
             code = frame.f_code
-            if code.co_argcount and code.co_varnames[0] == "self" and code.co_name not in CALLERS:
+            if code.co_argcount and code.co_name not in CALLERS and code.co_varnames[0] == "self":
                 owner = frame.f_locals.get("self")
                 if isinstance(owner, nn.Module):
                     inner, root = owner, owner if root is None else root
                     if not any(root is known for known in self.run.roots):
                         self.run.roots.append(root)
-            self._owners[frame] = inner, root
-        return inner
+            elif code.co_qualname.startswith(COMPILER):
+                raise ValueError(COMPILED.format("A function that is called here"))
+            if not self._foreign[code.co_filename]:
+                author = frame
+            self._owners[frame] = inner, root, author
+        return inner, root, author
 
     def forget_frames(self) -> None:
         """Let go of the frames that ran: they hold the local variables of the recorded code."""
         self._owners.clear()
-        del self._stop
