@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-
 DEVICES = ("cpu", "cuda", "mps", "xpu")  # those that know autocast
 
 
