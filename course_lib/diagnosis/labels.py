@@ -1,0 +1,109 @@
+"""Where a number came from: labels that travel through a trace as the numbers do."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .trace import Operation, Trace, Value, swap
+
+NOTHING = -1  # the label of a number that came from elsewhere
+
+LAYOUT = {
+    "view", "_unsafe_view", "_reshape_alias", "reshape", "transpose", "transpose_", "t", "t_", "permute", "expand", "alias", "detach",
+    "unsqueeze", "unsqueeze_", "squeeze", "squeeze_", "slice", "select", "split", "split_with_sizes", "unbind", "chunk", "unfold",
+    "as_strided", "diagonal", "lift_fresh", "lift_fresh_copy", "clone", "contiguous", "cat", "stack", "repeat", "flip", "roll",
+    "index", "index_select", "gather", "repeat_interleave", "pixel_shuffle", "movedim", "swapaxes", "narrow", "take_along_dim",
+}  # fmt: skip
+CONTRACTIONS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "convolution", "addbmm", "einsum"}
+REDUCTIONS = {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "var", "std", "norm", "logsumexp",
+              "linalg_vector_norm", "all", "any", "var_mean"}  # fmt: skip
+COPIES = {"_to_copy", "to", "type_as"}
+
+
+def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
+    """Let labels travel: layout moves them, arithmetic keeps them in place, a product or a sum ends them.
+
+    Args:
+        trace: of a run.
+        start: number of a value -> its labels, one for each of its numbers.
+
+    Returns:
+        For each value its labels, `NOTHING` where none arrived.
+    """
+    now: dict[int, Tensor] = {}
+    seen: list[Tensor] = []
+    for value in trace.values:
+        blank = torch.full(value.tensor.shape, NOTHING)
+        seen.append(start.get(value.number, blank))
+        if value.made_by is None:
+            now[value.number] = seen[-1].clone()
+    for operation in trace.operations:
+        if not operation.outputs:
+            continue
+        results = _labels(operation, now)
+        for value, labels in zip(operation.outputs, results, strict=True):
+            if value.number in start:
+                labels = start[value.number].clone()
+            now[value.number] = labels
+            seen[value.number] = labels.clone() if operation.in_place else labels
+    return seen
+
+
+def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
+    name = operation.name
+    if name in LAYOUT:
+        moved = _moved(operation, now)
+        if moved is not None:
+            return moved
+    if name == "copy_":
+        target, given = (now[value.number] for value in operation.inputs[:2])
+        return [target.copy_(given.expand_as(target))]
+    if name == "view_as_complex":
+        return [now[operation.inputs[0].number][..., 0]]
+    if name in ("view_as_real", "view_as_real_copy"):
+        return [now[operation.inputs[0].number][..., None].expand(*operation.outputs[0].tensor.shape)]
+    if operation.in_place and name not in CONTRACTIONS:
+        target = now[operation.inputs[0].number]
+        other = _together(operation.inputs[1:], now, target.shape) if name in ("add_", "sub_") else None
+        if other is not None:
+            target.copy_(torch.where(target == NOTHING, other, target))
+        return [target]
+    ends = name in CONTRACTIONS or name in REDUCTIONS
+    made = []
+    for value in operation.outputs:
+        labels = None if ends else _together(operation.inputs, now, value.tensor.shape)
+        made.append(torch.full(value.tensor.shape, NOTHING) if labels is None else labels)
+    return made
+
+
+def _moved(operation: Operation, now: dict[int, Tensor]) -> list[Tensor] | None:
+    """The labels after a change of layout; None where it can't be done to labels."""
+    kwargs = {key: arg for key, arg in operation.kwargs.items() if key != "dtype"}
+    carried = operation.inputs[: 1 if operation.name in ("index", "index_select", "gather", "repeat_interleave") else None]
+
+    def label_of(value: Value) -> Tensor:
+        return now[value.number] if value in carried else value.tensor
+
+    try:
+        results = operation.func(*swap(operation.args, Value, label_of), **kwargs)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return None
+    parts = [results] if isinstance(results, Tensor) else list(results)
+    shapes = [tuple(value.tensor.shape) for value in operation.outputs]
+    return parts if [tuple(part.shape) for part in parts] == shapes else None
+
+
+def _together(inputs: tuple[Value, ...], now: dict[int, Tensor], shape: torch.Size) -> Tensor | None:
+    """Labels of the first input that has some, where arithmetic puts them; gaps are filled from the others."""
+    made = None
+    for value in inputs:
+        labels = now[value.number]
+        if labels.dim() > len(shape) or not (labels != NOTHING).any():
+            continue
+        try:
+            labels = labels.expand(shape)
+        except RuntimeError:
+            continue
+        made = labels.clone() if made is None else torch.where(made == NOTHING, labels, made)
+    return made

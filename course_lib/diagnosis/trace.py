@@ -1,0 +1,324 @@
+"""One run of the patient, written down operation by operation, so that it can be run again with something changed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from course_lib.recorder.source import Place, place_of
+from course_lib.recorder.watcher import FOREIGN
+
+OURS = (*FOREIGN, str(Path(__file__).parent), "<frozen", "<string>")
+
+
+@dataclass(eq=False)
+class Operation:
+    """One ATen operation: style is gone at this depth, a Linear, an `@` and an einsum are all `mm` or `bmm`.
+
+    Attributes:
+        number: its place in the trace.
+        name: "bmm", "add_", "_softmax".
+        func: what to call to do it again.
+        args, kwargs: with a `Value` for each tensor.
+        outputs: the values it gave; one that it changed in place is the same tensor as an earlier value.
+        code, instruction: the author's code object and the byte in it that caused the operation.
+    """
+
+    number: int
+    name: str
+    func: Callable[..., Any]
+    args: tuple
+    kwargs: dict[str, Any]
+    outputs: tuple[Value, ...]
+    code: CodeType | None
+    instruction: int
+
+    @property
+    def place(self) -> Place:
+        return place_of(self.code, self.instruction)
+
+    @property
+    def where(self) -> str | None:
+        return self.place.where or None
+
+    @property
+    def in_place(self) -> bool:
+        return self.name.endswith("_") and not self.name.endswith("__")
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return tuple(values_in((self.args, tuple(self.kwargs.values()))))
+
+    def __repr__(self) -> str:
+        return f"{self.number} {self.name} {self.where}"
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor of the run.
+
+    Attributes:
+        number: index among the values.
+        made_by: number of the operation that made it, or None for what was there before: x, weights, constants.
+        tensor: the numbers right after they were made; those of leaves as they were given.
+        storage: identity of its memory.
+    """
+
+    number: int
+    made_by: int | None
+    tensor: Tensor = field(repr=False)
+    storage: int = 0
+
+
+def values_in(thing: Any) -> Iterator[Value]:
+    if isinstance(thing, Value):
+        yield thing
+    elif isinstance(thing, (tuple, list)):
+        for part in thing:
+            yield from values_in(part)
+
+
+def swap(thing: Any, kind: type, by: Callable[[Any], Any]) -> Any:
+    """The same nest of tuples and lists, with each instance of a type replaced."""
+    if isinstance(thing, kind):
+        return by(thing)
+    if isinstance(thing, (tuple, list)) and type(thing) in (tuple, list):
+        return type(thing)(swap(part, kind, by) for part in thing)
+    return thing
+
+
+def storage_of(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+@contextmanager
+def laid_open() -> Iterator[None]:
+    """Fused kernels and short cuts off, so that everything is done in single operations."""
+    einsum, fast = torch.backends.opt_einsum.enabled, torch.backends.mha.get_fastpath_enabled()
+    with ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+        torch.backends.opt_einsum.enabled = False
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            torch.backends.opt_einsum.enabled = einsum
+            torch.backends.mha.set_fastpath_enabled(fast)
+
+
+class Trace:
+    """What ran, in order, with every tensor as it was.
+
+    Attributes:
+        operations: in order.
+        values: every tensor; leaves have no `made_by`.
+        x: the value that is the input.
+        output: the value that came out, or None if the code raised or gave back something else.
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.values: list[Value] = []
+        self.x: Value | None = None
+        self.output: Value | None = None
+        self._known: dict[int, Value] = {}
+        self._alive: list[Tensor] = []
+        self._written: set[int] = set()
+
+    # -- writing it down --
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """The value of a tensor; an unknown one was there before the run."""
+        known = self._known.get(id(tensor))
+        return known if known is not None else self._add(tensor, None)
+
+    def _add(self, tensor: Tensor, made_by: int | None) -> Value:
+        value = Value(len(self.values), made_by, tensor.detach().clone(), storage_of(tensor))
+        self.values.append(value)
+        self._known[id(tensor)] = value
+        self._alive.append(tensor)
+        return value
+
+    def finish(self, x: Tensor, output: Any) -> None:
+        self.x = self.value_of(x)
+        self.output = self.value_of(output) if isinstance(output, Tensor) else None
+        self._known.clear()
+        self._alive.clear()
+
+    # -- asking --
+
+    @cached_property
+    def writers(self) -> dict[int, list[int]]:
+        """storage -> the operations that wrote into it."""
+        found: dict[int, list[int]] = {}
+        for operation in self.operations:
+            if operation.in_place:
+                found.setdefault(operation.outputs[0].storage, []).append(operation.number)
+        return found
+
+    def ancestors(self, start: list[Value]) -> set[int]:
+        """The operations that something in `start` came from."""
+        writers = self.writers
+        todo = [value for value in start]
+        seen: set[int] = set()
+        known: set[int] = set()
+        while todo:
+            value = todo.pop()
+            if value.number in known:
+                continue
+            known.add(value.number)
+            for number in ([] if value.made_by is None else [value.made_by]) + writers.get(value.storage, []):
+                if number not in seen:
+                    seen.add(number)
+                    todo.extend(self.operations[number].inputs)
+        return seen
+
+    def makers(self, value: Value, before: int) -> list[int]:
+        """The operations that made a value or wrote into its memory, up to an operation."""
+        made = [] if value.made_by is None else [value.made_by]
+        return made + [number for number in self.writers.get(value.storage, []) if number < before]
+
+    def below(self, start: set[int]) -> set[int]:
+        """The operations that something in `start` flows into, and those in `start`."""
+        found = set(start)
+        for operation in self.operations:
+            if any(n in found for value in operation.inputs for n in self.makers(value, operation.number)):
+                found.add(operation.number)
+        return found
+
+    def of_x(self) -> set[int]:
+        """The operations that x flows into, also those that only ask for its shape by a tensor."""
+        start = {op.number for op in self.operations if any(v.storage == self.x.storage for v in op.inputs)}
+        return self.below(start)
+
+    def replay(
+        self,
+        x: Tensor | None = None,
+        before: dict[tuple[int, int], Callable[[Tensor], Tensor]] | None = None,
+        after: dict[int, Callable[[Tensor], Tensor]] | None = None,
+        leaves: dict[int, Tensor] | None = None,
+    ) -> list[Tensor]:
+        """Do it all again with something changed.
+
+        Args:
+            x: another input.
+            before: (operation, which of its tensors) -> what to make of that tensor, for this operation alone.
+            after: operation -> what to make of its first result.
+            leaves: number of a value that nothing made -> another tensor.
+
+        Returns:
+            The tensor of each value, as it was right after it was made.
+        """
+        now: dict[int, Tensor] = {}
+        seen: list[Tensor] = [value.tensor for value in self.values]
+        for value in self.values:
+            if value.made_by is None:
+                given = value.tensor
+                if value is self.x and x is not None:
+                    given = x
+                if leaves and value.number in leaves:
+                    given = leaves[value.number]
+                now[value.number] = given.clone() if value.storage in self._written else given
+                seen[value.number] = given
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            for operation in self.operations:
+                args = swap(operation.args, Value, lambda value: now[value.number])
+                kwargs = {k: swap(arg, Value, lambda value: now[value.number]) for k, arg in operation.kwargs.items()}
+                if before:
+                    args = self._changed(operation, args, before)
+                results = operation.func(*args, **kwargs)
+                parts = (results,) if isinstance(results, Tensor) else tuple(_tensors(results))
+                if after and operation.number in after and parts:
+                    parts = (after[operation.number](parts[0]), *parts[1:])
+                for value, tensor in zip(operation.outputs, parts, strict=True):
+                    now[value.number] = tensor
+                    seen[value.number] = tensor.clone() if value.storage in self._written else tensor
+        return seen
+
+    @staticmethod
+    def _changed(operation: Operation, args: tuple, before: dict) -> tuple:
+        made = list(args)
+        for (number, place), change in before.items():
+            if number == operation.number:
+                made[place] = change(made[place])
+        return tuple(made)
+
+    def written(self) -> None:
+        """Note which memory is written to, once the run is over."""
+        self._written = {op.outputs[0].storage for op in self.operations if op.in_place and op.outputs}
+
+
+def _tensors(thing: Any) -> Iterator[Tensor]:
+    if isinstance(thing, Tensor):
+        yield thing
+    elif isinstance(thing, (tuple, list)):
+        for part in thing:
+            yield from _tensors(part)
+
+
+class _Writer(TorchDispatchMode):
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self.trace = trace
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        trace, kwargs = self.trace, kwargs or {}
+        swapped = swap(args, Tensor, trace.value_of), {k: swap(v, Tensor, trace.value_of) for k, v in kwargs.items()}
+        results = func(*args, **kwargs)
+        number = len(trace.operations)
+        name = func._schema.name.split("::")[-1]
+        changed = name.endswith("_") and not name.endswith("__")
+        parts = (results,) if isinstance(results, Tensor) else tuple(_tensors(results))
+        outputs = tuple(trace._add(part, number) for part in parts)
+        code, instruction = _author()
+        trace.operations.append(Operation(number, name, func, *swapped, outputs, code, instruction))
+        if changed and parts:
+            trace._written.add(outputs[0].storage)
+        return results
+
+
+def _author() -> tuple[CodeType | None, int]:
+    """The innermost frame that is neither PyTorch's nor ours."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(OURS):
+        frame = frame.f_back
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
+def write_down(run: Callable[[Tensor], Any], x: Tensor) -> tuple[Trace, Any]:
+    """Run something and write down what it did.
+
+    Args:
+        run: gets a copy of x.
+        x: (batch, token, d_in).
+
+    Returns:
+        The trace, complete even if `run` raised, and what came out: the output, or the exception.
+    """
+    trace = Trace()
+    given = x.clone()
+    result: Any
+    with laid_open(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        trace.value_of(given)
+        try:
+            with _Writer(trace):
+                result = run(given)
+        except Exception as error:
+            result = error
+    trace.finish(given, result)
+    trace.written()
+    return trace, result
