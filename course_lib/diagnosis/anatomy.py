@@ -243,8 +243,8 @@ def _find_rows(anatomy: Anatomy) -> None:
             same = (token == token[:, :1]).all(1)
             held.append(torch.where(same, token[:, 0], MANY))
             hashes.extend(_hash(anatomy.sources[value.number].flatten()[which]))
-        bits = anatomy.samples[meeting.out.number].flatten()
-        samples.append(single(bits))
+        bits = [anatomy.samples[v.number].flatten()[which[:, 0]] for v, which in meeting.sides()]
+        samples.append(single(bits[0] | bits[1]))
         left, right = (v.tensor.flatten()[which] for v, which in meeting.sides())
         raw.append((left * right).sum(1))
     anatomy.first, anatomy.second = torch.cat(first), torch.cat(second)

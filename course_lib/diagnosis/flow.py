@@ -70,7 +70,9 @@ def follow(anatomy: Anatomy) -> Flow:
         query_of[out.number][where] = row.query
         head_of[out.number][where] = row.head
         column_of[out.number][where] = torch.arange(len(row.outs))
-    labels = carry(anatomy.trace, {number: one.view(anatomy.trace.values[number].tensor.shape) for number, one in start.items()})
+    labels = carry(
+        anatomy.trace, {number: one.view(anatomy.trace.values[number].tensor.shape) for number, one in start.items()}
+    )
     finished = _finished(anatomy, labels)
     shares = _shares(anatomy, labels, finished, shape, width)
     landing, same, reached = _reactions(anatomy, query_of, head_of, column_of, heads)
@@ -103,7 +105,9 @@ def _shares(anatomy: Anatomy, labels: list[Tensor], finished: list[Value], shape
             side = 1 - share_side(anatomy, mix)
             value = mix.sides()[side][0]
             here = anatomy.single(value) == key
-            before[mix.factors[0].number, mix.factors[1 + side]] = lambda tensor, here=here: tensor + here.to(tensor.dtype)
+            before[mix.factors[0].number, mix.factors[1 + side]] = lambda tensor, here=here: (
+                tensor + here.to(tensor.dtype)
+            )
         seen = trace.replay(before=before)
         total, times = torch.zeros(count, dtype=torch.float64), torch.zeros(count, dtype=torch.float64)
         for value in points:

@@ -15,7 +15,20 @@ LAYOUT = {
     "as_strided", "diagonal", "lift_fresh", "lift_fresh_copy", "clone", "contiguous", "cat", "stack", "repeat", "flip", "roll",
     "index", "index_select", "gather", "repeat_interleave", "pixel_shuffle", "movedim", "swapaxes", "narrow", "take_along_dim",
 }  # fmt: skip
-CONTRACTIONS = {"mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "convolution", "addbmm", "einsum"}
+CONTRACTIONS = {
+    "mm",
+    "bmm",
+    "addmm",
+    "baddbmm",
+    "mv",
+    "addmv",
+    "dot",
+    "vdot",
+    "linear",
+    "convolution",
+    "addbmm",
+    "einsum",
+}
 REDUCTIONS = {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "var", "std", "norm", "logsumexp",
               "linalg_vector_norm", "all", "any", "var_mean"}  # fmt: skip
 COPIES = {"_to_copy", "to", "type_as"}
@@ -80,7 +93,9 @@ def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
 def _moved(operation: Operation, now: dict[int, Tensor]) -> list[Tensor] | None:
     """The labels after a change of layout; None where it can't be done to labels."""
     kwargs = {key: arg for key, arg in operation.kwargs.items() if key != "dtype"}
-    carried = operation.inputs[: 1 if operation.name in ("index", "index_select", "gather", "repeat_interleave") else None]
+    carried = operation.inputs[
+        : 1 if operation.name in ("index", "index_select", "gather", "repeat_interleave") else None
+    ]
 
     def label_of(value: Value) -> Tensor:
         return now[value.number] if value in carried else value.tensor

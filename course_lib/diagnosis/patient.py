@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from torch import Tensor, nn
 
 from course_lib.recorder.source import where_of
 from course_lib.recorder.watcher import FOREIGN
+
+OURS = (*FOREIGN, str(Path(__file__).parent))
 
 
 class PatientFailed(RuntimeError):
@@ -31,7 +35,8 @@ class Patient:
 
     Args:
         code: a module, of which a copy is made, or a function.
-        call: how to run it: (code, x) -> output, where the code takes or gives more than one tensor.
+        call: how to run it: (code, x) -> output, where the code takes or gives more than one tensor. Without it
+            queries, keys and values are all x where three tensors are wanted, and the first of several results counts.
 
     Raises:
         TypeError: code that can't be called.
@@ -42,7 +47,8 @@ class Patient:
             raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
         self.original = code
         self.code = self.copy(torch.float64)
-        self.call = call or (lambda code, x: code(x))
+        self.told = call is not None
+        self.call = call or _usual_call(code)
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         """A copy of the module in a dtype; a function is itself."""
@@ -72,15 +78,43 @@ class Patient:
             try:
                 output = self.call(self.code if code is None else code, x.clone())
             except Exception as error:
-                raise PatientFailed(f"{type(error).__name__}: {error}", _line_of(error)) from error
+                raise PatientFailed(f"{type(error).__name__}: {error}", line_of(error)) from error
         if not isinstance(output, Tensor):
             raise PatientFailed(f"it gave back {type(output).__name__} instead of a tensor")
         return output
 
 
-def _line_of(error: Exception) -> str | None:
+def _usual_call(code: Callable[..., Any]) -> Callable[[Any, Tensor], Any]:
+    if isinstance(code, nn.MultiheadAttention):
+        return lambda code, x: _library_call(code, x)
+    function = code.forward if isinstance(code, nn.Module) else code
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        parameters = ()
+    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    count = 3 if len(needed) == 3 and [p.name[:1].lower() for p in needed] == ["q", "k", "v"] else 1
+    return lambda code, x: first_tensor(code(*[x] * count))
+
+
+def first_tensor(output: Any) -> Any:
+    """The output of code that also gives back weights or a cache."""
+    if isinstance(output, (tuple, list)) and output and isinstance(output[0], Tensor):
+        return output[0]
+    return output
+
+
+def _library_call(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
+    """nn.MultiheadAttention as this course uses it: causal by the mask that it is given."""
+    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+    given = x if module.batch_first else x.transpose(0, 1)
+    output, _ = module(given, given, given, attn_mask=hidden, need_weights=False)
+    return output if module.batch_first else output.transpose(0, 1)
+
+
+def line_of(error: BaseException) -> str | None:
     """The innermost line that is the patient's own, not PyTorch's and not the doctor's: "attention.py:12"."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(FOREIGN) and frame.filename != __file__:
+        if not frame.filename.startswith(OURS):
             return where_of(frame.filename, frame.lineno or 0)
     return None

@@ -69,7 +69,7 @@ def _rows(patient: Patient, x: Tensor) -> Tensor:
     return output
 
 
-def other_sizes(patient: Patient, x: Tensor) -> dict[str, str]:
+def other_sizes(patient: Patient, x: Tensor) -> dict[str, tuple[str, str | None]]:
     """Which other numbers of tokens and samples it can't take.
 
     Args:
@@ -77,25 +77,36 @@ def other_sizes(patient: Patient, x: Tensor) -> dict[str, str]:
         x: (batch, token, d_in) that it can take.
 
     Returns:
-        "tokens" and "samples" -> what happened at the first size that failed; nothing where all went well.
+        "tokens" and "samples" -> what happened at the first size that failed, and its line; nothing where all went
+        well. A longest length is not counted.
     """
-    failed = {}
     batch, num_tokens, _ = x.shape
-    longer = torch.cat([x, x.flip(1)], dim=1)
-    for name, inputs in (
-        ("tokens", (longer[:, : num_tokens + 1], longer[:, : num_tokens - 1], longer[:, :1])),
-        ("samples", (x[:1], torch.cat([x, x.flip(0)])[: batch + 1])),
-    ):
-        for other in inputs:
-            try:
-                output = patient.run(other)
-                right = output.shape[: other.dim() - 1] == other.shape[:-1]
-                words = "" if right else f"its output has the shape {tuple(output.shape)}"
-            except PatientFailed as failure:
-                words = str(failure)
-            if words:
-                failed.setdefault(name, f"with an input of {tuple(other.shape)}: {words}")
+    longer, more = torch.cat([x, x.flip(1)], dim=1), torch.cat([x, x.flip(0)])
+    failed = {}
+    fewer = _what_happened(patient, longer[:, : num_tokens - 1])
+    one_more = _what_happened(patient, longer[:, : num_tokens + 1])
+    # A longest length may be reached; a code that takes shorter inputs has not fixed its length.
+    if fewer is not None or (one_more is not None and one_more[1] == WRONG_SHAPE):
+        failed["tokens"] = fewer or one_more
+    for samples in (x[:1], more[: batch + 1]):
+        happened = _what_happened(patient, samples)
+        if happened is not None:
+            failed.setdefault("samples", happened)
     return failed
+
+
+WRONG_SHAPE = None
+
+
+def _what_happened(patient: Patient, x: Tensor) -> tuple[str, str | None] | None:
+    """Words and line of what went wrong, or None."""
+    try:
+        output = patient.run(x)
+    except PatientFailed as failure:
+        return f"with an input of {tuple(x.shape)}: {failure}", failure.line
+    if output.shape[: x.dim() - 1] == x.shape[:-1]:
+        return None
+    return f"with an input of {tuple(x.shape)}: its output has the shape {tuple(output.shape)}", WRONG_SHAPE
 
 
 def moved_by_permuting(patient: Patient, x: Tensor) -> float:

@@ -56,7 +56,7 @@ class Classic(Projected):
 class AdditiveInf(Projected):
     def forward(self, x):
         q, k, v = self.heads(x)
-        bias = torch.full((x.shape[1],) * 2, -torch.inf, dtype=x.dtype).triu(1)
+        bias = torch.full((x.shape[1],) * 2, -torch.inf, dtype=x.dtype, device=x.device).triu(1)
         return self.out(F.softmax(q @ k.mT * q.shape[-1] ** -0.5 + bias, dim=-1) @ v)
 
 
@@ -64,7 +64,7 @@ class AdditiveBillion(Projected):
     def forward(self, x):
         q, k, v = self.heads(x)
         t = x.shape[1]
-        allowed = torch.ones(t, t, dtype=x.dtype).tril()
+        allowed = torch.ones(t, t, dtype=x.dtype, device=x.device).tril()
         scores = torch.matmul(q, k.permute(0, 1, 3, 2)).mul(q.size(-1) ** -0.5)
         return self.out(torch.softmax(scores - 1e9 * (1 - allowed), dim=3).matmul(v))
 
@@ -72,7 +72,8 @@ class AdditiveBillion(Projected):
 class LowestFinite(Projected):
     def forward(self, x):
         q, k, v = self.heads(x)
-        rows, columns = torch.arange(x.shape[1])[:, None], torch.arange(x.shape[1])
+        columns = torch.arange(x.shape[1], device=x.device)
+        rows = columns[:, None]
         scores = torch.where(columns <= rows, (q * q.shape[-1] ** -0.5) @ k.mT, torch.finfo(x.dtype).min)
         return self.out(scores.softmax(-1) @ v)
 
@@ -97,7 +98,7 @@ class SdpaCausal(Projected):
 
 class SdpaMask(Projected):
     def forward(self, x):
-        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         return self.out(F.scaled_dot_product_attention(*self.heads(x), attn_mask=mask))
 
 
@@ -112,7 +113,7 @@ class ExpAndSum(Projected):
 class LogSoftmax(Projected):
     def forward(self, x):
         q, k, v = self.heads(x)
-        hidden = torch.ones(x.shape[1], x.shape[1]).triu(1) > 0
+        hidden = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1) > 0
         scores = ((q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT).masked_fill(hidden, -torch.inf)
         return self.out(scores.log_softmax(-1).exp() @ v)
 
@@ -123,11 +124,12 @@ class InChunks(Projected):
     def forward(self, x, size=2):
         q, k, v = self.heads(x)
         b, h, t, d = q.shape
-        top = torch.full((b, h, t, 1), -torch.inf, dtype=x.dtype)
-        total, context = torch.zeros(b, h, t, 1, dtype=x.dtype), torch.zeros(b, h, t, v.shape[-1], dtype=x.dtype)
+        top = torch.full((b, h, t, 1), -torch.inf, dtype=x.dtype, device=x.device)
+        total, context = torch.zeros_like(top), torch.zeros_like(q[..., :1] * v[..., :1, :])
         for start in range(0, t, size):
             scores = (q @ k[:, :, start : start + size].mT) * d**-0.5
-            later = torch.arange(start, min(start + size, t)) > torch.arange(t)[:, None]
+            at = torch.arange(t, device=x.device)
+            later = at[start : start + size] > at[:, None]
             scores = scores.masked_fill(later, -torch.inf)
             new = torch.maximum(top, scores.amax(-1, keepdim=True))
             powers, rescale = (scores - new).exp(), (top - new).exp()
@@ -141,7 +143,9 @@ class Einsum(Projected):
     def forward(self, x):
         q, k, v = (p(x).unflatten(-1, (self.h, -1)) for p in (self.wq, self.wk, self.wv))
         scores = torch.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
-        weights = scores.masked_fill(~torch.ones(scores.shape[-2:]).tril().bool(), -torch.inf).softmax(-1)
+        weights = scores.masked_fill(~torch.ones(scores.shape[-2:], device=x.device).tril().bool(), -torch.inf).softmax(
+            -1
+        )
         return self.wo(torch.einsum("bhqk,bkhd->bqhd", weights, v).flatten(2))
 
 
@@ -151,7 +155,7 @@ class FoldedHeads(Projected):
     def forward(self, x):
         b, t, _ = x.shape
         q, k, v = (one.reshape(b * self.h, t, -1) for one in self.heads(x))
-        bias = torch.zeros(t, t, dtype=x.dtype).masked_fill(torch.ones(t, t).triu(1).bool(), -torch.inf)
+        bias = torch.full((t, t), -torch.inf, dtype=x.dtype, device=x.device).triu(1)
         scores = torch.baddbmm(bias.expand(b * self.h, t, t), q, k.transpose(1, 2), alpha=q.shape[-1] ** -0.5)
         context = torch.bmm(scores.softmax(2), v)
         return self.wo(context.view(b, self.h, t, -1).permute(0, 2, 1, 3).contiguous().view(b, t, -1))
@@ -170,7 +174,7 @@ class StackedInBatch(Projected):
 class LoopOverHeads(Projected):
     def forward(self, x):
         q, k, v = self.heads(x)
-        keep = torch.ones(x.shape[1], x.shape[1]).tril().bool()
+        keep = torch.ones(x.shape[1], x.shape[1], device=x.device).tril().bool()
         contexts = []
         for h in range(self.h):
             scores = q[:, h] @ k[:, h].mT / math.sqrt(q.shape[-1])
@@ -193,7 +197,7 @@ class SummedOutput(Projected):
 
     def forward(self, x):
         q, k, v = self.heads(x)
-        keep = torch.ones(x.shape[1], x.shape[1]).tril().bool()
+        keep = torch.ones(x.shape[1], x.shape[1], device=x.device).tril().bool()
         context = ((q * q.shape[-1] ** -0.5) @ k.mT).masked_fill(~keep, -torch.inf).softmax(-1) @ v
         blocks = self.wo.weight.chunk(self.h, dim=1)
         output = sum(context[:, h] @ block.T for h, block in enumerate(blocks))
@@ -207,7 +211,7 @@ class TokensFirst(Projected):
         x = x.transpose(0, 1)
         t, b, _ = x.shape
         q, k, v = (p(x).contiguous().view(t, b * self.h, -1).transpose(0, 1) for p in (self.wq, self.wk, self.wv))
-        mask = torch.full((t, t), -torch.inf, dtype=x.dtype).triu(1)
+        mask = torch.full((t, t), -torch.inf, dtype=x.dtype, device=x.device).triu(1)
         context = ((q * q.shape[-1] ** -0.5) @ k.transpose(-2, -1) + mask).softmax(-1) @ v
         return self.wo(context.transpose(0, 1).contiguous().view(t, b, -1)).transpose(0, 1)
 
@@ -255,7 +259,7 @@ class Packed(nn.Module):
         self.c_attn, self.c_proj = linear(matrix, bias), linear(w.o, w.o_bias)
 
     def finish(self, q, k, v):
-        mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
+        mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
         y = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(mask, -torch.inf).softmax(-1) @ v
         return self.c_proj(y.transpose(1, 2).contiguous().view(len(y), y.shape[2], -1))
 
@@ -306,7 +310,7 @@ class EinsumParameters(Parameters):
             for matrix, bias in ((self.W_q, self.b_q), (self.W_k, self.b_k), (self.W_v, self.b_v))
         )
         scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
-        keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         weights = torch.where(keep, scores, -torch.inf).softmax(-1)
         return torch.einsum("bhqk,bhkd,hdm->bqm", weights, v, self.W_o) + self.b_o
 
@@ -322,7 +326,7 @@ class ScaledWeights(Projected):
 
     def forward(self, x):
         q, k, v = self.heads(x)
-        keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
         return self.out((q @ k.mT).masked_fill(~keep, -torch.inf).softmax(-1) @ v)
 
 
@@ -340,15 +344,18 @@ class InFloat32(Classic):
 def plain_function(w):
     """No module at all: a closure over matrices."""
 
+    pairs = ((w.q, w.q_bias), (w.k, w.k_bias), (w.v, w.v_bias), (w.o, w.o_bias))
+    q_bias, k_bias, v_bias, o_bias = (zeros_for(*pair) for pair in pairs)
+
     def attention(x):
         b, t, _ = x.shape
         q, k, v = (
-            (x @ matrix + zeros_for(matrix, bias)).reshape(b, t, w.num_heads, -1).permute(0, 2, 1, 3)
-            for matrix, bias in ((w.q, w.q_bias), (w.k, w.k_bias), (w.v, w.v_bias))
+            (x @ matrix + bias).reshape(b, t, w.num_heads, -1).permute(0, 2, 1, 3)
+            for matrix, bias in ((w.q, q_bias), (w.k, k_bias), (w.v, v_bias))
         )
         scores = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
-        scores = scores.where(torch.ones(t, t).tril() > 0, torch.tensor(-torch.inf, dtype=x.dtype))
-        return (scores.softmax(-1) @ v).permute(0, 2, 1, 3).reshape(b, t, -1) @ w.o + zeros_for(w.o, w.o_bias)
+        scores = scores.where(torch.ones(t, t, device=x.device).tril() > 0, torch.tensor(-torch.inf, dtype=x.dtype))
+        return (scores.softmax(-1) @ v).permute(0, 2, 1, 3).reshape(b, t, -1) @ w.o + o_bias
 
     return attention
 
@@ -365,7 +372,7 @@ class SharedByExpand(Projected):
         q, k, v = self.heads(x)
         b, g, t, _ = k.shape
         k, v = (one[:, :, None].expand(b, g, self.h // g, t, -1).reshape(b, self.h, t, -1) for one in (k, v))
-        mask = torch.full((t, t), torch.finfo(x.dtype).min, dtype=x.dtype).triu(1)
+        mask = torch.full((t, t), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
         return self.out((q @ k.transpose(2, 3) / math.sqrt(q.shape[-1]) + mask).softmax(-1) @ v)
 
 
@@ -377,7 +384,7 @@ class SharedByGroups(Projected):
         b, _, t, d = q.shape
         grouped = q.reshape(b, self.g, self.h // self.g, t, d) * d**-0.5
         scores = grouped @ k[:, :, None].mT
-        weights = scores.masked_fill(torch.ones(t, t).triu(1).bool(), -torch.inf).softmax(-1)
+        weights = scores.masked_fill(torch.ones(t, t, device=x.device).triu(1).bool(), -torch.inf).softmax(-1)
         return self.out((weights @ v[:, :, None]).reshape(b, self.h, t, -1))
 
 

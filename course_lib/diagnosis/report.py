@@ -1,0 +1,132 @@
+"""What the doctor says: findings in words, as plain data and, in a notebook, with the picture that shows the mistake."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from .catalogue import CATALOGUE
+
+if TYPE_CHECKING:
+    from course_lib.pictures import Picture
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        mistake: id in the catalogue, or None for what has no name there.
+        evidence: what was measured, with numbers.
+        where: "file.py:12" or "cell:3", the line to look at, or None where no line is to blame.
+        title: one sentence that says what is wrong.
+        hint: a question that leads to it.
+        lesson: number of the lesson that teaches it, or None.
+    """
+
+    mistake: str | None
+    evidence: str
+    where: str | None = None
+    title: str = ""
+    hint: str = ""
+    lesson: str | None = None
+    draw: Callable[[], Picture | None] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def named(cls, mistake: str, evidence: str, where: str | None = None, draw: Any = None) -> Finding:
+        """A finding with the catalogue's words."""
+        entry = CATALOGUE[mistake]
+        return cls(mistake, evidence, where, entry.title, entry.hint, entry.lesson, draw)
+
+    @property
+    def picture(self) -> Picture | None:
+        """The picture that makes it visible, or None."""
+        return self.draw() if self.draw is not None else None
+
+    def as_dict(self) -> dict[str, str | None]:
+        names = ("mistake", "title", "evidence", "where", "hint", "lesson")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of `diagnose`.
+
+    Attributes:
+        patient: what was examined, in a word.
+        findings: the likeliest first; what follows from another finding is left out.
+        checked: what was found to be in order, in short sentences.
+        remarks: what is no mistake but worth knowing.
+    """
+
+    patient: str
+    findings: tuple[Finding, ...] = ()
+    checked: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    @property
+    def mistakes(self) -> tuple[str | None, ...]:
+        """The ids, in order."""
+        return tuple(finding.mistake for finding in self.findings)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.patient}: {self._verdict()}"]
+        for number, finding in enumerate(self.findings, 1):
+            name = f" [{finding.mistake}]" if finding.mistake else ""
+            lines += ["", f"{number}. {finding.title}{name}"]
+            if finding.where:
+                lines.append(f"   Look at {finding.where}.")
+            lines.append(f"   Seen: {finding.evidence}")
+            if finding.hint:
+                lines.append(f"   Ask yourself: {finding.hint}")
+            if finding.lesson:
+                lines.append(f"   Lesson {finding.lesson} is about this.")
+        for words, intro in ((self.checked, "In order: "), (self.remarks, "Worth knowing: ")):
+            lines += ["", *(f"{intro}{one}" for one in words)] if words else []
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        if self.ok:
+            return "this is attention, nothing wrong was found."
+        return "one thing is wrong." if len(self.findings) == 1 else f"{len(self.findings)} things are wrong."
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p><strong>{escape(self.patient)}: {escape(self._verdict())}</strong></p>"]
+        if self.findings:
+            parts.append("<ol>")
+        for finding in self.findings:
+            name = f" <code>{escape(finding.mistake)}</code>" if finding.mistake else ""
+            place = f"<br>Look at <code>{escape(finding.where)}</code>." if finding.where else ""
+            lesson = f" Lesson {finding.lesson} is about this." if finding.lesson else ""
+            picture = finding.picture
+            hint = f"<details><summary>A question to ask</summary>{escape(finding.hint)}{lesson}</details>"
+            parts.append(
+                f"<li><strong>{escape(finding.title)}</strong>{name}{place}<br>Seen: {escape(finding.evidence)}"
+                f"{hint if finding.hint else ''}{picture._repr_html_() if picture is not None else ''}</li>"
+            )
+        parts += ["</ol>"] if self.findings else []
+        for words, intro in ((self.checked, "In order"), (self.remarks, "Worth knowing")):
+            if words:
+                parts.append(f"<p>{intro}:</p><ul>{''.join(f'<li>{escape(one)}</li>' for one in words)}</ul>")
+        return "".join(parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for `course doctor --json` and other programs."""
+        return {
+            "patient": self.patient,
+            "ok": self.ok,
+            "findings": [finding.as_dict() for finding in self.findings],
+            "checked": list(self.checked),
+            "remarks": list(self.remarks),
+        }
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), indent=2)

@@ -1,0 +1,413 @@
+"""How weights follow from scores: scale, softmax and its axis, and which projections are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..anatomy import NOTHING
+from ..examination import Examination
+from ..lines import number_in, softmax_in
+from ..report import Finding
+from .pipeline import pipeline, softmaxes
+
+
+@dataclass(frozen=True)
+class Fit:
+    """log(weights) = scale * scores + what depends on query and key alone + a number for each row.
+
+    Attributes:
+        scale: (head,), or None where no scale fits.
+        error: how far off the best one is.
+        biased: whether something was added to the scores that doesn't depend on the tokens.
+    """
+
+    scale: Tensor | None
+    error: float
+    biased: bool
+
+
+def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Fit | None:
+    """Find the scale by which scores became weights.
+
+    Args:
+        raw: (batch, head, query, key), products of queries and keys.
+        weights: of the same shape.
+        visible: which pairs to look at.
+
+    Returns:
+        Fit, or None where no row has two visible keys.
+    """
+    usable = visible & (weights > 1e-200) & ~raw.isnan()
+    logs = torch.where(usable, weights.clamp(min=1e-300).log(), 0.0)
+    count = usable.sum(-1, keepdim=True)
+    if not (count > 1).any():
+        return None
+
+    def centred(numbers: Tensor, used: Tensor) -> Tensor:
+        numbers = torch.where(used, numbers, 0.0)
+        mean = numbers.sum(-1, keepdim=True) / used.sum(-1, keepdim=True).clamp(min=1)
+        return torch.where(used & (used.sum(-1, keepdim=True) > 1), numbers - mean, 0.0)
+
+    scores = torch.where(usable, raw, 0.0)
+    for biased in (False, True):
+        if biased and len(raw) < 2:
+            break
+        if biased:  # what does not depend on the tokens is the same in two samples
+            used = usable[:1] & usable[1:]
+            s = centred(scores[1:] - scores[:1], used)
+            w = centred(logs[1:] - logs[:1], used)
+        else:
+            used, s, w = usable, centred(scores, usable), centred(logs, usable)
+        power = (s * s).sum((0, 2, 3))
+        if (power < 1e-18).any():
+            continue
+        scale = (s * w).sum((0, 2, 3)) / power
+        error = (w - scale[:, None, None] * s).abs().amax((0, 2, 3))
+        size = w.abs().amax((0, 2, 3)).clamp(min=1e-3)
+        if float((error / size).max()) < 1e-5:
+            return Fit(scale, float((error / size).max()), biased)
+    return Fit(None, float((error / size).max()) if "error" in locals() else float("nan"), False)
+
+
+def check_normalisation(examination: Examination) -> Iterator[Finding]:
+    """What the weights sum to, and over which axis."""
+    from .visibility import picture_of, seen_pattern, weights_of
+
+    weights, expected = weights_of(examination), examination.expected
+    rows = expected.any(-1)
+    total = weights.sum(-1)
+    soft = softmaxes(examination)
+    explicit = [op for op in soft if "softmax" in op.name]
+
+    def draw():
+        return picture_of(examination)
+
+    off = (total - 1).abs()[rows]
+    axis = _softmax_axis(examination, explicit)
+    mixes = examination.anatomy.mixes
+    if not soft:
+        sign = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from "
+        sign += f"{float(total[rows].min()):.3f} to {float(total[rows].max()):.3f}"
+        if _follows_scores(examination, weights) or bool((weights < -1e-9).any()):
+            way = [op for op in pipeline(examination) if op.where]
+            where = mixes[0].operation.where if not way else way[-1].where
+            yield Finding.named("no-softmax", sign, where, None)
+            return
+    for index, name in ((2, "queries"), (1, "heads"), (0, "samples")):
+        if weights.shape[index] < 2:
+            continue
+        sums = weights.sum(index)
+        full = rows.all() and float((sums - 1).abs().max()) < 1e-6
+        other = axis == name or (full and not off.numel() == 0 and float(off.max()) > 1e-6)
+        if other and float(off.max()) > 1e-9 and axis in (None, name):
+            sums_of = sums[sums.abs() > 1e-12]
+            yield Finding.named(
+                "softmax-wrong-axis",
+                f"the weights sum to 1 over the {name}, over the keys to {float(total[rows].min()):.3f} up to "
+                f"{float(total[rows].max()):.3f}"
+                if sums_of.numel()
+                else f"softmax runs over the {name}",
+                _softmax_line(examination, explicit),
+                draw,
+            )
+            return
+    if axis not in (None, "keys"):
+        yield Finding.named(
+            "softmax-wrong-axis", f"softmax runs over the {axis}", _softmax_line(examination, explicit), draw
+        )
+        return
+    twice = _twice(examination, weights, seen_pattern(examination), explicit)
+    if twice is not None:
+        yield Finding.named("double-softmax", twice, _softmax_line(examination, explicit[-1:]), draw)
+        return
+    if off.numel() and float(off.max()) > 1e-5:
+        from .pipeline import masking
+
+        late = [op for op in masking(examination) if soft and op.number > soft[0].number]
+        if late and bool((total[rows] < 1 + 1e-9).all()):
+            first = float(total[rows].min())
+            yield Finding.named(
+                "mask-after-softmax", f"the weights of a row sum to as little as {first:.4f}", late[0].where, draw
+            )
+            return
+        where = explicit[-1].where if explicit else (soft[-1].where if soft else None)
+        gated = _one_factor_a_row(examination, weights)
+        if not gated:
+            yield Finding(
+                None,
+                f"row sums from {float(total[rows].min()):.4f} to {float(total[rows].max()):.4f}",
+                where,
+                "It differs from attention in this way: the weights of a row don't sum to 1.",
+                draw=draw,
+            )
+
+
+def _one_factor_a_row(examination: Examination, weights: Tensor) -> bool:
+    """Rows that are right but for a factor: a gate or a scale after the mix, which is nobody's mistake."""
+    operand = examination.flow.operand
+    rows = examination.expected.any(-1)
+    return bool(((operand.sum(-1) - 1).abs()[rows] < 1e-6).all())
+
+
+def _follows_scores(examination: Examination, weights: Tensor) -> bool:
+    """Whether the weights are the scores themselves, up to a factor for each row."""
+    raw = examination.flow.raw
+    usable = examination.expected & ~raw.isnan() & (raw.abs() > 1e-9) & (weights != 0)
+    ratio = torch.where(usable, weights / torch.where(usable, raw, 1.0), 0.0)
+    count = usable.sum(-1)
+    if not (count > 1).any():
+        return False
+    mean = ratio.sum(-1) / count.clamp(min=1)
+    spread = torch.where(usable, (ratio - mean[..., None]).abs(), 0.0).amax(-1)
+    return bool((spread[count > 1] <= 1e-6 * (1e-9 + mean.abs()[count > 1])).all())
+
+
+def _softmax_axis(examination: Examination, explicit: list) -> str | None:
+    """Over what the first softmax runs, by the labels of the scores it takes together."""
+    if not explicit:
+        return None
+    anatomy = examination.anatomy
+    operation = explicit[0]
+    value, dim = operation.inputs[0], operation.args[1]
+    labels = anatomy.score_labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
+    labels = labels[(labels != NOTHING).all(1)]
+    if not len(labels) or labels.shape[1] < 2:
+        return None
+    a, b = anatomy.first[labels], anatomy.second[labels]
+    keys_second = _keys_second(examination)
+    queries, keys = (a, b) if keys_second else (b, a)
+    samples = anatomy.score_sample[labels]
+    if (samples != samples[:, :1]).any():
+        return "samples"
+    same_query, same_key = bool((queries == queries[:, :1]).all()), bool((keys == keys[:, :1]).all())
+    if same_query and not same_key:
+        return "keys"
+    if same_key and not same_query:
+        return "queries"
+    if same_key and same_query:
+        return "heads"
+    return None
+
+
+def _keys_second(examination: Examination) -> bool:
+    from ..anatomy import _key_sides
+
+    return sum(_key_sides(examination.anatomy).values()) >= 0
+
+
+def _softmax_line(examination: Examination, explicit: list) -> str | None:
+    if not explicit:
+        return None
+    return softmax_in(examination.patient.code, explicit[0]) or explicit[0].where
+
+
+def _twice(examination: Examination, weights: Tensor, seen: Tensor, explicit: list) -> str | None:
+    if len(explicit) < 2:
+        return None
+    labels = examination.anatomy.score_labels
+    first, last = explicit[0], explicit[-1]
+    passed = examination.trace.below({first.number})
+    same = set(labels[first.outputs[0].number].flatten().tolist()) & set(
+        labels[last.outputs[0].number].flatten().tolist()
+    )
+    again = [op for op in explicit if op.number in passed and op is not first and same - {NOTHING}]
+    if not again or again[-1].name == "_log_softmax":
+        return None
+    if first.name == "_log_softmax":
+        return None  # softmax of a log-softmax is the softmax
+    given = again[-1].inputs[0].tensor
+    finite = given[given.isfinite() & (given > -1e4)]
+    if finite.numel() and (float(finite.max()) > 1 + 1e-9 or float(finite.min()) < -1e-9):
+        return None
+    positive = torch.where(weights > 0, weights, torch.nan)
+    ratio = (positive.nan_to_num(0).amax(-1) / positive.nan_to_num(torch.inf).amin(-1))[(weights > 0).sum(-1) > 1]
+    return f"the second softmax gets numbers between 0 and 1: no weight is more than {float(ratio.max()):.3f} times another"
+
+
+# -- scale --
+
+
+def check_scale(examination: Examination) -> Iterator[Finding]:
+    """Compare the factor between projections and weights with head_dim ** -0.5."""
+    from .visibility import picture_of, seen_pattern, weights_of
+
+    anatomy, flow = examination.anatomy, examination.flow
+    weights = weights_of(examination)
+    visible = examination.expected & seen_pattern(examination)
+    found = fit(flow.raw, weights, visible)
+    if found is None or found.scale is None:
+        return
+    before = scale_before(examination)
+    if before is None or _learned(examination):
+        return
+    head_dim = anatomy.head_dim
+    scale = found.scale * before
+    if float((scale - scale[0]).abs().max()) > 1e-6 * float(scale[0].abs()):
+        return
+    factor, right = float(scale[0]), head_dim**-0.5
+    if abs(factor / right - 1) < 1e-6:
+        return
+    if _folded(examination, factor, right):
+        return
+    meeting = anatomy.meetings[0].operation
+
+    def draw():
+        return picture_of(examination)
+
+    if abs(factor - 1) < 1e-6:
+        yield Finding.named(
+            "missing-scale",
+            f"scores go to softmax as they are; head_dim is {head_dim}, so they should be multiplied by {right:.4f}",
+            meeting.where,
+            draw,
+        )
+        return
+    guess = _called(examination, factor)
+    yield Finding.named(
+        "wrong-scale",
+        f"scores are multiplied by {factor:.4f}{guess}; for head_dim {head_dim} it should be {right:.4f}",
+        _scaling_line(examination, meeting),
+        draw,
+    )
+
+
+def _scaling_line(examination: Examination, meeting) -> str | None:
+    code = examination.patient.code
+    steps = [op for op in pipeline(examination) if op.name in ("mul", "div", "mul_", "div_")]
+    below = examination.trace.ancestors([v for v, _ in examination.anatomy.meetings[0].sides()])
+    steps += [
+        op for op in examination.trace.operations if op.number in below and op.name in ("mul", "div", "mul_", "div_")
+    ]
+    for operation in steps:
+        if any(v.tensor.dim() > 0 and not examination.anatomy.tokens[v.number].any() for v in operation.inputs):
+            continue
+        return number_in(code, operation) or operation.where
+    return number_in(code, meeting) or meeting.where
+
+
+def _called(examination: Examination, factor: float) -> str:
+    anatomy = examination.anatomy
+    head_dim, heads = anatomy.head_dim, anatomy.num_heads
+    names = {
+        "1 / sqrt(width of all heads)": (head_dim * heads) ** -0.5, "1 / head_dim": 1 / head_dim,
+        "sqrt(head_dim)": head_dim**0.5, "1 / sqrt(number of tokens)": examination.x.shape[1] ** -0.5,
+        "1 / sqrt(d_in)": examination.x.shape[2] ** -0.5, "1 / sqrt(number of heads)": heads**-0.5,
+        "1 / width of all heads": 1 / (head_dim * heads), "head_dim ** -0.25": head_dim**-0.25,
+        "head_dim": float(head_dim), "1 / sqrt(batch)": examination.x.shape[0] ** -0.5,
+    }  # fmt: skip
+    for name, value in names.items():
+        if abs(factor / value - 1) < 1e-6:
+            return f", which is {name}"
+    return ""
+
+
+def scale_before(examination: Examination) -> float | None:
+    """The factor between projected and compared queries and keys; None where they were normalised on the way."""
+    anatomy = examination.anatomy
+    norms = _projected(examination)
+    factors = []
+    for side in (0, 1):
+        ratios = []
+        for meeting in anatomy.meetings:
+            value, which = meeting.sides()[side]
+            flat = which.reshape(-1, meeting.size)
+            tokens = anatomy.single(value).flatten()[flat]
+            samples = _single_sample(anatomy, value).flatten()[flat]
+            sources = anatomy.sources[value.number].flatten()[flat]
+            numbers = examination.move_of(value).flatten()[flat]
+            rows = torch.unique(flat[:, 0], return_inverse=True)[1]
+            done = set()
+            for row, group in enumerate(rows.tolist()):
+                if group in done:
+                    continue
+                done.add(group)
+                keys = zip(samples[row].tolist(), tokens[row].tolist(), sources[row].tolist(), strict=True)
+                before = [norms.get(key) for key in keys]
+                if any(one is None for one in before):
+                    return 1.0 if not anatomy.projections else None
+                size = sum(one * one for one in before)
+                if size > 1e-20:
+                    ratios.append(float((numbers[row] ** 2).sum()) / size)
+        if not ratios:
+            return None
+        squares = torch.tensor(ratios, dtype=torch.float64)
+        if float(squares.max() / squares.min()) > 1 + 1e-5:
+            return None
+        factors.append(float(squares.mean()) ** 0.5)
+    return factors[0] * factors[1]
+
+
+def _single_sample(anatomy, value) -> Tensor:
+    from ..anatomy import single
+
+    return single(anatomy.samples[value.number])
+
+
+def _projected(examination: Examination) -> dict[tuple[int, int, int], float]:
+    """(sample, token, column) -> how far the projection's number moves when x does; a bias stays out of it."""
+    anatomy = examination.anatomy
+    found: dict[tuple[int, int, int], float] = {}
+    for product in anatomy.projections:
+        value = product.out
+        keys = zip(
+            _single_sample(anatomy, value).flatten().tolist(),
+            anatomy.single(value).flatten().tolist(),
+            anatomy.sources[value.number].flatten().tolist(),
+            strict=True,
+        )
+        for key, number in zip(keys, examination.move_of(value).flatten().tolist(), strict=True):
+            found.setdefault(key, number)
+    return found
+
+
+def _learned(examination: Examination) -> bool:
+    """Whether the scores pass a parameter: a learned temperature has no right value."""
+    storages = {v.storage for values in examination.leaves.values() for v in values}
+    for operation in pipeline(examination):
+        if operation.name in ("mul", "div", "mul_", "div_"):
+            made = examination.trace.ancestors(list(operation.inputs[1:]))
+            if any(v.storage in storages for v in operation.inputs[1:]):
+                return True
+            if not any(examination.anatomy.tokens[v.number].any() for v in operation.inputs[1:]):
+                for number in made:
+                    if any(v.storage in storages for v in examination.trace.operations[number].inputs):
+                        return True
+    return False
+
+
+def _folded(examination: Examination, factor: float, right: float) -> bool:
+    """Whether the missing factor is in the weights: those of the queries are drawn that much smaller."""
+    anatomy = examination.anatomy
+    spreads = []
+    for side in (0, 1):
+        meeting = anatomy.meetings[0]
+        value, _ = meeting.sides()[side]
+        columns = set(anatomy.sources[value.number].flatten().tolist()) - {NOTHING}
+        numbers = [
+            product.sides()[1 if _is_token(anatomy, product.left) else 0][0].tensor.double()
+            for product in anatomy.projections
+            if columns & set(anatomy.sources[product.out.number].flatten().tolist())
+        ]
+        if not numbers:
+            return False
+        # Packed weights: only the columns of this side.
+        product = next(
+            p for p in anatomy.projections if columns & set(anatomy.sources[p.out.number].flatten().tolist())
+        )
+        fixed = product.sides()[1 if _is_token(anatomy, product.left) else 0]
+        mine = torch.isin(anatomy.sources[product.out.number].flatten(), torch.tensor(sorted(columns)))
+        used = fixed[0].tensor.double().flatten()[fixed[1][mine]]
+        spreads.append(float(used.std()))
+    if min(spreads) <= 0:
+        return False
+    wanted = right / factor
+    ratio = spreads[0] / spreads[1]
+    return any(abs(one / wanted - 1) < 0.25 for one in (ratio, 1 / ratio)) and abs(wanted - 1) > 0.3
+
+
+def _is_token(anatomy, value) -> bool:
+    return bool(anatomy.tokens[value.number].any())

@@ -1,0 +1,301 @@
+"""Mistakes with masks, read off the weights that count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ..examination import Examination
+from ..labels import NOTHING
+from ..lines import mask_in, of_local
+from ..report import Finding
+from ..trace import Operation
+from .pipeline import masking, pipeline, softmaxes
+from .scores import fit
+
+TINY = 1e-13
+
+
+def seen_pattern(examination: Examination) -> Tensor:
+    """Who sees whom, (batch, head, query, key)."""
+    weights = weights_of(examination)
+    return weights.abs() > TINY
+
+
+def weights_of(examination: Examination) -> Tensor:
+    """The weights that count, with the operand's own where nan spoiled the output; nan is nothing."""
+    flow = examination.flow
+    shares = torch.where(flow.shares.isnan(), flow.operand, flow.shares)
+    return shares.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def check_visibility(examination: Examination) -> Iterator[Finding]:
+    """Compare who is seen with who should be seen, and name the pattern."""
+    seen, expected = seen_pattern(examination), examination.expected
+    weights = weights_of(examination)
+    asked = expected.any(-1)  # rows that should see something
+    num_tokens = seen.shape[-1]
+    hidden = expected.logical_not() & asked[..., None] & seen
+    missing = expected & seen.logical_not()
+    if not hidden.any() and not missing.any():
+        return
+    names = {
+        "inverted": torch.ones(num_tokens, num_tokens).triu(1).bool(),
+        "transposed": torch.ones(num_tokens, num_tokens).triu().bool(),
+        "ahead": torch.ones(num_tokens, num_tokens).tril(1).bool(),
+        "behind": torch.ones(num_tokens, num_tokens).tril(-1).bool(),
+        "all": torch.ones(num_tokens, num_tokens).bool(),
+    }
+    causal = torch.ones(num_tokens, num_tokens).tril().bool()
+    keep = expected if examination.keep is not None else None
+
+    def is_(name: str) -> bool:
+        # A row in which everything is hidden is nan, zero or spread evenly: it can't tell.
+        pattern = names[name].expand_as(seen)
+        if keep is not None:
+            pattern = pattern & _other_than_causal(examination)
+        rows = pattern.any(-1) & asked
+        return bool(rows.any()) and torch.equal(seen[rows], pattern[rows])
+
+    def draw():
+        return picture_of(examination)
+
+    put = [op for op in masking(examination)]
+    soft = softmaxes(examination)
+    where = put[0].where if put else (soft[0].where if soft else None)
+    made = (mask_in(examination.patient.code, put[0]) if put else None) or _made(examination) or where
+    share = float(weights[hidden].abs().max()) if hidden.any() else 0.0
+    leak = f"a hidden token gets a weight of up to {share:.4f}"
+    if (
+        keep is not None
+        and not examination.causal
+        and torch.equal(seen & asked[..., None], expected.logical_not() & asked[..., None])
+    ):
+        yield Finding.named("mask-inverted", "exactly the tokens that should be hidden are seen", where, draw)
+        return
+    if examination.causal and is_("inverted"):
+        yield Finding.named(
+            "mask-inverted", "every token sees exactly the later ones that it should not see", where, draw
+        )
+        return
+    rank = _by_head(examination, seen, expected)
+    if rank:
+        yield Finding.named("mask-rank", rank, where, draw)
+        return
+    if examination.causal and is_("transposed"):
+        yield Finding.named("mask-transposed", "every token sees itself and the later ones", made, draw)
+        return
+    if examination.causal and is_("ahead"):
+        yield Finding.named("mask-off-by-one", f"every token sees the next one, too: {leak}", made, draw)
+        return
+    if examination.causal and is_("behind"):
+        nan = bool(examination.trace.output.tensor.isnan().any())
+        first = "and the first one becomes nan" if nan else "and the first one has nothing to look at"
+        yield Finding.named("mask-off-by-one", f"no token sees itself, {first}", made, draw)
+        return
+    corner = _top_left(examination, seen, missing, hidden)
+    if corner is not None:
+        yield corner
+        return
+    if hidden.any() and not missing.any():
+        yield from _leaking(examination, weights, hidden, leak, draw)
+        return
+    if missing.any():
+        where_, what = _first_missing(missing)
+        yield Finding(
+            None,
+            f"{what}; {int(missing.sum())} of {int(expected.sum())} pairs that should meet don't",
+            where_ or where,
+            "It differs from attention in this way: tokens that should be seen are not.",
+            draw=draw,
+        )
+    else:
+        yield Finding(None, leak, where, "It differs from attention in this way: hidden tokens are seen.", draw=draw)
+    _ = causal
+
+
+def _first_missing(missing: Tensor) -> tuple[None, str]:
+    sample, head, query, key = missing.nonzero()[0].tolist()
+    return None, f"in sample {sample}, head {head}, query {query} does not see key {key}"
+
+
+def _other_than_causal(examination: Examination) -> Tensor:
+    """The keep mask without the causal one."""
+    from ..examination import expected_keep
+
+    batch, num_tokens = examination.x.shape[:2]
+    return expected_keep(False, examination.keep, batch, examination.anatomy.num_heads, num_tokens)
+
+
+def _made(examination: Examination) -> str | None:
+    """The line that made the mask: the last triangle, comparison or transpose of what no token flows into."""
+    kinds = ("triu", "tril", "triu_", "tril_", "triu_indices", "lt", "gt", "le", "ge")
+    found = [op for op in examination.trace.operations if op.name in kinds and _constant(examination, op)]
+    found = [op for op in found if op.number in examination.alive] or found
+    return found[-1].where if found else None
+
+
+def _constant(examination: Examination, operation: Operation) -> bool:
+    tokens = examination.anatomy.tokens
+    return not any(tokens[value.number].any() for value in operation.inputs)
+
+
+def _by_head(examination: Examination, seen: Tensor, expected: Tensor) -> str | None:
+    """Masks of samples that were applied to heads, or to other samples."""
+    if examination.keep is None:
+        return None
+    batch, heads = seen.shape[:2]
+    per_sample = expected[:, 0]
+    if (per_sample == per_sample[:1]).all():
+        return None
+    rows = expected.any(-1).all(0).all(0)
+    for sample in range(batch):
+        for head in range(heads):
+            mine = seen[sample, head][rows]
+            if torch.equal(mine, per_sample[sample][rows]):
+                continue
+            others = [o for o in range(batch) if o != sample and torch.equal(mine, per_sample[o][rows])]
+            if others:
+                return f"sample {sample}, head {head} is masked as sample {others[0]} should be"
+    return None
+
+
+def _top_left(examination: Examination, seen: Tensor, missing: Tensor, hidden: Tensor) -> Finding | None:
+    """Fewer queries than keys, with the triangle in the first corner."""
+    if not missing.any() or hidden.any() or not examination.causal:
+        return None
+    anatomy = examination.anatomy
+    for row in anatomy.rows:
+        met = sorted(set(row.score_keys))
+        if not missing[row.sample, row.head, row.query].any() or len(met) < 2:
+            continue
+        visible = [key for key in met if seen[row.sample, row.head, row.query, key]]
+        together = sorted({r.query for r in anatomy.rows if r.mix is row.mix and r.sample == row.sample})
+        place = together.index(row.query)
+        if len(together) < len(met) and visible == met[: place + 1]:
+            put = masking(examination)
+            where = (_made(examination) or (put[0].where if put else None)) or row.mix.operation.where
+            inside = [op for op in put if op.number < row.mix.operation.number]
+            where = _triangle_before(examination, row.mix.operation) or (inside[-1].where if inside else where)
+            return Finding.named(
+                "causal-top-left",
+                f"token {row.query} meets {len(met)} keys and sees only the first {len(visible)}",
+                where,
+                lambda: picture_of(examination),
+            )
+    return None
+
+
+def _triangle_before(examination: Examination, operation: Operation) -> str | None:
+    kinds = ("triu", "tril", "triu_", "tril_", "lt", "gt", "le", "ge")
+    found = [op for op in examination.trace.operations[: operation.number] if op.name in kinds]
+    return found[-1].where if found else None
+
+
+def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: str, draw) -> Iterator[Finding]:
+    """Some of what should be hidden is seen, and all that should be seen is."""
+    discarded = _discarded(examination)
+    soft = softmaxes(examination)
+    number = soft[0].number if soft else None
+    put = masking(examination)
+    zero = _hidden_as_zero(examination, weights, hidden)
+    if zero is not None and put:
+        yield Finding.named("mask-with-zero", f"{zero}; {leak}", put[0].where, draw)
+        return
+    if discarded is not None:
+        yield Finding.named(
+            "mask-discarded",
+            f"the result of `{discarded.name.rstrip('_')}` is never used, and {leak}",
+            discarded.where,
+            draw,
+        )
+        return
+    late = [op for op in put if number is not None and op.number > number]
+    if late:
+        yield Finding.named("mask-after-softmax", leak, late[0].where, draw)
+        return
+    where = soft[0].where if soft else None
+    one = _size_one_mask(examination)
+    if one is not None:
+        operation, line = one
+        yield Finding.named(
+            "fixed-length",
+            f"the mask has the shape {tuple(operation)} for {weights.shape[-1]} tokens, is broadcast and hides "
+            f"nothing: {leak}",
+            line,
+            draw,
+        )
+        return
+    expected = examination.expected
+    everywhere = weights.abs()[expected.any(-1)] > TINY
+    pattern = "every token sees every other one" if everywhere.all() else "tokens are seen that should be hidden"
+    yield Finding.named("no-causal-mask", f"{pattern}: {leak}", where, draw)
+
+
+def _size_one_mask(examination: Examination) -> tuple[torch.Size, str | None] | None:
+    for operation in pipeline(examination):
+        for value in operation.inputs[1:]:
+            shape = value.tensor.shape
+            if len(shape) >= 2 and shape[-1] == shape[-2] == 1 and not examination.anatomy.tokens[value.number].any():
+                return shape, mask_in(examination.patient.code, operation) or operation.where
+    return None
+
+
+def _discarded(examination: Examination) -> Operation | None:
+    """A masked copy of the scores that nothing reads."""
+    labels = examination.anatomy.score_labels
+    for operation in examination.trace.operations:
+        if operation.number in examination.alive or not operation.outputs or operation.in_place:
+            continue
+        masks = operation.name in (
+            "masked_fill",
+            "where",
+            "add",
+            "sub",
+            "mul",
+            "tril",
+            "triu",
+            "index_fill",
+            "masked_scatter",
+        )
+        if masks and (labels[operation.outputs[0].number] != NOTHING).any():
+            return operation
+    return None
+
+
+def _hidden_as_zero(examination: Examination, weights: Tensor, hidden: Tensor) -> str | None:
+    """Whether hidden scores were made one small number before softmax."""
+    raw = examination.flow.raw
+    found = fit(raw, weights, examination.expected & ~raw.isnan())
+    if found is None or found.scale is None:
+        return None
+    fills = []
+    for sample, head, query in hidden.any(-1).nonzero().tolist():
+        there = hidden[sample, head, query]
+        visible = examination.expected[sample, head, query]
+        shares = weights[sample, head, query]
+        if (shares[there] <= 0).any() or float(shares[there].max() - shares[there].min()) > 1e-9:
+            return None
+        anchor = visible.nonzero()[0, 0]
+        fill = torch.log(shares[there][0] / shares[anchor]) + found.scale[head] * raw[sample, head, query, anchor]
+        fills.append(float(fill))
+    if not fills or max(fills) - min(fills) > 1e-5 * (1 + abs(fills[0])):
+        return None
+    return f"all hidden scores count as {fills[0]:.4g}"
+
+
+def picture_of(examination: Examination):
+    """The weights of head 0 beside those that were meant, where both can be drawn."""
+    from course_lib.pictures import compare
+
+    weights, raw = weights_of(examination)[0, 0], examination.flow.raw[0, 0]
+    expected = examination.expected[0, 0]
+    if (weights < 0).any() or (weights > 1 + 1e-9).any() or raw.isnan().any():
+        return None
+    right = (raw * examination.anatomy.head_dim**-0.5).masked_fill(~expected, -torch.inf).softmax(-1).nan_to_num()
+    return compare(weights.clamp(max=1), right, names=("yours", "attention"))
+
+
+_ = of_local

@@ -1,0 +1,943 @@
+"""Mistakes at the way out: the output projection, what is given back, and who else feels the call."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .case import collector, some_x
+
+CASES, case = collector()
+
+
+# --- output-projection-missing ---
+
+
+@case("output-projection-missing")
+def merged_and_returned():
+    class Attention(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
+            super().__init__()
+            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
+            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
+            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wo = nn.Linear(n_heads * head_dim, n_heads * head_dim, bias=False)
+
+        def forward(self, x):
+            bsz, seqlen, _ = x.shape
+            xq, xk, xv = (
+                w(x).view(bsz, seqlen, -1, self.head_dim).transpose(1, 2) for w in (self.wq, self.wk, self.wv)
+            )
+            keys, values = xk.repeat_interleave(self.n_rep, dim=1), xv.repeat_interleave(self.n_rep, dim=1)
+            scores = torch.matmul(xq, keys.transpose(2, 3)) / math.sqrt(self.head_dim)
+            scores = scores + torch.full((seqlen, seqlen), float("-inf"), device=x.device, dtype=x.dtype).triu(1)
+            output = torch.matmul(F.softmax(scores, dim=-1), values)
+            return output.transpose(1, 2).contiguous().view(bsz, seqlen, -1)  # wrong
+
+    torch.manual_seed(1)
+    return Attention(14, 4, 2, 5), some_x(3, 6, 14), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case("output-projection-missing")
+def only_the_dropout():
+    class CausalSelfAttention(nn.Module):
+        def __init__(self, n_in, n_embd, n_head):
+            super().__init__()
+            self.c_attn = nn.Linear(n_in, 3 * n_embd)
+            self.c_proj = nn.Linear(n_embd, n_embd)
+            self.resid_dropout = nn.Dropout(0.1)
+            self.n_head, self.n_embd = n_head, n_embd
+
+        def forward(self, x):
+            B, T, _ = x.size()
+            q, k, v = self.c_attn(x).split(self.n_embd, dim=2)
+            q, k, v = (one.view(B, T, self.n_head, -1).transpose(1, 2) for one in (q, k, v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = y.transpose(1, 2).contiguous().view(B, T, self.n_embd)
+            return self.resid_dropout(y)  # wrong
+
+    torch.manual_seed(2)
+    return CausalSelfAttention(10, 21, 3), some_x(2, 5, 10, seed=1), {"num_heads": 3}
+
+
+@case("output-projection-missing")
+def list_of_heads():
+    class Head(nn.Module):
+        def __init__(self, d_in, d_head):
+            super().__init__()
+            self.q, self.k, self.v = (nn.Linear(d_in, d_head, bias=False) for _ in range(3))
+
+        def forward(self, x):
+            scores = self.q(x) @ self.k(x).mT * self.q.out_features**-0.5
+            hidden = torch.ones_like(scores[0]).triu(1).bool()
+            return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ self.v(x)
+
+    class MultiHead(nn.Module):
+        def __init__(self, d_in, heads, d_head):
+            super().__init__()
+            self.heads = nn.ModuleList(Head(d_in, d_head) for _ in range(heads))
+            self.out = nn.Linear(heads * d_head, heads * d_head)
+
+        def forward(self, x):
+            return torch.cat([head(x) for head in self.heads], dim=-1)  # wrong
+
+    torch.manual_seed(3)
+    return MultiHead(9, 5, 4), some_x(2, 7, 9, seed=2), {"num_heads": 5}
+
+
+@case("output-projection-missing")
+def four_clones():
+    class MultiHeadedAttention(nn.Module):
+        def __init__(self, h, d_in, d_model):
+            super().__init__()
+            self.h, self.d_k = h, d_model // h
+            self.linears = nn.ModuleList([*(nn.Linear(d_in, d_model) for _ in range(3)), nn.Linear(d_model, d_model)])
+
+        def forward(self, query, key, value, mask=None):
+            nbatches = query.size(0)
+            query, key, value = (
+                lin(one).view(nbatches, -1, self.h, self.d_k).transpose(1, 2)
+                for lin, one in zip(self.linears, (query, key, value), strict=False)
+            )
+            scores = query @ key.transpose(-2, -1) / math.sqrt(self.d_k)
+            if mask is not None:
+                scores = scores.masked_fill(mask == 0, -1e9)
+            x = scores.softmax(dim=-1) @ value
+            return x.transpose(1, 2).contiguous().view(nbatches, -1, self.h * self.d_k)  # wrong
+
+    def call(m, x):
+        return m(x, x, x, torch.ones(1, 1, x.shape[1], x.shape[1], device=x.device).tril())
+
+    torch.manual_seed(4)
+    return MultiHeadedAttention(2, 17, 18), some_x(3, 4, 17, seed=3), {"num_heads": 2, "call": call}
+
+
+@case("output-projection-missing")
+def matrices_by_hand():
+    class EinsumHeads(nn.Module):
+        def __init__(self, m, h, d):
+            super().__init__()
+            self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(h, m, d) * m**-0.5) for _ in range(3))
+            self.W_O = nn.Parameter(torch.randn(h * d, h * d) * (h * d) ** -0.5)
+            self.b_O = nn.Parameter(torch.zeros(h * d))
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (torch.einsum("btm,hmd->bthd", x, w) for w in (self.W_Q, self.W_K, self.W_V))
+            s = torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+            s = torch.where(torch.ones(t, t, device=x.device).tril() > 0, s, torch.finfo(s.dtype).min)
+            z = torch.einsum("bhqk,bkhd->bqhd", s.softmax(-1), v)
+            return z.reshape(b, t, -1)  # wrong
+
+    torch.manual_seed(5)
+    return EinsumHeads(11, 6, 3), some_x(2, 8, 11, seed=4), {"num_heads": 6}
+
+
+@case("output-projection-missing")
+def steps_of_a_base_class():
+    class Base(nn.Module):
+        def project(self, x):
+            b, n, _ = x.shape
+            return self.to_qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+        def merge(self, t):
+            return t.permute(0, 2, 1, 3).flatten(2)
+
+    class GlobalAttention(Base):
+        def __init__(self, dim, inner, heads):
+            super().__init__()
+            self.heads = heads
+            self.to_qkv = nn.Linear(dim, 3 * inner, bias=False)
+            self.to_out = nn.Sequential(nn.Linear(inner, inner), nn.Dropout(0.1))
+
+        def forward(self, x):
+            q, k, v = self.project(x)
+            attn = (q @ k.mT * q.shape[-1] ** -0.5).softmax(dim=-1)
+            out = self.merge(attn @ v)
+            return out  # wrong
+
+    torch.manual_seed(6)
+    return GlobalAttention(13, 28, 4), some_x(3, 5, 13, seed=5), {"num_heads": 4, "causal": False}
+
+
+# --- output-projection-shape ---
+
+
+@case("output-projection-shape")
+def book_style():
+    class MultiHeadAttention(nn.Module):
+        def __init__(self, d_in, d_out, context_length, dropout, num_heads, qkv_bias=False):
+            super().__init__()
+            self.d_out, self.num_heads, self.head_dim = d_out, num_heads, d_out // num_heads
+            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.out_proj = nn.Linear(d_out, d_in)  # wrong
+            self.dropout = nn.Dropout(dropout)
+            self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), diagonal=1))
+
+        def forward(self, x):
+            b, num_tokens, _ = x.shape
+            keys = self.W_key(x).view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+            queries = self.W_query(x).view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+            values = self.W_value(x).view(b, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+            attn_scores = queries @ keys.transpose(2, 3)
+            attn_scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)
+            attn_weights = self.dropout(torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1))
+            context_vec = (attn_weights @ values).transpose(1, 2).contiguous().view(b, num_tokens, self.d_out)
+            return self.out_proj(context_vec)
+
+    torch.manual_seed(11)
+    return MultiHeadAttention(9, 20, 32, 0.1, 4), some_x(2, 6, 9, seed=11), {"num_heads": 4}
+
+
+@case("output-projection-shape")
+def four_equal_lines():
+    class SelfAttention(nn.Module):
+        def __init__(self, d_in, d_out, heads):
+            super().__init__()
+            self.heads = heads
+            self.q_proj = nn.Linear(d_in, d_out)
+            self.k_proj = nn.Linear(d_in, d_out)
+            self.v_proj = nn.Linear(d_in, d_out)
+            self.o_proj = nn.Linear(d_in, d_out)  # wrong
+
+        def forward(self, x):
+            q, k, v = (
+                p(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.o_proj(context.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(12)
+    return SelfAttention(12, 21, 3), some_x(2, 5, 12, seed=12), {"num_heads": 3}
+
+
+@case("output-projection-shape")
+def parameters_and_at():
+    class Attention(nn.Module):
+        def __init__(self, d_in, d_out, n_head):
+            super().__init__()
+            self.d_in, self.d_out, self.n_head = d_in, d_out, n_head
+            self.wq = nn.Parameter(torch.randn(d_in, d_out) / math.sqrt(d_in))
+            self.wk = nn.Parameter(torch.randn(d_in, d_out) / math.sqrt(d_in))
+            self.wv = nn.Parameter(torch.randn(d_in, d_out) / math.sqrt(d_in))
+            self.wo = nn.Parameter(torch.randn(d_out, d_in) / math.sqrt(d_out))  # wrong
+
+        def heads(self, t):
+            return t.reshape(t.shape[0], t.shape[1], self.n_head, -1).swapaxes(1, 2)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = self.heads(x @ self.wq), self.heads(x @ self.wk), self.heads(x @ self.wv)
+            s = q @ k.mT / math.sqrt(q.shape[-1])
+            s = s + torch.full((t, t), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
+            return (s.softmax(-1) @ v).swapaxes(1, 2).reshape(b, t, -1) @ self.wo
+
+    torch.manual_seed(13)
+    return Attention(22, 10, 2), some_x(3, 7, 22, seed=13), {"num_heads": 2}
+
+
+@case("output-projection-shape")
+def wrapper_of_heads():
+    class Head(nn.Module):
+        def __init__(self, d_in, head_size):
+            super().__init__()
+            self.key = nn.Linear(d_in, head_size, bias=False)
+            self.query = nn.Linear(d_in, head_size, bias=False)
+            self.value = nn.Linear(d_in, head_size, bias=False)
+            self.register_buffer("tril", torch.tril(torch.ones(64, 64)))
+
+        def forward(self, x):
+            T = x.shape[1]
+            k, q = self.key(x), self.query(x)
+            wei = q @ k.transpose(-2, -1) * k.shape[-1] ** -0.5
+            return F.softmax(wei.masked_fill(self.tril[:T, :T] == 0, float("-inf")), dim=-1) @ self.value(x)
+
+    class MultiHeadWrapper(nn.Module):
+        def __init__(self, d_in, d_out, num_heads):
+            super().__init__()
+            self.heads = nn.ModuleList([Head(d_in, d_out // num_heads) for _ in range(num_heads)])
+            self.proj = nn.Linear(d_out, d_in)  # wrong
+
+        def forward(self, x):
+            out = torch.cat([h(x) for h in self.heads], dim=-1)
+            return self.proj(out)
+
+    torch.manual_seed(14)
+    return MultiHeadWrapper(16, 35, 5), some_x(2, 4, 16, seed=14), {"num_heads": 5}
+
+
+@case("output-projection-shape")
+def weight_read_transposed():
+    class PackedAttention(nn.Module):
+        def __init__(self, in_features, out_features, num_heads):
+            super().__init__()
+            self.in_features, self.out_features, self.num_heads = in_features, out_features, num_heads
+            self.qkv = nn.Linear(in_features, 3 * out_features, bias=False)
+            self.out_weight = nn.Parameter(torch.empty(in_features, out_features))  # wrong
+            self.out_bias = nn.Parameter(torch.zeros(in_features))  # wrong
+            nn.init.xavier_uniform_(self.out_weight)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.qkv(x).reshape(b, n, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+            future = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
+            scores = (q @ k.transpose(-2, -1)) / q.shape[-1] ** 0.5
+            attn = scores.masked_fill(future, torch.finfo(x.dtype).min).softmax(-1)
+            return F.linear((attn @ v).transpose(1, 2).reshape(b, n, -1), self.out_weight, self.out_bias)
+
+    torch.manual_seed(15)
+    return PackedAttention(13, 24, 6), some_x(3, 8, 13, seed=15), {"num_heads": 6}
+
+
+@case("output-projection-shape")
+def encoder_in_and_out():
+    class Encoder(nn.Module):
+        def __init__(self, d_in, d_out, n_heads):
+            super().__init__()
+            self.n_heads, self.d_head = n_heads, d_out // n_heads
+            self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+            self.to_out = nn.Sequential(
+                nn.Linear(d_in, d_out),  # wrong
+                nn.Dropout(0.1),
+            )
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (f(x).view(b, n, self.n_heads, self.d_head) for f in (self.to_q, self.to_k, self.to_v))
+            attn = torch.einsum("bihd,bjhd->bhij", q, k).mul(self.d_head**-0.5).softmax(dim=-1)
+            out = torch.einsum("bhij,bjhd->bihd", attn, v).reshape(b, n, -1)
+            return self.to_out(out)
+
+    torch.manual_seed(16)
+    return Encoder(23, 14, 2), some_x(4, 5, 23, seed=16), {"num_heads": 2, "causal": False}
+
+
+# --- weights-not-applied ---
+
+
+@case("weights-not-applied")
+def weights_kept_for_a_picture():
+    class MultiHeadAttention(nn.Module):
+        def __init__(self, d_in, d_out, num_heads):
+            super().__init__()
+            self.num_heads, self.head_dim = num_heads, d_out // num_heads
+            self.wq, self.wk, self.wv = nn.Linear(d_in, d_out), nn.Linear(d_in, d_out), nn.Linear(d_in, d_out)
+            self.wo = nn.Linear(d_out, d_out)
+            self.attention_weights = None
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (w(x).view(b, t, self.num_heads, -1).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+            scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
+            mask = torch.tril(torch.ones(t, t, device=x.device))
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+            self.attention_weights = torch.softmax(scores, dim=-1)
+            return self.wo(v.transpose(1, 2).reshape(b, t, -1))  # wrong
+
+    torch.manual_seed(21)
+    return MultiHeadAttention(11, 20, 4), some_x(2, 6, 11, seed=21), {"num_heads": 4}
+
+
+@case("weights-not-applied")
+def returned_beside_the_values():
+    class SelfAttention(nn.Module):
+        def __init__(self, d_model, d_k):
+            super().__init__()
+            self.query = nn.Linear(d_model, d_k, bias=False)
+            self.key = nn.Linear(d_model, d_k, bias=False)
+            self.value = nn.Linear(d_model, d_k, bias=False)
+            self.dropout = nn.Dropout(0.1)
+
+        def forward(self, x):
+            q, k, values = self.query(x), self.key(x), self.value(x)
+            scores = torch.bmm(q, k.transpose(1, 2)) / q.size(-1) ** 0.5
+            hidden = torch.triu(torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device), diagonal=1)
+            weights = self.dropout(F.softmax(scores.masked_fill(hidden, -1e9), dim=-1))
+            return values, weights  # wrong
+
+    torch.manual_seed(22)
+    return SelfAttention(14, 9), some_x(3, 5, 14, seed=22), {"num_heads": 1, "call": lambda m, x: m(x)[0]}
+
+
+@case("weights-not-applied")
+def einsum_sums_them_away():
+    class EinsumAttention(nn.Module):
+        def __init__(self, dim, inner, heads):
+            super().__init__()
+            self.heads, self.scale = heads, (inner // heads) ** -0.5
+            self.to_qkv = nn.Linear(dim, inner * 3, bias=False)
+            self.to_out = nn.Linear(inner, dim)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (t.reshape(b, n, self.heads, -1).transpose(1, 2) for t in self.to_qkv(x).chunk(3, dim=-1))
+            dots = torch.einsum("bhid,bhjd->bhij", q, k) * self.scale
+            causal = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
+            attn = dots.masked_fill(causal, -torch.finfo(dots.dtype).max).softmax(dim=-1)
+            out = torch.einsum("bhij,bhid->bhid", attn, v)  # wrong
+            return self.to_out(out.transpose(1, 2).reshape(b, n, -1))
+
+    torch.manual_seed(23)
+    return EinsumAttention(17, 24, 3), some_x(2, 7, 17, seed=23), {"num_heads": 3}
+
+
+@case("weights-not-applied")
+def loop_collects_values():
+    class Heads(nn.Module):
+        def __init__(self, n_in, heads, size, n_out):
+            super().__init__()
+            self.q = nn.ModuleList(nn.Linear(n_in, size) for _ in range(heads))
+            self.k = nn.ModuleList(nn.Linear(n_in, size) for _ in range(heads))
+            self.v = nn.ModuleList(nn.Linear(n_in, size) for _ in range(heads))
+            self.proj = nn.Linear(heads * size, n_out)
+
+        def forward(self, x, need_weights=False):
+            bias = torch.full((x.size(1), x.size(1)), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
+            contexts, maps = [], []
+            for q, k, v in zip(self.q, self.k, self.v, strict=True):
+                queries, keys, values = q(x), k(x), v(x)
+                maps.append(torch.softmax(queries @ keys.mT / math.sqrt(keys.size(-1)) + bias, dim=-1))
+                contexts.append(values)  # wrong
+            out = self.proj(torch.cat(contexts, dim=-1))
+            return (out, torch.stack(maps, dim=1)) if need_weights else out
+
+    torch.manual_seed(24)
+    return Heads(8, 5, 7, 19), some_x(2, 4, 8, seed=24), {"num_heads": 5}
+
+
+@case("weights-not-applied")
+def total_of_the_weights():
+    class GroupedAttention(nn.Module):
+        def __init__(self, hidden, n_q, n_kv, hd):
+            super().__init__()
+            self.n_q, self.n_kv, self.hd = n_q, n_kv, hd
+            self.q_proj = nn.Linear(hidden, n_q * hd, bias=False)
+            self.k_proj = nn.Linear(hidden, n_kv * hd, bias=False)
+            self.v_proj = nn.Linear(hidden, n_kv * hd, bias=False)
+            self.o_proj = nn.Linear(n_q * hd, hidden, bias=False)
+            self.register_buffer("causal", torch.ones(32, 32, dtype=torch.bool).tril(), persistent=False)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q = self.q_proj(x).view(b, t, self.n_q, self.hd).transpose(1, 2)
+            k = (
+                self.k_proj(x)
+                .view(b, t, self.n_kv, self.hd)
+                .transpose(1, 2)
+                .repeat_interleave(self.n_q // self.n_kv, 1)
+            )
+            v = (
+                self.v_proj(x)
+                .view(b, t, self.n_kv, self.hd)
+                .transpose(1, 2)
+                .repeat_interleave(self.n_q // self.n_kv, 1)
+            )
+            w = (q @ k.mT * self.hd**-0.5).masked_fill(~self.causal[:t, :t], -torch.inf).softmax(-1)
+            z = w.sum(dim=-1, keepdim=True) * v  # wrong
+            return self.o_proj(z.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(25)
+    return GroupedAttention(12, 6, 2, 3), some_x(4, 8, 12, seed=25), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case("weights-not-applied")
+def wrong_name_after_refactoring():
+    class EncoderAttention(nn.Module):
+        def __init__(self, d_in, d_out, n_heads):
+            super().__init__()
+            self.n_heads = n_heads
+            self.fc_q, self.fc_k, self.fc_v = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.fc_o = nn.Linear(d_out, d_out)
+
+        def attend(self, q, k, v):
+            energy = torch.matmul(q, k.permute(0, 1, 3, 2)) / math.sqrt(q.size(-1))
+            attention = torch.softmax(energy, dim=-1)
+            return torch.matmul(attention, v), attention
+
+        def forward(self, x):
+            q, k, v = (
+                fc(x).view(x.size(0), -1, self.n_heads, fc.out_features // self.n_heads).permute(0, 2, 1, 3)
+                for fc in (self.fc_q, self.fc_k, self.fc_v)
+            )
+            context, _ = self.attend(q, k, v)
+            merged = v.permute(0, 2, 1, 3).contiguous().view(x.size(0), context.size(2), -1)  # wrong
+            return self.fc_o(merged)
+
+    torch.manual_seed(26)
+    return EncoderAttention(15, 18, 2), some_x(4, 5, 15, seed=26), {"num_heads": 2, "causal": False}
+
+
+# --- returns-none ---
+
+
+@case("returns-none")
+def last_line_is_a_call():
+    class SelfAttention(nn.Module):
+        def __init__(self, embed_dim, inner, heads):
+            super().__init__()
+            self.heads, self.head_dim = heads, inner // heads
+            self.W_q, self.W_k, self.W_v = (nn.Linear(embed_dim, inner, bias=False) for _ in range(3))
+            self.W_o = nn.Linear(inner, embed_dim)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q = self.W_q(x).view(b, t, self.heads, self.head_dim).transpose(1, 2)
+            k = self.W_k(x).view(b, t, self.heads, self.head_dim).transpose(1, 2)
+            v = self.W_v(x).view(b, t, self.heads, self.head_dim).transpose(1, 2)
+            scores = (q @ k.transpose(-1, -2)) / math.sqrt(self.head_dim)
+            scores = scores.masked_fill(torch.ones(t, t, device=x.device).triu(1).bool(), -torch.inf)
+            out = (scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, t, -1)
+            self.W_o(out)  # wrong
+
+    torch.manual_seed(31)
+    return SelfAttention(13, 24, 4), some_x(2, 5, 13, seed=31), {"num_heads": 4}
+
+
+@case("returns-none")
+def only_with_weights():
+    class Attention(nn.Module):
+        def __init__(self, d_in, d_out, n_heads):
+            super().__init__()
+            self.n_heads = n_heads
+            self.qkv = nn.Linear(d_in, 3 * d_out)
+            self.proj = nn.Linear(d_out, d_out)
+
+        def forward(self, x, return_weights=False):
+            B, T, _ = x.shape
+            q, k, v = self.qkv(x).view(B, T, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+            att = q @ k.mT * q.size(-1) ** -0.5
+            att = att.masked_fill(~torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), float("-inf"))
+            att = att.softmax(-1)
+            out = self.proj((att @ v).transpose(1, 2).flatten(2))
+            if return_weights:  # wrong
+                return out, att  # wrong
+
+    torch.manual_seed(32)
+    return Attention(10, 18, 3), some_x(2, 5, 10, seed=32), {"num_heads": 3}
+
+
+@case("returns-none")
+def output_put_aside():
+    class Head(nn.Module):
+        def __init__(self, features, size):
+            super().__init__()
+            self.query, self.key, self.value = (nn.Linear(features, size) for _ in range(3))
+            self.output = None
+
+        def forward(self, x):
+            n = x.size(1)
+            scores = torch.bmm(self.query(x), self.key(x).transpose(1, 2)) / self.key.out_features**0.5
+            bias = torch.full((n, n), float("-inf"), device=x.device, dtype=x.dtype).triu(diagonal=1)
+            weights = F.softmax(scores + bias, dim=-1)
+            self.output = torch.bmm(weights, self.value(x))  # wrong
+
+    torch.manual_seed(33)
+    return Head(16, 7), some_x(2, 8, 16, seed=33), {"num_heads": 1}
+
+
+@case("returns-none")
+def helper_that_forgets():
+    class GPTAttention(nn.Module):
+        def __init__(self, n_in, n_embd, n_head):
+            super().__init__()
+            self.n_head = n_head
+            self.c_attn, self.c_proj = nn.Linear(n_in, 3 * n_embd), nn.Linear(n_embd, n_embd)
+            self.resid_dropout = nn.Dropout(0.1)
+
+        def _merge_and_project(self, y):
+            y = y.transpose(1, 2).contiguous().flatten(2)
+            self.resid_dropout(self.c_proj(y))  # wrong
+
+        def forward(self, x):
+            q, k, v = (one.unflatten(-1, (self.n_head, -1)).transpose(1, 2) for one in self.c_attn(x).chunk(3, dim=-1))
+            return self._merge_and_project(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+    torch.manual_seed(34)
+    return GPTAttention(9, 30, 5), some_x(4, 7, 9, seed=34), {"num_heads": 5}
+
+
+@case("returns-none")
+def plain_function():
+    torch.manual_seed(35)
+    to_q, to_k, to_v, to_out = nn.Linear(12, 14), nn.Linear(12, 14), nn.Linear(12, 14), nn.Linear(14, 14)
+
+    def apply(layer, x):
+        return F.linear(x, layer.weight.to(x), layer.bias.to(x))
+
+    def attention(x):
+        b, t, _ = x.shape
+        q, k, v = (apply(w, x).reshape(b, t, 2, 7).permute(0, 2, 1, 3) for w in (to_q, to_k, to_v))
+        scores = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(7)
+        i = torch.arange(t, device=x.device)
+        weights = torch.where(i[None] <= i[:, None], scores, torch.finfo(x.dtype).min).softmax(-1)
+        context = torch.einsum("bhij,bhjd->bihd", weights, v)
+        apply(to_out, context.reshape(b, t, 14))  # wrong
+
+    return attention, some_x(3, 6, 12, seed=35), {"num_heads": 2}
+
+
+@case("returns-none")
+def return_while_training():
+    class DropAttention(nn.Module):
+        def __init__(self, d_in, d_out, h):
+            super().__init__()
+            self.h = h
+            self.lin_q, self.lin_k, self.lin_v = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+            self.lin_o = nn.Linear(d_out, d_out, bias=False)
+            self.drop = nn.Dropout(0.1)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (f(x).view(b, t, self.h, -1).transpose(1, 2) for f in (self.lin_q, self.lin_k, self.lin_v))
+            w = (q @ k.transpose(2, 3) / math.sqrt(q.shape[-1])).softmax(-1)
+            out = self.lin_o((w @ v).transpose(1, 2).reshape(b, t, -1))
+            if self.training:  # wrong
+                return self.drop(out)  # wrong
+
+    torch.manual_seed(36)
+    return DropAttention(15, 24, 6), some_x(3, 7, 15, seed=36), {"num_heads": 6, "causal": False}
+
+
+# --- input-modified ---
+
+
+@case("input-modified")
+def positions_added():
+    class SelfAttention(nn.Module):
+        def __init__(self, d_in, d_out, num_heads, context_length=64):
+            super().__init__()
+            self.num_heads = num_heads
+            self.pos_emb = nn.Embedding(context_length, d_in)
+            self.W_query, self.W_key, self.W_value = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+            self.out_proj = nn.Linear(d_out, d_out)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            x += self.pos_emb(torch.arange(t, device=x.device))  # wrong
+            q = self.W_query(x).view(b, t, self.num_heads, -1).transpose(1, 2)
+            k = self.W_key(x).view(b, t, self.num_heads, -1).transpose(1, 2)
+            v = self.W_value(x).view(b, t, self.num_heads, -1).transpose(1, 2)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out_proj(y.transpose(1, 2).reshape(b, t, -1))
+
+    torch.manual_seed(41)
+    return SelfAttention(10, 21, 3), some_x(2, 5, 10, seed=41), {"num_heads": 3}
+
+
+@case("input-modified")
+def norm_without_a_copy():
+    class PreNormAttention(nn.Module):
+        def __init__(self, dim, inner, heads):
+            super().__init__()
+            self.heads = heads
+            self.gain = nn.Parameter(1 + 0.1 * torch.randn(dim))
+            self.to_qkv = nn.Linear(dim, 3 * inner, bias=False)
+            self.to_out = nn.Linear(inner, dim)
+
+        def norm(self, x):
+            return x.div_(x.pow(2).mean(-1, keepdim=True).add(1e-6).sqrt()) * self.gain  # wrong
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            h = self.norm(x)
+            q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.to_qkv(h).chunk(3, dim=-1))
+            dots = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+            dots = dots.masked_fill(torch.ones(n, n, device=x.device).triu(1).bool(), torch.finfo(x.dtype).min)
+            return self.to_out((dots.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(42)
+    return PreNormAttention(14, 20, 4), some_x(3, 6, 14, seed=42, spread=2.0), {"num_heads": 4}
+
+
+@case("input-modified")
+def view_with_tokens_first():
+    class TokensFirst(nn.Module):
+        def __init__(self, d_in, d_out, heads, longest=32):
+            super().__init__()
+            self.heads, self.hd = heads, d_out // heads
+            self.position = nn.Parameter(0.5 * torch.randn(longest, 1, d_in))
+            self.linear_q, self.linear_k, self.linear_v = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.linear_o = nn.Linear(d_out, d_out)
+
+        def forward(self, x):
+            h = x.transpose(0, 1)
+            t, b, _ = h.shape
+            h.add_(self.position[:t])  # wrong
+            q, k, v = (
+                f(h).view(t, b * self.heads, self.hd).transpose(0, 1)
+                for f in (self.linear_q, self.linear_k, self.linear_v)
+            )
+            mask = torch.full((t, t), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
+            z = (torch.bmm(q, k.transpose(1, 2)) / math.sqrt(self.hd) + mask).softmax(-1).bmm(v)
+            return self.linear_o(z.transpose(0, 1).reshape(t, b, -1)).transpose(0, 1)
+
+    torch.manual_seed(43)
+    return TokensFirst(9, 16, 2), some_x(4, 7, 9, seed=43), {"num_heads": 2}
+
+
+@case("input-modified")
+def queries_scaled_early():
+    class CrossStyleAttention(nn.Module):
+        def __init__(self, d_model, d_inner, n_head):
+            super().__init__()
+            self.n_head, self.d_k = n_head, d_inner // n_head
+            self.w_qs = nn.Linear(d_model, d_inner, bias=False)
+            self.w_ks = nn.Linear(d_model, d_inner, bias=False)
+            self.w_vs = nn.Linear(d_model, d_inner, bias=False)
+            self.fc = nn.Linear(d_inner, d_model, bias=False)
+
+        def forward(self, q, k, v, mask):
+            sz_b, len_q, _ = q.shape
+            k = self.w_ks(k).view(sz_b, -1, self.n_head, self.d_k).transpose(1, 2)
+            v = self.w_vs(v).view(sz_b, -1, self.n_head, self.d_k).transpose(1, 2)
+            q *= self.d_k**-0.5  # wrong
+            q = self.w_qs(q).view(sz_b, len_q, self.n_head, self.d_k).transpose(1, 2)
+            attn = F.softmax((q @ k.transpose(2, 3)).masked_fill(mask == 0, -1e9), dim=-1)
+            return self.fc(torch.matmul(attn, v).transpose(1, 2).contiguous().view(sz_b, len_q, -1))
+
+    def call(m, x):
+        return m(x, x, x, torch.ones(x.shape[1], x.shape[1], device=x.device).tril())
+
+    torch.manual_seed(44)
+    return CrossStyleAttention(17, 35, 5), some_x(2, 4, 17, seed=44), {"num_heads": 5, "call": call}
+
+
+@case("input-modified")
+def result_added_to_x():
+    class Residual(nn.Module):
+        def __init__(self, d_model, n_heads, d_head):
+            super().__init__()
+            self.W = nn.Parameter(torch.randn(3, n_heads, d_model, d_head) * d_model**-0.5)
+            self.W_O = nn.Parameter(torch.randn(n_heads, d_head, d_model) * (n_heads * d_head) ** -0.5)
+
+        def forward(self, x):
+            q, k, v = torch.einsum("btm,chmd->cbhtd", x, self.W)
+            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / math.sqrt(q.shape[-1])
+            t = x.shape[1]
+            keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril()
+            weights = torch.where(keep, scores, -torch.inf).softmax(-1)
+            x += torch.einsum("bhqk,bhkd,hdm->bqm", weights, v, self.W_O)  # wrong
+            return x
+
+    torch.manual_seed(45)
+    return Residual(12, 6, 4), some_x(3, 8, 12, seed=45), {"num_heads": 6}
+
+
+@case("input-modified")
+def padded_rows_cleared():
+    class MaskedEncoder(nn.Module):
+        def __init__(self, hidden, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.q_lin, self.k_lin, self.v_lin = (nn.Linear(hidden, width) for _ in range(3))
+            self.out_lin = nn.Linear(width, width)
+
+        def forward(self, x, padding):
+            b, t, _ = x.shape
+            x.masked_fill_(padding[:, :, None], 0.0)  # wrong
+            q, k, v = (f(x).view(b, t, self.heads, -1).transpose(1, 2) for f in (self.q_lin, self.k_lin, self.v_lin))
+            scores = q @ k.mT / q.shape[-1] ** 0.5
+            weights = scores.masked_fill(padding[:, None, None], torch.finfo(scores.dtype).min).softmax(-1)
+            return self.out_lin((weights @ v).transpose(1, 2).reshape(b, t, -1))
+
+    def padding_of(x):
+        lengths = x.shape[1] - torch.arange(x.shape[0], device=x.device) % 3
+        return torch.arange(x.shape[1], device=x.device) >= lengths[:, None]
+
+    torch.manual_seed(46)
+    x = some_x(4, 6, 11, seed=46)
+    options = {
+        "num_heads": 3,
+        "causal": False,
+        "keep": ~padding_of(x)[:, None, None],
+        "call": lambda m, x: m(x, padding_of(x)),
+    }
+    return MaskedEncoder(11, 24, 3), x, options
+
+
+@case("input-modified")
+def centred_in_place():
+    class SingleHead(nn.Module):
+        def __init__(self, d_in, d_k):
+            super().__init__()
+            self.wq = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
+            self.wk = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
+            self.wv = nn.Parameter(torch.randn(d_in, d_k) / d_in**0.5)
+
+        def forward(self, x):
+            x.sub_(x.mean(dim=-1, keepdim=True))  # wrong
+            q, k, v = x @ self.wq, x @ self.wk, x @ self.wv
+            rows = []
+            for i in range(x.size(1)):
+                s = (k[:, : i + 1] @ q[:, i, :, None]).squeeze(-1) / math.sqrt(q.size(-1))
+                rows.append((s.softmax(-1).unsqueeze(-1) * v[:, : i + 1]).sum(dim=1))
+            return torch.stack(rows, dim=1)
+
+    torch.manual_seed(47)
+    return SingleHead(8, 5), some_x(2, 6, 8, seed=47), {"num_heads": 1}
+
+
+# --- batch-mixed ---
+
+
+@case("batch-mixed")
+def letter_of_the_samples():
+    class EinsumAttention(nn.Module):
+        def __init__(self, d_in, d_out, heads):
+            super().__init__()
+            self.heads, self.hd = heads, d_out // heads
+            self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+            self.to_out = nn.Linear(d_out, d_out)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (f(x).view(b, n, self.heads, self.hd) for f in (self.to_q, self.to_k, self.to_v))
+            sim = torch.einsum("bihd,njhd->bhij", q, k) * self.hd**-0.5  # wrong
+            sim = sim.masked_fill(torch.ones(n, n, device=x.device).triu(1).bool(), float("-inf"))
+            out = torch.einsum("bhij,bjhd->bihd", sim.softmax(dim=-1), v)
+            return self.to_out(out.reshape(b, n, -1))
+
+    torch.manual_seed(51)
+    return EinsumAttention(13, 20, 4), some_x(2, 6, 13, seed=51), {"num_heads": 4}
+
+
+@case("batch-mixed")
+def heads_before_samples():
+    class BmmAttention(nn.Module):
+        def __init__(self, embed, inner, n_heads):
+            super().__init__()
+            self.n_heads, self.dk = n_heads, inner // n_heads
+            self.q_lin, self.k_lin, self.v_lin = (nn.Linear(embed, inner) for _ in range(3))
+            self.o_lin = nn.Linear(inner, embed)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (
+                f(x).view(b, t, self.n_heads, self.dk).transpose(1, 2).reshape(b * self.n_heads, t, self.dk)
+                for f in (self.q_lin, self.k_lin, self.v_lin)
+            )
+            scores = torch.bmm(q, k.transpose(1, 2)) / math.sqrt(self.dk)
+            scores = scores + torch.full((t, t), float("-inf"), dtype=x.dtype, device=x.device).triu(1)
+            out = torch.bmm(F.softmax(scores, dim=-1), v)
+            out = out.view(self.n_heads, b, t, self.dk).permute(1, 2, 0, 3)  # wrong
+            return self.o_lin(out.reshape(b, t, -1))
+
+    torch.manual_seed(52)
+    return BmmAttention(10, 21, 3), some_x(4, 5, 10, seed=52), {"num_heads": 3}
+
+
+@case("batch-mixed")
+def module_wants_tokens_first():
+    class DecoderAttention(nn.Module):
+        def __init__(self, d_in, d_model, nhead):
+            super().__init__()
+            self.embed = nn.Linear(d_in, d_model)
+            self.self_attn = nn.MultiheadAttention(d_model, nhead, dropout=0.1)  # wrong
+
+        def forward(self, x):
+            h = self.embed(x)
+            length = h.size(0)  # wrong
+            future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+            out, _ = self.self_attn(h, h, h, attn_mask=future, need_weights=False)
+            return out
+
+    torch.manual_seed(53)
+    return DecoderAttention(11, 18, 2), some_x(3, 7, 11, seed=53), {"num_heads": 2}
+
+
+@case("batch-mixed")
+def one_long_sequence():
+    class FlatAttention(nn.Module):
+        def __init__(self, d_in, d_head):
+            super().__init__()
+            self.query = nn.Linear(d_in, d_head, bias=False)
+            self.key = nn.Linear(d_in, d_head, bias=False)
+            self.value = nn.Linear(d_in, d_head, bias=False)
+
+        def forward(self, x):
+            b, t, d = x.shape
+            x = x.reshape(b * t, d)  # wrong
+            q, k, v = self.query(x), self.key(x), self.value(x)
+            scores = q @ k.T / k.shape[-1] ** 0.5
+            mask = torch.tril(torch.ones(b * t, b * t, device=x.device))
+            weights = scores.masked_fill(mask == 0, -torch.inf).softmax(dim=-1)
+            return (weights @ v).view(b, t, -1)
+
+    torch.manual_seed(54)
+    return FlatAttention(15, 8), some_x(3, 4, 15, seed=54), {"num_heads": 1}
+
+
+@case("batch-mixed")
+def view_for_a_transpose():
+    class SeqFirstAttention(nn.Module):
+        def __init__(self, c_in, c_out, heads):
+            super().__init__()
+            self.heads, self.hd = heads, c_out // heads
+            self.in_proj = nn.Linear(c_in, 3 * c_out)
+            self.out_proj = nn.Linear(c_out, c_out)
+
+        def forward(self, x):
+            b, t, c = x.shape
+            x = x.reshape(t, b, c)  # wrong
+            q, k, v = self.in_proj(x).chunk(3, dim=-1)
+            q = q.reshape(t, b * self.heads, self.hd).transpose(0, 1)
+            k = k.reshape(t, b * self.heads, self.hd).transpose(0, 1)
+            v = v.reshape(t, b * self.heads, self.hd).transpose(0, 1)
+            attn = torch.baddbmm(self.bias(x, t, b), q, k.transpose(1, 2), alpha=self.hd**-0.5).softmax(-1)
+            out = torch.bmm(attn, v).transpose(0, 1).reshape(t, b, -1)
+            return self.out_proj(out).transpose(0, 1)
+
+        def bias(self, x, t, b):
+            one = torch.full((t, t), torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
+            return one.expand(b * self.heads, t, t)
+
+    torch.manual_seed(55)
+    return SeqFirstAttention(9, 30, 5), some_x(2, 8, 9, seed=55), {"num_heads": 5}
+
+
+@case("batch-mixed")
+def softmax_with_an_axis_too_many():
+    class ExpAttention(nn.Module):
+        def __init__(self, dim, heads, dim_head):
+            super().__init__()
+            self.dim_head = dim_head
+            self.wq, self.wk, self.wv = (nn.Parameter(torch.randn(heads, dim, dim_head) / dim**0.5) for _ in range(3))
+            self.wo = nn.Linear(heads * dim_head, dim)
+
+        def forward(self, x):
+            q, k, v = (x[:, None] @ w for w in (self.wq, self.wk, self.wv))
+            scores = q @ k.mT / math.sqrt(self.dim_head)
+            powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True)).tril()
+            weights = powers / powers.sum(dim=(0, -1), keepdim=True)  # wrong
+            return self.wo((weights @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(56)
+    return ExpAttention(16, 6, 3), some_x(2, 5, 16, seed=56), {"num_heads": 6}
+
+
+@case("batch-mixed")
+def stacked_one_way_cut_another():
+    class ChunkedEncoder(nn.Module):
+        def __init__(self, units_in, units, heads):
+            super().__init__()
+            self.heads = heads
+            self.dense_q, self.dense_k, self.dense_v = (nn.Linear(units_in, units) for _ in range(3))
+            self.dense_o = nn.Linear(units, units)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q_, k_, v_ = (
+                torch.cat(dense(x).chunk(self.heads, dim=-1), dim=0)
+                for dense in (self.dense_q, self.dense_k, self.dense_v)
+            )
+            weights = F.softmax(torch.bmm(q_, k_.transpose(1, 2)) / q_.size(-1) ** 0.5, dim=-1)
+            out = torch.bmm(weights, v_)
+            out = out.view(b, self.heads, t, -1).transpose(1, 2)  # wrong
+            return self.dense_o(out.reshape(b, t, -1))
+
+    torch.manual_seed(57)
+    return ChunkedEncoder(14, 24, 4), some_x(3, 7, 14, seed=57), {"num_heads": 4, "causal": False}

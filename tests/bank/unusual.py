@@ -1,0 +1,2033 @@
+"""Right attention code that looks unusual: whoever judges by habit calls it wrong."""
+
+import functools
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.bias import causal_lower_right
+
+from course_lib.attention import (
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    MultiQueryAttention,
+    SingleHeadAttention,
+    padding_keep,
+)
+
+from .case import collector, some_x
+
+CASES, case = collector()
+
+
+# Positions
+
+
+@case(None)
+def alibi_slopes():
+    class AlibiAttention(nn.Module):
+        def __init__(self, d_in, d_out, n_heads, head_size):
+            super().__init__()
+            self.n_heads = n_heads
+            self.qkv = nn.Linear(d_in, 3 * n_heads * head_size, bias=False)
+            self.out = nn.Linear(n_heads * head_size, d_out)
+            slopes = [2.0 ** (-8.0 * (i + 1) / n_heads) for i in range(n_heads)]
+            self.register_buffer("slopes", torch.tensor(slopes).view(n_heads, 1, 1))
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = self.qkv(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+            position = torch.arange(t, device=x.device)
+            distance = position[None, :] - position[:, None]
+            bias = (self.slopes * distance).masked_fill(distance > 0, float("-inf"))
+            scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-1, -2) + bias
+            return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, t, -1))
+
+    torch.manual_seed(1)
+    return AlibiAttention(10, 17, 4, 6), some_x(2, 7, 10), {"num_heads": 4}
+
+
+@case(None)
+def alibi_in_fused_kernel():
+    class Attention(nn.Module):
+        def __init__(self, width, heads, head_dim):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(width, heads * head_dim) for _ in range(3))
+            self.o = nn.Linear(heads * head_dim, heads * head_dim)
+
+        def alibi(self, x):
+            n = x.shape[1]
+            slope = x.new_tensor([2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)])
+            back = torch.arange(n, device=x.device).view(n, 1) - torch.arange(n, device=x.device)
+            penalty = -slope[:, None, None] * back.abs()
+            return penalty + torch.full_like(penalty[0], -torch.inf).triu(1)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(2, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.alibi(x))
+            return self.o(y.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(2)
+    return Attention(13, 6, 3), some_x(4, 5, 13), {"num_heads": 6}
+
+
+@case(None)
+def rotary_halves():
+    class RotaryAttention(nn.Module):
+        def __init__(self, hidden_size, num_heads, head_dim, base=10000.0):
+            super().__init__()
+            self.num_heads, self.head_dim = num_heads, head_dim
+            self.q_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
+            self.k_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
+            self.v_proj = nn.Linear(hidden_size, num_heads * head_dim, bias=False)
+            self.o_proj = nn.Linear(num_heads * head_dim, num_heads * head_dim, bias=False)
+            inv_freq = 1.0 / base ** (torch.arange(0, head_dim, 2).float() / head_dim)
+            self.register_buffer("inv_freq", inv_freq, persistent=False)
+
+        @staticmethod
+        def rotate_half(x):
+            first, second = x.chunk(2, dim=-1)
+            return torch.cat((-second, first), dim=-1)
+
+        def forward(self, hidden_states):
+            bsz, q_len, _ = hidden_states.shape
+            shape = (bsz, q_len, self.num_heads, self.head_dim)
+            q = self.q_proj(hidden_states).view(shape).transpose(1, 2)
+            k = self.k_proj(hidden_states).view(shape).transpose(1, 2)
+            v = self.v_proj(hidden_states).view(shape).transpose(1, 2)
+            angles = torch.outer(torch.arange(q_len, device=self.inv_freq.device).to(self.inv_freq), self.inv_freq)
+            cos, sin = (torch.cat((f(angles), f(angles)), dim=-1) for f in (torch.cos, torch.sin))
+            q = q * cos + self.rotate_half(q) * sin
+            k = k * cos + self.rotate_half(k) * sin
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.o_proj(y.transpose(1, 2).contiguous().view(bsz, q_len, -1))
+
+    torch.manual_seed(3)
+    return RotaryAttention(11, 3, 8), some_x(2, 6, 11), {"num_heads": 3}
+
+
+@case(None)
+def rotary_interleaved():
+    class Attn(nn.Module):
+        def __init__(self, d_in, h, d):
+            super().__init__()
+            self.h, self.d = h, d
+            self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, h * d, bias=False) for _ in range(3))
+            self.to_out = nn.Linear(h * d, h * d)
+
+        def turn(self, u):  # u: b h t d
+            t = u.shape[-2]
+            exact = torch.promote_types(u.dtype, torch.float32)
+            freq = 10_000 ** (-torch.arange(0, self.d, 2, device=u.device, dtype=exact) / self.d)
+            theta = torch.arange(t, device=u.device, dtype=exact)[:, None] * freq
+            cos, sin = theta.cos().to(u.dtype), theta.sin().to(u.dtype)
+            even, odd = u[..., 0::2], u[..., 1::2]
+            return torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1).flatten(-2)
+
+        def forward(self, x):
+            split = (self.h, self.d)
+            q, k, v = (f(x).unflatten(-1, split).transpose(1, 2) for f in (self.to_q, self.to_k, self.to_v))
+            sim = torch.einsum("bhid,bhjd->bhij", self.turn(q) * self.d**-0.5, self.turn(k))
+            i, j = sim.shape[-2:]
+            sim = sim.masked_fill(torch.ones(i, j, dtype=torch.bool, device=x.device).triu(j - i + 1), -torch.inf)
+            return self.to_out(torch.einsum("bhij,bhjd->bihd", sim.softmax(-1), v).flatten(2))
+
+    torch.manual_seed(4)
+    return Attn(14, 5, 4), some_x(3, 8, 14), {"num_heads": 5}
+
+
+@case(None)
+def rotary_by_complex_numbers():
+    class Attention(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
+            super().__init__()
+            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
+            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
+            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wo = nn.Linear(n_heads * head_dim, dim + 1, bias=False)
+
+        def freqs_cis(self, x, theta=500.0):
+            freqs = theta ** -(torch.arange(0, self.head_dim, 2, device=x.device, dtype=x.dtype) / self.head_dim)
+            angles = torch.outer(torch.arange(x.shape[1], device=x.device, dtype=x.dtype), freqs)
+            return torch.polar(torch.ones_like(angles), angles)[:, None]
+
+        def apply(self, x):  # (batch, token, head, head_dim)
+            wide = x.to(torch.promote_types(x.dtype, torch.float32))
+            pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)))
+            return torch.view_as_real(pairs * self.freqs_cis(wide)).flatten(-2).to(x.dtype)
+
+        def forward(self, x):
+            xq, xk, xv = (w(x).unflatten(-1, (-1, self.head_dim)) for w in (self.wq, self.wk, self.wv))
+            xq, xk = self.apply(xq), self.apply(xk)
+            xk, xv = (one.repeat_interleave(self.n_rep, dim=2) for one in (xk, xv))
+            xq, keys, values = xq.transpose(1, 2), xk.transpose(1, 2), xv.transpose(1, 2)
+            scores = torch.matmul(xq * self.head_dim**-0.5, keys.transpose(2, 3))
+            scores = scores + torch.triu(torch.full_like(scores[0, 0], float("-inf")), diagonal=1)
+            return self.wo(torch.matmul(scores.softmax(-1), values).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(5)
+    return Attention(15, 4, 2, 6), some_x(3, 7, 15), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case(None)
+def rotary_on_part_of_the_head():
+    class PartialRotary(nn.Module):
+        def __init__(self, d_model, n_head, d_head, rotated):
+            super().__init__()
+            self.n_head, self.d_head, self.rotated = n_head, d_head, rotated
+            self.query_key_value = nn.Linear(d_model, n_head * 3 * d_head)
+            self.dense = nn.Linear(n_head * d_head, n_head * d_head)
+
+        def rotary(self, u):
+            turned, kept = u.split([self.rotated, self.d_head - self.rotated], dim=-1)
+            half = self.rotated // 2
+            place = torch.arange(u.shape[2], device=u.device, dtype=torch.promote_types(u.dtype, torch.float32))
+            angle = place[:, None] / 100 ** (torch.arange(half, device=u.device) / half)
+            c, s = angle.cos().to(u.dtype), angle.sin().to(u.dtype)
+            a, b = turned[..., :half], turned[..., half:]
+            return torch.cat([a * c - b * s, b * c + a * s, kept], dim=-1)
+
+        def forward(self, x):
+            packed = self.query_key_value(x).unflatten(-1, (self.n_head, 3 * self.d_head))
+            q, k, v = packed.transpose(1, 2).chunk(3, dim=-1)
+            q, k = self.rotary(q) * self.d_head**-0.5, self.rotary(k)
+            att = q @ k.mT
+            future = torch.ones_like(att[0, 0], dtype=torch.bool).triu(1)
+            att = att.masked_fill(future, torch.finfo(att.dtype).min).softmax(-1)
+            return self.dense((att @ v).transpose(1, 2).flatten(-2))
+
+    torch.manual_seed(6)
+    return PartialRotary(16, 3, 7, 4), some_x(2, 5, 16), {"num_heads": 3}
+
+
+@case(None)
+def t5_decoder_buckets():
+    class T5Attention(nn.Module):
+        def __init__(self, d_model, num_heads, d_kv, buckets=8, max_distance=20):
+            super().__init__()
+            self.n_heads, self.d_kv, self.buckets, self.max_distance = num_heads, d_kv, buckets, max_distance
+            inner = num_heads * d_kv
+            self.q = nn.Linear(d_model, inner, bias=False)
+            self.k = nn.Linear(d_model, inner, bias=False)
+            self.v = nn.Linear(d_model, inner, bias=False)
+            self.o = nn.Linear(inner, d_model + 2, bias=False)
+            self.relative_attention_bias = nn.Embedding(buckets, num_heads)
+            nn.init.normal_(self.q.weight, std=(d_model * d_kv) ** -0.5)  # holds the 1 / sqrt(d_kv)
+            nn.init.normal_(self.k.weight, std=d_model**-0.5)
+            nn.init.normal_(self.v.weight, std=d_model**-0.5)
+
+        def bucket(self, back):
+            exact = self.buckets // 2
+            far = torch.log(back.clamp(min=1) / exact) / math.log(self.max_distance / exact) * (self.buckets - exact)
+            far = (exact + far.long()).clamp(max=self.buckets - 1)
+            return torch.where(back < exact, back, far)
+
+        def forward(self, hidden_states):
+            batch, length = hidden_states.shape[:2]
+            q, k, v = (
+                f(hidden_states).view(batch, length, self.n_heads, self.d_kv).transpose(1, 2)
+                for f in (self.q, self.k, self.v)
+            )
+            places = torch.arange(length, device=hidden_states.device)
+            back = places[:, None] - places[None, :]
+            bias = self.relative_attention_bias(self.bucket(back.clamp(min=0))).permute(2, 0, 1)
+            bias = bias.masked_fill(back < 0, torch.finfo(bias.dtype).min)
+            scores = torch.matmul(q, k.transpose(3, 2)) + bias
+            context = torch.matmul(F.softmax(scores, dim=-1), v)
+            return self.o(context.transpose(1, 2).contiguous().view(batch, length, -1))
+
+    torch.manual_seed(7)
+    return T5Attention(12, 4, 5), some_x(3, 8, 12), {"num_heads": 4}
+
+
+@case(None)
+def scale_inside_the_query_weights():
+    class InferenceAttention(nn.Module):
+        """The scale is multiplied into W_q once, when the module is made."""
+
+        def __init__(self, features, heads, size):
+            super().__init__()
+            self.heads = heads
+            self.query, self.key, self.value = (nn.Linear(features, heads * size) for _ in range(3))
+            self.merge = nn.Linear(heads * size, heads * size)
+            with torch.no_grad():
+                self.query.weight.mul_(size**-0.5)
+                self.query.bias.mul_(size**-0.5)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.query, self.key, self.value))
+            hidden = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
+            weights = torch.softmax((q @ k.mT).masked_fill(hidden, -torch.inf), dim=-1)
+            return self.merge((weights @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(8)
+    return InferenceAttention(9, 5, 4), some_x(2, 6, 9), {"num_heads": 5}
+
+
+@case(None)
+def learned_bias_by_distance():
+    class RelativeBias(nn.Module):
+        def __init__(self, dim, num_heads, head_dim, window=48):
+            super().__init__()
+            self.num_heads, self.window = num_heads, window
+            self.qkv = nn.Linear(dim, 3 * num_heads * head_dim)
+            self.proj = nn.Linear(num_heads * head_dim, dim - 1)
+            self.table = nn.Parameter(torch.randn(2 * window - 1, num_heads))
+
+        def forward(self, x):
+            B, N, _ = x.shape
+            qkv = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+            q, k, v = qkv.unbind(0)
+            q = q * q.shape[-1] ** -0.5
+            coords = torch.arange(N, device=x.device)
+            index = coords[:, None] - coords[None, :] + self.window - 1
+            attn = q @ k.transpose(-2, -1) + self.table[index].permute(2, 0, 1).unsqueeze(0)
+            attn = attn.masked_fill(index < self.window - 1, float("-inf")).softmax(dim=-1)
+            return self.proj((attn @ v).transpose(1, 2).reshape(B, N, -1))
+
+    torch.manual_seed(9)
+    return RelativeBias(18, 3, 5), some_x(4, 7, 18), {"num_heads": 3}
+
+
+@case(None)
+def distance_vectors_on_keys_and_values():
+    class ShawAttention(nn.Module):
+        """Keys and values get a learned vector for how far back they stand, clipped."""
+
+        def __init__(self, d_in, n_heads, d_head, furthest=3):
+            super().__init__()
+            self.n_heads, self.furthest = n_heads, furthest
+            self.W_q, self.W_k, self.W_v = (nn.Linear(d_in, n_heads * d_head, bias=False) for _ in range(3))
+            self.W_o = nn.Linear(n_heads * d_head, n_heads * d_head, bias=False)
+            self.key_vectors = nn.Embedding(furthest + 1, d_head)
+            self.value_vectors = nn.Embedding(furthest + 1, d_head)
+
+        def forward(self, x):
+            q, k, v = (w(x).unflatten(-1, (self.n_heads, -1)) for w in (self.W_q, self.W_k, self.W_v))
+            steps = torch.arange(x.size(1), device=x.device)
+            back = steps[:, None] - steps
+            near = back.clamp(0, self.furthest)
+            q = q / math.sqrt(q.size(-1))
+            scores = torch.einsum("bqhd,bkhd->bhqk", q, k) + torch.einsum("bqhd,qkd->bhqk", q, self.key_vectors(near))
+            weights = scores.masked_fill(back < 0, -torch.inf).softmax(-1)
+            context = torch.einsum("bhqk,bkhd->bqhd", weights, v)
+            context = context + torch.einsum("bhqk,qkd->bqhd", weights, self.value_vectors(near))
+            return self.W_o(context.flatten(2))
+
+    torch.manual_seed(10)
+    return ShawAttention(13, 4, 7), some_x(2, 6, 13), {"num_heads": 4}
+
+
+@case(None)
+def positions_for_queries_and_keys_only():
+    class EncoderAttention(nn.Module):
+        def __init__(self, d_in, nhead, d_head, longest=32):
+            super().__init__()
+            self.nhead = nhead
+            self.position = nn.Parameter(0.5 * torch.randn(longest, d_in))
+            self.q, self.k, self.v = (nn.Linear(d_in, nhead * d_head) for _ in range(3))
+            self.out = nn.Linear(nhead * d_head, nhead * d_head)
+
+        def forward(self, src):
+            placed = src + self.position[: src.shape[1]]
+            q = self.q(placed).unflatten(-1, (self.nhead, -1)).transpose(1, 2)
+            k = self.k(placed).unflatten(-1, (self.nhead, -1)).transpose(1, 2)
+            v = self.v(src).unflatten(-1, (self.nhead, -1)).transpose(1, 2)
+            attn = (q * q.shape[-1] ** -0.5 @ k.mT).softmax(-1)
+            return self.out((attn @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(11)
+    return EncoderAttention(10, 6, 3), some_x(2, 7, 10), {"causal": False, "num_heads": 6}
+
+
+# Queries and keys brought to a norm
+
+
+@case(None)
+def rms_norm_of_queries_and_keys():
+    class QwenLike(nn.Module):
+        def __init__(self, hidden, heads, kv_heads, head_dim):
+            super().__init__()
+            self.head_dim = head_dim
+            self.q_proj = nn.Linear(hidden, heads * head_dim, bias=False)
+            self.k_proj = nn.Linear(hidden, kv_heads * head_dim, bias=False)
+            self.v_proj = nn.Linear(hidden, kv_heads * head_dim, bias=False)
+            self.o_proj = nn.Linear(heads * head_dim, hidden + 3, bias=False)
+            self.q_norm, self.k_norm = nn.RMSNorm(head_dim, eps=1e-6), nn.RMSNorm(head_dim, eps=1e-6)
+
+        def forward(self, x):
+            shape = (*x.shape[:-1], -1, self.head_dim)
+            q = self.q_norm(self.q_proj(x).view(shape)).transpose(1, 2)
+            k = self.k_norm(self.k_proj(x).view(shape)).transpose(1, 2)
+            v = self.v_proj(x).view(shape).transpose(1, 2)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return self.o_proj(y.transpose(1, 2).reshape(*x.shape[:-1], -1))
+
+    torch.manual_seed(12)
+    return QwenLike(17, 6, 3, 5), some_x(2, 7, 17), {"num_heads": 6, "num_kv_heads": 3}
+
+
+@case(None)
+def cosines_with_a_learned_temperature():
+    class CosineAttention(nn.Module):
+        def __init__(self, dim, heads, dim_head):
+            super().__init__()
+            self.heads = heads
+            self.to_qkv = nn.Linear(dim, 3 * heads * dim_head, bias=False)
+            self.logit_scale = nn.Parameter(torch.linspace(1.5, 2.5, heads).view(heads, 1, 1))
+            self.to_out = nn.Linear(heads * dim_head, dim + 4)
+
+        def forward(self, x):
+            q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in self.to_qkv(x).chunk(3, dim=-1))
+            cosines = F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
+            logits = cosines * self.logit_scale.clamp(max=math.log(100)).exp()
+            causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            attn = logits.masked_fill(~causal, -torch.finfo(logits.dtype).max).softmax(dim=-1)
+            return self.to_out((attn @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(13)
+    return CosineAttention(11, 4, 6), some_x(3, 5, 11), {"num_heads": 4}
+
+
+@case(None)
+def layer_norm_of_queries_and_keys():
+    class NormalisedAttention(nn.Module):
+        def __init__(self, d_in, d_out, h):
+            super().__init__()
+            self.h, d = h, d_out // h
+            self.lq, self.lk, self.lv = nn.Linear(d_in, d_out), nn.Linear(d_in, d_out), nn.Linear(d_in, d_out)
+            self.ln_q, self.ln_k = nn.LayerNorm(d), nn.LayerNorm(d, bias=False)
+            self.lo = nn.Linear(d_out, d_out)
+            self.register_buffer("bias", torch.tril(torch.ones(40, 40)).view(1, 1, 40, 40))
+
+        def cut(self, u):
+            return u.view(u.size(0), u.size(1), self.h, -1).transpose(1, 2)
+
+        def forward(self, x):
+            B, T, _ = x.size()
+            q, k, v = self.ln_q(self.cut(self.lq(x))), self.ln_k(self.cut(self.lk(x))), self.cut(self.lv(x))
+            att = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+            att = att.masked_fill(self.bias[:, :, :T, :T] == 0, float("-inf"))
+            y = F.softmax(att, dim=-1) @ v
+            return self.lo(y.transpose(1, 2).contiguous().view(B, T, -1))
+
+    torch.manual_seed(14)
+    return NormalisedAttention(10, 21, 3), some_x(4, 6, 10), {"num_heads": 3}
+
+
+# Other masks
+
+
+@case(None)
+def sliding_window():
+    class LocalAttention(nn.Module):
+        def __init__(self, d_model, n_heads, d_head, window):
+            super().__init__()
+            self.n_heads, self.window = n_heads, window
+            self.in_proj = nn.Linear(d_model, 3 * n_heads * d_head)
+            self.out_proj = nn.Linear(n_heads * d_head, n_heads * d_head)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = self.in_proj(x).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4).unbind()
+            ones = torch.ones(t, t, dtype=torch.bool, device=x.device)
+            band = ones.tril() & ones.triu(1 - self.window)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=band)
+            return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(15)
+    keep = torch.ones(8, 8, dtype=torch.bool).triu(-2)
+    return LocalAttention(14, 4, 5, window=3), some_x(2, 8, 14), {"num_heads": 4, "keep": keep}
+
+
+@case(None)
+def sliding_window_by_unfold():
+    class WindowedHeads(nn.Module):
+        """Each query meets the `size` keys that end at it; no square of scores is ever made."""
+
+        def __init__(self, d_in, heads, head_dim, size):
+            super().__init__()
+            self.heads, self.size = heads, size
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * head_dim) for _ in range(3))
+            self.o = nn.Linear(heads * head_dim, heads * head_dim)
+
+        def windows(self, u):
+            return F.pad(u, (0, 0, self.size - 1, 0)).unfold(2, self.size, 1)  # b h t d w
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            scores = torch.einsum("bhtd,bhtdw->bhtw", q * q.shape[-1] ** -0.5, self.windows(k))
+            t = torch.arange(x.shape[1], device=x.device)
+            outside = t[:, None] + torch.arange(self.size, device=x.device) < self.size - 1
+            weights = scores.masked_fill(outside, -torch.inf).softmax(-1)
+            context = torch.einsum("bhtw,bhtdw->bthd", weights, self.windows(v))
+            return self.o(context.flatten(2))
+
+    torch.manual_seed(16)
+    keep = torch.ones(7, 7, dtype=torch.bool).triu(-3)
+    return WindowedHeads(12, 3, 6, size=4), some_x(2, 7, 12), {"num_heads": 3, "keep": keep}
+
+
+@case(None)
+def left_padding_with_empty_rows():
+    class PaddedAttention(nn.Module):
+        def __init__(self, d_in, n_heads, d_head):
+            super().__init__()
+            self.n_heads = n_heads
+            self.wq, self.wk, self.wv = (nn.Linear(d_in, n_heads * d_head, bias=False) for _ in range(3))
+            self.wo = nn.Linear(n_heads * d_head, n_heads * d_head, bias=False)
+
+        def forward(self, x, attention_mask):
+            b, t, _ = x.shape
+            q, k, v = (f(x).view(b, t, self.n_heads, -1).transpose(1, 2) for f in (self.wq, self.wk, self.wv))
+            visible = torch.ones(t, t, dtype=torch.bool, device=x.device).tril()
+            visible = visible & attention_mask[:, None, None, :].bool()
+            scores = (q * q.size(-1) ** -0.5) @ k.transpose(2, 3)
+            weights = scores.masked_fill(~visible, torch.finfo(scores.dtype).min).softmax(-1)
+            weights = weights * visible.any(-1, keepdim=True)  # rows that see nothing
+            return self.wo((weights @ v).transpose(1, 2).reshape(b, t, -1))
+
+    def real(x):
+        first = min(2, x.shape[1] - 1)
+        return (torch.arange(x.shape[1], device=x.device) >= first).long().expand(len(x), -1)
+
+    torch.manual_seed(17)
+    x = some_x(3, 6, 13)
+    options = {"num_heads": 4, "keep": real(x).bool()[:, None, None], "call": lambda m, x: m(x, real(x))}
+    return PaddedAttention(13, 4, 5), x, options
+
+
+@case(None)
+def left_padding_a_sample_with_nan_to_num():
+    class BatchedDecoder(nn.Module):
+        def __init__(self, width, heads, size):
+            super().__init__()
+            self.heads = heads
+            self.qkv = nn.Linear(width, 3 * heads * size)
+            self.out = nn.Linear(heads * size, width + 5, bias=False)
+
+        def forward(self, x, starts):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).transpose(1, 3).unbind(2)  # b h t d each
+            n = torch.arange(x.shape[1], device=x.device)
+            hidden = (n > n[:, None]) | (n < starts[:, None, None])  # b q k
+            scores = torch.matmul(q / math.sqrt(q.shape[-1]), k.mT).masked_fill(hidden[:, None], -torch.inf)
+            weights = torch.nan_to_num(scores.softmax(dim=-1), nan=0.0)
+            return self.out(torch.matmul(weights, v).transpose(1, 2).flatten(2))
+
+    def starts(x):
+        return (torch.arange(len(x), device=x.device) % 3).clamp(max=x.shape[1] - 1)
+
+    torch.manual_seed(18)
+    x = some_x(4, 5, 16)
+    keep = torch.arange(5) >= starts(x)[:, None, None, None]
+    return BatchedDecoder(16, 3, 7), x, {"num_heads": 3, "keep": keep, "call": lambda m, x: m(x, starts(x))}
+
+
+@case(None)
+def samples_of_different_lengths_in_a_loop():
+    class RaggedAttention(nn.Module):
+        def __init__(self, d_in, d_out, n_heads):
+            super().__init__()
+            self.n_heads = n_heads
+            self.query, self.key, self.value = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.output = nn.Linear(d_out, d_out, bias=False)
+
+        def sample(self, x):  # (token, width)
+            q, k, v = (
+                f(x).unflatten(1, (self.n_heads, -1)).transpose(0, 1) for f in (self.query, self.key, self.value)
+            )
+            context = F.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)[0]
+            return self.output(context.transpose(0, 1).flatten(1))
+
+        def forward(self, x, lengths):
+            longest = x.shape[1]
+            done = [self.sample(one[:n]) for one, n in zip(x, lengths, strict=True)]
+            return torch.stack([F.pad(one, (0, 0, 0, longest - len(one))) for one in done])
+
+    def lengths(x):
+        return [max(1, x.shape[1] - i % 3) for i in range(len(x))]
+
+    torch.manual_seed(19)
+    x = some_x(3, 7, 11)
+    inside = torch.arange(7) < torch.tensor(lengths(x))[:, None]
+    keep = inside[:, None, None, :] & inside[:, None, :, None]  # padding neither sees nor is seen
+    return RaggedAttention(11, 20, 4), x, {"num_heads": 4, "keep": keep, "call": lambda m, x: m(x, lengths(x))}
+
+
+@case(None)
+def documents_packed_in_one_row():
+    class PackedDocuments(nn.Module):
+        def __init__(self, d_in, h, d):
+            super().__init__()
+            self.h = h
+            self.q, self.k, self.v = (nn.Linear(d_in, h * d, bias=False) for _ in range(3))
+            self.o = nn.Linear(h * d, h * d)
+
+        def forward(self, x, document):
+            q, k, v = (f(x).unflatten(-1, (self.h, -1)).movedim(2, 1) for f in (self.q, self.k, self.v))
+            same = document[:, None] == document[None, :]
+            mask = torch.where(same.tril(), 0.0, -torch.inf).to(x.dtype)
+            att = F.softmax((q * q.shape[-1] ** -0.5) @ k.mT + mask, dim=-1)
+            return self.o((att @ v).movedim(1, 2).flatten(2))
+
+    def document(x):
+        return torch.arange(x.shape[1], device=x.device) // 3
+
+    torch.manual_seed(20)
+    x = some_x(3, 8, 15)
+    keep = document(x)[:, None] == document(x)
+    return PackedDocuments(15, 2, 9), x, {"num_heads": 2, "keep": keep, "call": lambda m, x: m(x, document(x))}
+
+
+@case(None)
+def encoder_with_key_padding():
+    class BertSelfAttention(nn.Module):
+        def __init__(self, hidden_size, num_attention_heads, head_size, p=0.1):
+            super().__init__()
+            self.num_attention_heads = num_attention_heads
+            all_head_size = num_attention_heads * head_size
+            self.query, self.key, self.value = (nn.Linear(hidden_size, all_head_size) for _ in range(3))
+            self.dense = nn.Linear(all_head_size, all_head_size)
+            self.dropout = nn.Dropout(p)
+
+        def transpose_for_scores(self, x):
+            return x.view(*x.size()[:-1], self.num_attention_heads, -1).permute(0, 2, 1, 3)
+
+        def forward(self, hidden_states, attention_mask):
+            q, k, v = (self.transpose_for_scores(f(hidden_states)) for f in (self.query, self.key, self.value))
+            scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(q.size(-1))
+            extended = (1.0 - attention_mask[:, None, None, :].to(scores.dtype)) * torch.finfo(scores.dtype).min
+            probs = self.dropout(nn.functional.softmax(scores + extended, dim=-1))
+            context = torch.matmul(probs, v).permute(0, 2, 1, 3).contiguous()
+            return self.dense(context.view(*context.size()[:-2], -1))
+
+    def real(x):
+        ends = x.shape[1] - torch.arange(len(x), device=x.device) % 3
+        return torch.arange(x.shape[1], device=x.device) < ends.clamp(min=1)[:, None]
+
+    torch.manual_seed(21)
+    x = some_x(3, 6, 14)
+    keep = real(x)[:, None, None, :]
+    options = {"causal": False, "num_heads": 5, "keep": keep, "call": lambda m, x: m(x, real(x).long())}
+    return BertSelfAttention(14, 5, 4), x, options
+
+
+# Shared keys and values
+
+
+@case(None)
+def multi_query_by_broadcast():
+    class MultiQuery(nn.Module):
+        def __init__(self, d_in, num_heads, d):
+            super().__init__()
+            self.num_heads, self.d = num_heads, d
+            self.q = nn.Linear(d_in, num_heads * d, bias=False)
+            self.kv = nn.Linear(d_in, 2 * d, bias=False)
+            self.o = nn.Linear(num_heads * d, num_heads * d, bias=False)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q = self.q(x).view(b, t, self.num_heads, self.d).transpose(1, 2)
+            k, v = self.kv(x).unsqueeze(1).split(self.d, dim=-1)  # b 1 t d, for every head
+            scores = (q * self.d**-0.5) @ k.transpose(-1, -2)
+            scores = scores + torch.full((t, t), -torch.inf, dtype=x.dtype, device=x.device).triu(1)
+            return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(22)
+    return MultiQuery(12, 5, 6), some_x(2, 7, 12), {"num_heads": 5, "num_kv_heads": 1}
+
+
+@case(None)
+def multi_query_heads_as_queries():
+    class OneKeyHead(nn.Module):
+        """All heads are more queries to the same keys: (batch, head * token, d) meets (batch, token, d)."""
+
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wq, self.wk, self.wv = nn.Linear(d_in, heads * d), nn.Linear(d_in, d), nn.Linear(d_in, d)
+            self.wo = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q = self.wq(x).view(b, t, self.heads, self.d).transpose(1, 2).reshape(b, self.heads * t, self.d)
+            scores = torch.bmm(q * self.d**-0.5, self.wk(x).transpose(1, 2))
+            later = torch.ones(t, t, dtype=torch.bool, device=x.device).triu(1).repeat(self.heads, 1)
+            weights = scores.masked_fill(later, -torch.inf).softmax(dim=2)
+            context = torch.bmm(weights, self.wv(x)).view(b, self.heads, t, self.d)
+            return self.wo(context.transpose(1, 2).reshape(b, t, -1))
+
+    torch.manual_seed(23)
+    return OneKeyHead(10, 4, 8), some_x(3, 5, 10), {"num_heads": 4, "num_kv_heads": 1}
+
+
+@case(None)
+def grouped_by_expand():
+    class LlamaLike(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
+            super().__init__()
+            self.n_heads, self.n_kv_heads, self.head_dim = n_heads, n_kv_heads, head_dim
+            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
+            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wo = nn.Linear(n_heads * head_dim, dim + 2, bias=False)
+
+        def repeat_kv(self, u):
+            b, t, g, d = u.shape
+            n = self.n_heads // g
+            return u[:, :, :, None, :].expand(b, t, g, n, d).reshape(b, t, g * n, d)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q = self.wq(x).view(b, t, self.n_heads, self.head_dim).transpose(1, 2)
+            k = self.repeat_kv(self.wk(x).view(b, t, self.n_kv_heads, self.head_dim)).transpose(1, 2)
+            v = self.repeat_kv(self.wv(x).view(b, t, self.n_kv_heads, self.head_dim)).transpose(1, 2)
+            scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(self.head_dim)
+            mask = torch.triu(torch.full((t, t), float("-inf"), device=x.device, dtype=x.dtype), diagonal=1)
+            return self.wo(torch.matmul(F.softmax(scores + mask, dim=-1), v).transpose(1, 2).reshape(b, t, -1))
+
+    torch.manual_seed(24)
+    return LlamaLike(13, 6, 2, 5), some_x(4, 7, 13), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case(None)
+def grouped_by_repeat_interleave():
+    class GroupedAttention(nn.Module):
+        def __init__(self, d_in, d_out, query_heads, kv_heads):
+            super().__init__()
+            self.size, self.share = d_out // query_heads, query_heads // kv_heads
+            self.W_query = nn.Linear(d_in, d_out)
+            self.W_key = nn.Linear(d_in, kv_heads * self.size)
+            self.W_value = nn.Linear(d_in, kv_heads * self.size)
+            self.out_proj = nn.Linear(d_out, d_out)
+            self.register_buffer("mask", torch.triu(torch.ones(32, 32), diagonal=1))
+
+        def forward(self, x):
+            b, num_tokens, _ = x.shape
+            queries = self.W_query(x).view(b, num_tokens, -1, self.size).transpose(1, 2)
+            keys = self.W_key(x).view(b, num_tokens, -1, self.size).transpose(1, 2)
+            values = self.W_value(x).view(b, num_tokens, -1, self.size).transpose(1, 2)
+            keys, values = keys.repeat_interleave(self.share, dim=1), values.repeat_interleave(self.share, dim=1)
+            attn_scores = queries @ keys.transpose(2, 3)
+            attn_scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)
+            attn_weights = torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1)
+            context_vec = (attn_weights @ values).transpose(1, 2).contiguous().view(b, num_tokens, -1)
+            return self.out_proj(context_vec)
+
+    torch.manual_seed(25)
+    return GroupedAttention(10, 28, 4, 2), some_x(3, 6, 10), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case(None)
+def grouped_by_einsum():
+    class GroupedEinsum(nn.Module):
+        def __init__(self, d_model, groups, per_group, d):
+            super().__init__()
+            self.q = nn.Parameter(torch.randn(d_model, groups, per_group, d) / d_model**0.5)
+            self.k = nn.Parameter(torch.randn(d_model, groups, d) / d_model**0.5)
+            self.v = nn.Parameter(torch.randn(d_model, groups, d) / d_model**0.5)
+            self.o = nn.Parameter(torch.randn(groups, per_group, d, d_model + 1) / d**0.5)
+
+        def forward(self, x):
+            q = torch.einsum("btm,mgrd->bgrtd", x, self.q) * self.q.shape[-1] ** -0.5
+            k = torch.einsum("bsm,mgd->bgsd", x, self.k)
+            v = torch.einsum("bsm,mgd->bgsd", x, self.v)
+            logits = torch.einsum("bgrtd,bgsd->bgrts", q, k)
+            allowed = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            probs = torch.softmax(torch.where(allowed, logits, -torch.inf), dim=-1)
+            return torch.einsum("bgrts,bgsd,grdm->btm", probs, v, self.o)
+
+    torch.manual_seed(26)
+    return GroupedEinsum(11, 3, 2, 5), some_x(2, 8, 11), {"num_heads": 6, "num_kv_heads": 3}
+
+
+@case(None)
+def grouped_by_enable_gqa():
+    class FusedGrouped(nn.Module):
+        def __init__(self, d_in, h, g, d, dropout=0.1):
+            super().__init__()
+            self.h, self.g, self.dropout = h, g, dropout
+            self.qkv = nn.Linear(d_in, (h + 2 * g) * d)
+            self.out = nn.Linear(h * d, h * d)
+
+        def forward(self, x):
+            qkv = self.qkv(x).unflatten(-1, (self.h + 2 * self.g, -1)).transpose(1, 2)
+            q, k, v = qkv.split([self.h, self.g, self.g], dim=1)
+            p = self.dropout if self.training else 0.0
+            y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True, enable_gqa=True)
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(27)
+    return FusedGrouped(16, 6, 2, 4), some_x(3, 5, 16), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case(None)
+def keys_and_values_from_a_latent():
+    class LatentAttention(nn.Module):
+        """Keys and values are both made from one narrow vector a token."""
+
+        def __init__(self, d_in, heads, d, d_latent):
+            super().__init__()
+            self.heads = heads
+            self.q_proj = nn.Linear(d_in, heads * d, bias=False)
+            self.kv_down = nn.Linear(d_in, d_latent, bias=False)
+            self.kv_norm = nn.RMSNorm(d_latent, eps=1e-6)
+            self.k_up, self.v_up = (
+                nn.Linear(d_latent, heads * d, bias=False),
+                nn.Linear(d_latent, heads * d, bias=False),
+            )
+            self.o_proj = nn.Linear(heads * d, heads * d, bias=False)
+
+        def forward(self, x):
+            latent = self.kv_norm(self.kv_down(x))
+            parts = self.q_proj(x), self.k_up(latent), self.v_up(latent)
+            q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in parts)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.o_proj(y.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(28)
+    return LatentAttention(14, 4, 7, 6), some_x(3, 5, 14), {"num_heads": 4}
+
+
+# One head, and other widths
+
+
+@case(None)
+def single_head_with_context_length():
+    class CausalAttention(nn.Module):
+        def __init__(self, d_in, d_out, context_length, dropout, qkv_bias=False):
+            super().__init__()
+            self.W_query = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_key = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.W_value = nn.Linear(d_in, d_out, bias=qkv_bias)
+            self.dropout = nn.Dropout(dropout)
+            self.register_buffer("mask", torch.triu(torch.ones(context_length, context_length), diagonal=1))
+
+        def forward(self, x):
+            num_tokens = x.shape[1]
+            keys, queries, values = self.W_key(x), self.W_query(x), self.W_value(x)
+            attn_scores = queries @ keys.transpose(1, 2)
+            attn_scores.masked_fill_(self.mask.bool()[:num_tokens, :num_tokens], -torch.inf)
+            attn_weights = self.dropout(torch.softmax(attn_scores / keys.shape[-1] ** 0.5, dim=-1))
+            return attn_weights @ values
+
+    torch.manual_seed(29)
+    return CausalAttention(9, 7, 64, 0.1), some_x(3, 6, 9), {"num_heads": 1}
+
+
+@case(None)
+def single_head_of_bmm():
+    class Head(nn.Module):
+        def __init__(self, d_in, head_size):
+            super().__init__()
+            self.key, self.query, self.value = (nn.Linear(d_in, head_size) for _ in range(3))
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            k, q = self.key(x), self.query(x)
+            future = torch.full((t, t), -torch.inf, device=x.device, dtype=q.dtype).triu(1)
+            wei = torch.baddbmm(future.expand(b, t, t), q, k.transpose(1, 2), alpha=k.shape[-1] ** -0.5)
+            return torch.bmm(wei.softmax(2), self.value(x))
+
+    torch.manual_seed(30)
+    return Head(12, 8), some_x(2, 5, 12), {"num_heads": 1}
+
+
+@case(None)
+def single_head_with_projection():
+    class Attend(nn.Module):
+        def __init__(self, d_in, d_attn, d_out):
+            super().__init__()
+            self.Wq, self.Wk, self.Wv = (nn.Parameter(torch.randn(d_in, d_attn) / d_in**0.5) for _ in range(3))
+            self.Wo = nn.Parameter(torch.randn(d_attn, d_out) / d_attn**0.5)
+
+        def forward(self, X):
+            Q, K, V = X @ self.Wq, X @ self.Wk, X @ self.Wv
+            S = (Q / Q.shape[-1] ** 0.5) @ K.transpose(-1, -2)
+            S = S.masked_fill(torch.ones_like(S[0]).triu(1) == 1, torch.finfo(S.dtype).min)
+            return S.softmax(-1) @ V @ self.Wo
+
+    torch.manual_seed(31)
+    return Attend(10, 6, 17), some_x(4, 7, 10), {"num_heads": 1}
+
+
+@case(None)
+def values_wider_than_keys():
+    class TwoWidths(nn.Module):
+        def __init__(self, d_in, d_out, n_head, d_k, d_v):
+            super().__init__()
+            self.n_head, self.d_k, self.d_v = n_head, d_k, d_v
+            self.w_qs = nn.Linear(d_in, n_head * d_k, bias=False)
+            self.w_ks = nn.Linear(d_in, n_head * d_k, bias=False)
+            self.w_vs = nn.Linear(d_in, n_head * d_v, bias=False)
+            self.fc = nn.Linear(n_head * d_v, d_out, bias=False)
+
+        def forward(self, x):
+            sz_b, length = x.shape[:2]
+            q = self.w_qs(x).view(sz_b, length, self.n_head, self.d_k).transpose(1, 2)
+            k = self.w_ks(x).view(sz_b, length, self.n_head, self.d_k).transpose(1, 2)
+            v = self.w_vs(x).view(sz_b, length, self.n_head, self.d_v).transpose(1, 2)
+            attn = torch.matmul(q / self.d_k**0.5, k.transpose(2, 3))
+            subsequent = torch.ones((1, length, length), device=x.device).triu(diagonal=1)
+            attn = F.softmax(attn.masked_fill(subsequent.bool(), float("-inf")), dim=-1)
+            return self.fc(torch.matmul(attn, v).transpose(1, 2).contiguous().view(sz_b, length, -1))
+
+    torch.manual_seed(32)
+    return TwoWidths(13, 18, 4, 5, 8), some_x(2, 6, 13), {"num_heads": 4}
+
+
+@case(None)
+def no_projection_after_narrow_heads():
+    class FusedTwoWidths(nn.Module):
+        """Values narrower than keys, the heads side by side and nothing after them."""
+
+        def __init__(self, d_in, heads, key_width, value_width):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k = nn.Linear(d_in, heads * key_width), nn.Linear(d_in, heads * key_width)
+            self.v = nn.Linear(d_in, heads * value_width)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+    torch.manual_seed(33)
+    return FusedTwoWidths(14, 3, 8, 5), some_x(2, 7, 14), {"num_heads": 3}
+
+
+# The same softmax, written otherwise
+
+
+@case(None)
+def where_with_lowest_number():
+    class Attention(nn.Module):
+        def __init__(self, d_in, d_out, num_heads):
+            super().__init__()
+            self.num_heads = num_heads
+            self.c_attn = nn.Linear(d_in, 3 * d_out)
+            self.c_proj = nn.Linear(d_out, d_out)
+            self.register_buffer("bias", torch.tril(torch.ones(64, 64, dtype=torch.bool))[None, None], persistent=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            query, key, value = (
+                one.view(b, n, self.num_heads, -1).transpose(1, 2) for one in self.c_attn(x).chunk(3, dim=2)
+            )
+            w = torch.matmul(query, key.transpose(-1, -2)) / value.size(-1) ** 0.5
+            lowest = torch.full([], torch.finfo(w.dtype).min, dtype=w.dtype, device=w.device)
+            w = torch.where(self.bias[:, :, :n, :n], w, lowest).softmax(dim=-1)
+            return self.c_proj(torch.matmul(w, value).transpose(1, 2).reshape(b, n, -1))
+
+    torch.manual_seed(34)
+    return Attention(10, 24, 3), some_x(2, 5, 10), {"num_heads": 3}
+
+
+@case(None)
+def subtract_a_billion():
+    class ConvStyle(nn.Module):
+        def __init__(self, n_in, n_state, n_head):
+            super().__init__()
+            self.n_head = n_head
+            self.attn, self.proj = nn.Linear(n_in, 3 * n_state), nn.Linear(n_state, n_state)
+
+        def forward(self, x):
+            q, k, v = (self.attn(x).unflatten(-1, (3, self.n_head, -1)).permute(2, 0, 3, 1, 4)).unbind(0)
+            nd, ns = q.shape[-2], k.shape[-2]
+            i, j = torch.arange(nd, device=x.device)[:, None], torch.arange(ns, device=x.device)
+            b = (i >= j - ns + nd).to(x.dtype)
+            w = (q * q.shape[-1] ** -0.5) @ k.mT
+            w = w * b - 1e9 * (1 - b)
+            return self.proj((w.softmax(-1) @ v).permute(0, 2, 1, 3).flatten(2))
+
+    torch.manual_seed(35)
+    return ConvStyle(11, 30, 5), some_x(2, 8, 11), {"num_heads": 5}
+
+
+@case(None)
+def exponentials_times_triangle():
+    class OwnSoftmax(nn.Module):
+        def __init__(self, d_in, heads, size):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * size) for _ in range(3))
+            self.o = nn.Linear(heads * size, heads * size)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            scores = (q * q.shape[-1] ** -0.5) @ k.mT
+            triangle = torch.ones_like(scores[0, 0]).tril()
+            top = scores.masked_fill(triangle == 0, -torch.inf).amax(-1, keepdim=True)
+            powers = (scores - top).clamp(max=0).exp() * triangle
+            return self.o((powers @ v / powers.sum(-1, keepdim=True)).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(36)
+    return OwnSoftmax(12, 4, 6), some_x(3, 7, 12), {"num_heads": 4}
+
+
+@case(None)
+def softmax_over_chunks_of_keys():
+    class FlashLike(nn.Module):
+        def __init__(self, d_in, d_out, n_heads, block=3):
+            super().__init__()
+            self.n_heads, self.block = n_heads, block
+            self.qkv, self.out = nn.Linear(d_in, 3 * d_out, bias=False), nn.Linear(d_out, d_out, bias=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.qkv(x).view(b, n, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+            q = q * q.shape[-1] ** -0.5
+            best = torch.full_like(q[..., :1], -torch.inf)
+            mass, acc = torch.zeros_like(best), torch.zeros_like(v)
+            row = torch.arange(n, device=x.device)[:, None]
+            for k_block, v_block, column in zip(
+                k.split(self.block, 2), v.split(self.block, 2), row.squeeze(1).split(self.block), strict=True
+            ):
+                s = (q @ k_block.mT).masked_fill(column > row, -torch.inf)
+                new = torch.maximum(best, s.amax(-1, keepdim=True))
+                p, shrink = torch.exp(s - new), torch.exp(best - new)
+                mass = mass * shrink + p.sum(-1, keepdim=True)
+                acc, best = acc * shrink + p @ v_block, new
+            return self.out((acc / mass).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(37)
+    return FlashLike(13, 20, 4), some_x(2, 7, 13), {"num_heads": 4}
+
+
+@case(None)
+def blocks_of_queries():
+    class QueryBlocks(nn.Module):
+        """A block of queries at a time, with only the keys up to its end."""
+
+        def __init__(self, d_in, heads, size, block=2):
+            super().__init__()
+            self.heads, self.block = heads, block
+            self.to_q, self.to_kv = nn.Linear(d_in, heads * size), nn.Linear(d_in, 2 * heads * size)
+            self.to_out = nn.Linear(heads * size, heads * size)
+
+        def forward(self, x):
+            q = self.to_q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            k, v = self.to_kv(x).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            done, end = [], 0
+            for part in q.split(self.block, dim=2):
+                end += part.shape[2]
+                scores = (part * part.shape[-1] ** -0.5) @ k[:, :, :end].mT
+                seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(diagonal=end - part.shape[2])
+                done.append(scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v[:, :, :end])
+            return self.to_out(torch.cat(done, dim=2).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(38)
+    return QueryBlocks(10, 3, 8), some_x(2, 5, 10), {"num_heads": 3}
+
+
+@case(None)
+def exp_of_log_softmax():
+    class LogSpace(nn.Module):
+        def __init__(self, width, heads, head_width):
+            super().__init__()
+            self.heads, self.root = heads, head_width**0.25
+            self.q, self.k, self.v = (nn.Linear(width, heads * head_width) for _ in range(3))
+            self.join = nn.Linear(heads * head_width, width - 2)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            logits = (q / self.root) @ (k / self.root).transpose(-1, -2)
+            logits = logits.masked_fill(torch.ones_like(logits, dtype=torch.bool).triu(1), -torch.inf)
+            log_weights = logits - logits.logsumexp(dim=-1, keepdim=True)
+            return self.join((log_weights.exp() @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(39)
+    return LogSpace(16, 3, 7), some_x(2, 6, 16), {"num_heads": 3}
+
+
+@case(None)
+def softmax_in_more_bits():
+    class EagerAttention(nn.Module):
+        def __init__(self, hidden, heads, head_dim):
+            super().__init__()
+            self.heads, self.scaling = heads, head_dim**-0.5
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, heads * head_dim, bias=False) for _ in range(3))
+            self.o_proj = nn.Linear(heads * head_dim, heads * head_dim, bias=False)
+
+        def forward(self, hidden_states):
+            q, k, v = (
+                f(hidden_states).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                for f in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            scores = torch.matmul(q * self.scaling, k.transpose(2, 3))
+            length = scores.shape[-1]
+            mask = torch.ones(length, length, dtype=torch.bool, device=scores.device).triu(1)
+            wide = scores.to(torch.promote_types(scores.dtype, torch.float32)).masked_fill(mask, -torch.inf)
+            weights = F.softmax(wide, dim=-1).to(q.dtype)
+            return self.o_proj(torch.matmul(weights, v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(40)
+    return EagerAttention(15, 5, 4), some_x(3, 7, 15), {"num_heads": 5}
+
+
+@case(None)
+def softly_capped_scores():
+    class CappedAttention(nn.Module):
+        def __init__(self, d_in, heads, d, cap=5.0):
+            super().__init__()
+            self.heads, self.cap = heads, cap
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d, bias=False)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            scores = (q * q.shape[-1] ** -0.5) @ k.mT
+            scores = self.cap * torch.tanh(scores / self.cap)
+            scores = scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1) > 0, -torch.inf)
+            return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(41)
+    return CappedAttention(11, 4, 6), some_x(3, 5, 11), {"num_heads": 4}
+
+
+# PyTorch's own
+
+
+@case(None)
+def torch_module_batch_first():
+    class CausalSelfAttention(nn.Module):
+        def __init__(self, d_in, embed_dim, num_heads):
+            super().__init__()
+            self.embed = nn.Linear(d_in, embed_dim)
+            self.mha = nn.MultiheadAttention(embed_dim, num_heads, dropout=0.1, batch_first=True)
+
+        def forward(self, x):
+            x = self.embed(x)
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+            out, _ = self.mha(x, x, x, attn_mask=mask, need_weights=False)
+            return out
+
+    torch.manual_seed(42)
+    return CausalSelfAttention(10, 21, 3), some_x(2, 6, 10), {"num_heads": 3}
+
+
+@case(None)
+def torch_module_tokens_first():
+    class Block(nn.Module):
+        def __init__(self, d_model, nhead):
+            super().__init__()
+            self.self_attn = nn.MultiheadAttention(d_model, nhead)
+
+        def forward(self, src):
+            src = src.transpose(0, 1)
+            mask = nn.Transformer.generate_square_subsequent_mask(len(src), device=src.device, dtype=src.dtype)
+            return self.self_attn(src, src, src, attn_mask=mask, is_causal=True)[0].transpose(0, 1)
+
+    torch.manual_seed(43)
+    return Block(20, 4), some_x(3, 7, 20), {"num_heads": 4}
+
+
+@case(None)
+def torch_module_itself():
+    def call(m, x):
+        hidden = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device), diagonal=1)
+        return m(x, x, x, attn_mask=hidden)[0]
+
+    torch.manual_seed(44)
+    return nn.MultiheadAttention(18, 6, bias=False, batch_first=True), some_x(2, 5, 18), {"num_heads": 6, "call": call}
+
+
+@case(None)
+def torch_module_without_mask():
+    torch.manual_seed(45)
+    m = nn.MultiheadAttention(15, 5, batch_first=True)
+    return m, some_x(2, 7, 15), {"causal": False, "num_heads": 5, "call": lambda m, x: m(x, x, x)[0]}
+
+
+@case(None)
+def torch_function_with_own_weights():
+    class ByFunction(nn.Module):
+        def __init__(self, width, heads, d_out):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+            self.out = nn.Linear(width, d_out)
+
+        def forward(self, x):
+            x = x.transpose(0, 1)
+            length, _, width = x.shape
+            y, _ = F.multi_head_attention_forward(
+                x, x, x, width, self.heads, None, torch.cat([self.q.bias, self.k.bias, self.v.bias]),
+                None, None, False, 0.0, self.out.weight, self.out.bias, training=self.training, need_weights=False,
+                attn_mask=torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1),
+                use_separate_proj_weight=True,
+                q_proj_weight=self.q.weight, k_proj_weight=self.k.weight, v_proj_weight=self.v.weight,
+            )  # fmt: skip
+            return y.transpose(0, 1)
+
+    torch.manual_seed(46)
+    return ByFunction(16, 4, 11), some_x(3, 6, 16), {"num_heads": 4}
+
+
+@case(None)
+def fused_kernel_is_causal():
+    class Fused(nn.Module):
+        def __init__(self, d_in, d_out, n_head, dropout=0.1):
+            super().__init__()
+            self.n_head, self.dropout = n_head, dropout
+            self.c_attn, self.c_proj = nn.Linear(d_in, 3 * d_out, bias=False), nn.Linear(d_out, d_out, bias=False)
+            self.resid_dropout = nn.Dropout(dropout)
+
+        def forward(self, x):
+            B, T, _ = x.size()
+            q, k, v = (u.view(B, T, self.n_head, -1).transpose(1, 2) for u in self.c_attn(x).tensor_split(3, dim=2))
+            y = F.scaled_dot_product_attention(q, k, v, None, self.dropout if self.training else 0, is_causal=True)
+            return self.resid_dropout(self.c_proj(y.transpose(1, 2).contiguous().view(B, T, -1)))
+
+    torch.manual_seed(47)
+    return Fused(14, 20, 4), some_x(2, 7, 14), {"num_heads": 4}
+
+
+@case(None)
+def fused_kernel_with_causal_bias():
+    class Fused(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            mask = causal_lower_right(q.shape[-2], k.shape[-2])
+            return self.o(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(48)
+    return Fused(10, 3, 8), some_x(4, 6, 10), {"num_heads": 3}
+
+
+@case(None)
+def fused_kernel_with_float_mask():
+    class Fused(nn.Module):
+        def __init__(self, features, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.inp, self.out = nn.Linear(features, heads * 3 * d), nn.Linear(heads * d, heads * d)
+            self.register_buffer("mask", torch.full((48, 48), float("-inf")).triu(diagonal=1))
+
+        def forward(self, x):
+            n = x.shape[1]
+            q, k, v = self.inp(x).unflatten(-1, (self.heads, 3, -1)).permute(3, 0, 2, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask[:n, :n])
+            return self.out(y.transpose(1, 2).reshape(len(x), n, -1))
+
+    torch.manual_seed(49)
+    return Fused(13, 5, 3), some_x(2, 7, 13), {"num_heads": 5}
+
+
+@case(None)
+def fused_kernel_with_scale_one():
+    class Fused(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.scale = heads, 1 / math.sqrt(d)
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d, bias=False)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            y = F.scaled_dot_product_attention(q * self.scale, k, v, is_causal=True, scale=1.0)
+            return self.o(y.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(50)
+    return Fused(12, 4, 7), some_x(3, 5, 12), {"num_heads": 4}
+
+
+@case(None)
+def fused_kernel_padded_to_a_round_width():
+    class PaddedHeads(nn.Module):
+        """Heads of five are filled up to eight with zeros for the kernel, and the scale stays that of five."""
+
+        def __init__(self, d_in, heads, d, wide=8):
+            super().__init__()
+            self.heads, self.d, self.wide = heads, d, wide
+            self.qkv, self.proj = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            qkv = self.qkv(x).unflatten(-1, (3, self.heads, self.d))
+            q, k, v = F.pad(qkv, (0, self.wide - self.d)).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.d**-0.5)
+            return self.proj(y[..., : self.d].transpose(1, 2).flatten(2))
+
+    torch.manual_seed(51)
+    return PaddedHeads(11, 3, 5), some_x(2, 7, 11), {"num_heads": 3}
+
+
+# Other layouts
+
+
+@case(None)
+def tokens_first_inside():
+    class FairseqLike(nn.Module):
+        def __init__(self, embed_dim, num_heads, head_dim):
+            super().__init__()
+            self.num_heads, self.head_dim = num_heads, head_dim
+            inner = num_heads * head_dim
+            self.k_proj, self.v_proj, self.q_proj = (nn.Linear(embed_dim, inner) for _ in range(3))
+            self.out_proj = nn.Linear(inner, inner)
+
+        def forward(self, x):
+            x = x.transpose(0, 1)
+            tgt_len, bsz, _ = x.size()
+            shape = (tgt_len, bsz * self.num_heads, self.head_dim)
+            q = (self.q_proj(x) * self.head_dim**-0.5).contiguous().view(shape).transpose(0, 1)
+            k = self.k_proj(x).contiguous().view(shape).transpose(0, 1)
+            v = self.v_proj(x).contiguous().view(shape).transpose(0, 1)
+            attn_weights = torch.bmm(q, k.transpose(1, 2))
+            attn_weights += torch.triu(torch.full_like(attn_weights[0], float("-inf")), 1).unsqueeze(0)
+            attn = torch.bmm(F.softmax(attn_weights, dim=-1), v)
+            attn = attn.transpose(0, 1).contiguous().view(tgt_len, bsz, -1)
+            return self.out_proj(attn).transpose(0, 1)
+
+    torch.manual_seed(52)
+    return FairseqLike(13, 4, 5), some_x(3, 7, 13), {"num_heads": 4}
+
+
+@case(None)
+def softmax_over_axis_one():
+    class XLNetLike(nn.Module):
+        """Scores are (query, key, batch, head), as in code of 2019."""
+
+        def __init__(self, d_model, n_head, d_head):
+            super().__init__()
+            self.q, self.k, self.v = (nn.Parameter(0.3 * torch.randn(d_model, n_head, d_head)) for _ in range(3))
+            self.o = nn.Parameter(0.3 * torch.randn(d_model - 1, n_head, d_head))
+
+        def forward(self, x):
+            h = x.transpose(0, 1)
+            q, k, v = (torch.einsum("ibh,hnd->ibnd", h, w) for w in (self.q, self.k, self.v))
+            ac = torch.einsum("ibnd,jbnd->ijbn", q * q.shape[-1] ** -0.5, k)
+            attn_mask = torch.ones(len(h), len(h), dtype=torch.bool, device=x.device).triu(1)
+            attn_prob = F.softmax(ac.masked_fill(attn_mask[:, :, None, None], -torch.inf), dim=1)
+            attn_vec = torch.einsum("ijbn,jbnd->ibnd", attn_prob, v)
+            return torch.einsum("ibnd,hnd->bih", attn_vec, self.o)
+
+    torch.manual_seed(53)
+    return XLNetLike(12, 4, 6), some_x(2, 5, 12), {"num_heads": 4}
+
+
+@case(None)
+def keys_by_queries():
+    class Columns(nn.Module):
+        """Everything stands on its head: a column is a token, scores are (key, query)."""
+
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.query, self.key, self.value = (nn.Conv1d(d_in, heads * d, 1) for _ in range(3))
+            self.proj = nn.Conv1d(heads * d, heads * d, 1)
+
+        def forward(self, x):
+            x = x.transpose(1, 2)  # (batch, width, token)
+            q, k, v = (f(x).unflatten(1, (self.heads, self.d)) for f in (self.query, self.key, self.value))
+            scores = k.transpose(-2, -1) @ (q * self.d**-0.5)
+            hidden = torch.ones_like(scores[0, 0], dtype=torch.bool).tril(diagonal=-1)  # keys after the query
+            weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-2)
+            return self.proj((v @ weights).flatten(1, 2)).transpose(1, 2)
+
+    torch.manual_seed(54)
+    return Columns(10, 3, 7), some_x(2, 6, 10), {"num_heads": 3}
+
+
+@case(None)
+def einsum_with_ellipsis():
+    class AnyAxes(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.wq, self.wk, self.wv = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.wo = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            q, k, v = (w(x).unflatten(-1, (self.heads, -1)) for w in (self.wq, self.wk, self.wv))
+            scores = torch.einsum("...qhd,...khd->...hqk", q, k) / math.sqrt(q.shape[-1])
+            time = torch.arange(x.shape[-2], device=x.device)
+            scores = torch.where(time[:, None] >= time, scores, float("-inf"))
+            context = torch.einsum("...hqk,...khd->...qhd", torch.softmax(scores, -1), v)
+            return self.wo(context.flatten(-2))
+
+    torch.manual_seed(55)
+    return AnyAxes(11, 5, 4), some_x(2, 8, 11), {"num_heads": 5}
+
+
+@case(None)
+def unflatten_and_movedim():
+    class Moved(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.pack, self.merge = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            q, k, v = self.pack(x).unflatten(2, (3, self.heads, -1)).movedim((2, 3), (0, 1))  # 3 h b t d
+            later = torch.ones(q.shape[-2], q.shape[-2], device=x.device).triu_(1).bool()
+            weights = (q.mul(q.shape[-1] ** -0.5) @ k.swapaxes(-2, -1)).masked_fill(later, -torch.inf).softmax(-1)
+            return self.merge((weights @ v).movedim(0, -2).flatten(-2))
+
+    torch.manual_seed(56)
+    return Moved(14, 3, 6), some_x(2, 7, 14), {"num_heads": 3}
+
+
+@case(None)
+def head_index_runs_fastest():
+    class Strided(nn.Module):
+        """Head h takes the columns h, h + heads, h + 2 heads, ... of the projections."""
+
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(d_in, d * heads) for _ in range(3))
+            self.o = nn.Linear(d * heads, d * heads)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2) for f in (self.q, self.k, self.v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.o(y.permute(0, 2, 3, 1).flatten(2))
+
+    torch.manual_seed(57)
+    return Strided(10, 4, 6), some_x(3, 7, 10), {"num_heads": 4}
+
+
+@case(None)
+def triple_inside_each_head():
+    class NeoXPacking(nn.Module):
+        def __init__(self, hidden_size, num_heads, head_size):
+            super().__init__()
+            self.num_heads, self.head_size = num_heads, head_size
+            self.query_key_value = nn.Linear(hidden_size, 3 * num_heads * head_size)
+            self.dense = nn.Linear(num_heads * head_size, num_heads * head_size)
+            mask = torch.tril(torch.ones((64, 64), dtype=torch.uint8)).view(1, 1, 64, 64)
+            self.register_buffer("bias", mask, persistent=False)
+
+        def forward(self, hidden_states):
+            b, t, _ = hidden_states.shape
+            qkv = self.query_key_value(hidden_states).view(b, t, self.num_heads, 3 * self.head_size)
+            size = self.head_size
+            query = qkv[..., :size].permute(0, 2, 1, 3)
+            key = qkv[..., size : 2 * size].permute(0, 2, 1, 3)
+            value = qkv[..., 2 * size :].permute(0, 2, 1, 3)
+            scores = torch.einsum("bhid,bhjd->bhij", query / size**0.5, key)
+            scores = scores.masked_fill(self.bias[:, :, :t, :t].logical_not(), torch.finfo(scores.dtype).min)
+            return self.dense((scores.softmax(-1) @ value).permute(0, 2, 1, 3).reshape(b, t, -1))
+
+    torch.manual_seed(58)
+    return NeoXPacking(12, 5, 3), some_x(2, 6, 12), {"num_heads": 5}
+
+
+@case(None)
+def loop_over_heads_with_summed_outputs():
+    class HeadLoop(nn.Module):
+        def __init__(self, d_in, heads, d, d_out):
+            super().__init__()
+            self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(heads, d_in, d) / d_in**0.5) for _ in range(3))
+            self.W_O = nn.Parameter(torch.randn(heads, d, d_out) / d**0.5)
+            self.b_O = nn.Parameter(torch.randn(d_out))
+
+        def forward(self, x):
+            causal = torch.ones(x.shape[1], x.shape[1], device=x.device).tril().bool()
+            output = self.b_O
+            for W_Q, W_K, W_V, W_O in zip(self.W_Q, self.W_K, self.W_V, self.W_O, strict=True):
+                q, k, v = x @ W_Q, x @ W_K, x @ W_V
+                pattern = (q @ k.transpose(1, 2) / W_K.shape[1] ** 0.5).masked_fill(~causal, -torch.inf).softmax(-1)
+                output = output + pattern @ v @ W_O
+            return output
+
+    torch.manual_seed(59)
+    return HeadLoop(10, 3, 6, 17), some_x(2, 7, 10), {"num_heads": 3}
+
+
+@case(None)
+def interpretable_parameters():
+    class LensAttention(nn.Module):
+        def __init__(self, d_model, n_heads, d_head, d_out):
+            super().__init__()
+            self.W_Q, self.W_K, self.W_V = (nn.Parameter(0.3 * torch.randn(n_heads, d_model, d_head)) for _ in range(3))
+            self.W_O = nn.Parameter(0.3 * torch.randn(n_heads, d_head, d_out))
+            self.b_Q, self.b_K, self.b_V = (nn.Parameter(torch.randn(n_heads, d_head)) for _ in range(3))
+
+        def forward(self, normalized_resid_pre):
+            q, k, v = (
+                torch.einsum("bsm,nmh->bsnh", normalized_resid_pre, weight) + bias
+                for weight, bias in ((self.W_Q, self.b_Q), (self.W_K, self.b_K), (self.W_V, self.b_V))
+            )
+            scores = torch.einsum("bqnh,bknh->bnqk", q / self.W_Q.shape[-1] ** 0.5, k)
+            all_ones = torch.ones(scores.size(-2), scores.size(-1), device=scores.device)
+            pattern = scores.masked_fill_(torch.triu(all_ones, diagonal=1).bool(), -torch.inf).softmax(-1)
+            z = torch.einsum("bknh,bnqk->bqnh", v, pattern)
+            return torch.einsum("bqnh,nhm->bqm", z, self.W_O)
+
+    torch.manual_seed(60)
+    return LensAttention(11, 4, 5, 14), some_x(3, 6, 11), {"num_heads": 4}
+
+
+@case(None)
+def loop_over_tokens():
+    class StepByStep(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            keys, values, outputs = [], [], []
+            for token in x.unbind(1):
+                query = self.q(token).view(-1, self.heads, 1, self.d)
+                keys.append(self.k(token).view(-1, self.heads, self.d))
+                values.append(self.v(token).view(-1, self.heads, self.d))
+                past = torch.stack(keys, dim=2)
+                weights = torch.softmax((query * past).sum(-1) / self.d**0.5, dim=-1)
+                mixed = (weights[..., None] * torch.stack(values, dim=2)).sum(2)
+                outputs.append(self.o(mixed.flatten(1)))
+            return torch.stack(outputs, dim=1)
+
+    torch.manual_seed(61)
+    return StepByStep(9, 4, 6), some_x(3, 5, 9), {"num_heads": 4}
+
+
+@case(None)
+def loop_over_samples():
+    class OneSampleAtATime(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.w = nn.Parameter(torch.randn(3, heads, d_in, d) / d_in**0.5)
+            self.o = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            outputs = []
+            for sample in x:  # (token, width)
+                q, k, v = sample @ self.w  # 3 times (head, token, d)
+                scores = (q * self.d**-0.5) @ k.transpose(1, 2)
+                scores = scores + torch.full_like(scores[0], -torch.inf).triu(1)
+                outputs.append(self.o((scores.softmax(2) @ v).transpose(0, 1).flatten(1)))
+            return torch.stack(outputs)
+
+    torch.manual_seed(62)
+    return OneSampleAtATime(13, 3, 8), some_x(4, 6, 13), {"num_heads": 3}
+
+
+@case(None)
+def mapped_over_heads_and_samples():
+    class Mapped(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d)
+
+        @staticmethod
+        def one(q, k, v):  # (token, d) each
+            scores = (q / q.shape[-1] ** 0.5) @ k.T
+            hidden = torch.ones(scores.shape, dtype=torch.bool, device=q.device).triu(1)
+            return torch.where(hidden, -torch.inf, scores).softmax(-1) @ v
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)) for f in (self.q, self.k, self.v))
+            over_heads = torch.vmap(self.one, in_dims=1, out_dims=1)
+            return self.o(torch.vmap(over_heads)(q, k, v).flatten(2))
+
+    torch.manual_seed(63)
+    return Mapped(12, 5, 4), some_x(2, 7, 12), {"num_heads": 5}
+
+
+# More around it
+
+
+@case(None)
+def norm_before_the_projections():
+    class PreNormAttention(nn.Module):
+        def __init__(self, dim, heads, dim_head):
+            super().__init__()
+            self.heads = heads
+            self.norm = nn.LayerNorm(dim)
+            self.to_qkv = nn.Linear(dim, 3 * heads * dim_head, bias=False)
+            self.to_out = nn.Linear(heads * dim_head, dim + 3, bias=False)
+
+        def forward(self, x):
+            x = self.norm(x)
+            q, k, v = (u.unflatten(-1, (self.heads, -1)).transpose(1, 2) for u in self.to_qkv(x).chunk(3, dim=-1))
+            dots = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+            dots = dots.masked_fill(torch.ones_like(dots[0, 0], dtype=torch.bool).triu(1), -torch.inf)
+            return self.to_out((dots.softmax(dim=-1) @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(64)
+    return PreNormAttention(13, 4, 5), some_x(2, 6, 13), {"num_heads": 4}
+
+
+@case(None)
+def residual_and_norm_after():
+    class PostNormSublayer(nn.Module):
+        def __init__(self, d_model, heads):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+            self.norm, self.drop = nn.LayerNorm(d_model), nn.Dropout(0.1)
+
+        def attention(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+        def forward(self, x):
+            return self.norm(x + self.drop(self.attention(x)))
+
+    torch.manual_seed(65)
+    return PostNormSublayer(15, 3), some_x(2, 7, 15), {"num_heads": 3}
+
+
+@case(None)
+def residual_inside():
+    class ResidualAttention(nn.Module):
+        def __init__(self, width, n_heads, d):
+            super().__init__()
+            self.n_heads = n_heads
+            self.ln_1 = nn.LayerNorm(width)
+            self.attn, self.proj = nn.Linear(width, 3 * n_heads * d), nn.Linear(n_heads * d, width)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = self.attn(self.ln_1(x)).view(b, t, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
+            scores = (q * q.shape[-1] ** -0.5) @ k.mT
+            scores = scores.masked_fill(torch.ones(t, t, device=x.device).tril() == 0, float("-inf"))
+            return x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
+
+    torch.manual_seed(66)
+    return ResidualAttention(14, 5, 4), some_x(3, 6, 14), {"num_heads": 5}
+
+
+@case(None)
+def skip_through_a_linear():
+    class Skipped(nn.Module):
+        def __init__(self, d_in, d_out, heads):
+            super().__init__()
+            self.heads = heads
+            self.skip = nn.Linear(d_in, d_out, bias=False)
+            self.q, self.k, self.v = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.o = nn.Linear(d_out, d_out)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            mask = torch.full((x.shape[1],) * 2, torch.finfo(x.dtype).min, dtype=x.dtype, device=x.device).triu(1)
+            context = ((q * q.shape[-1] ** -0.5) @ k.mT + mask).softmax(-1) @ v
+            return self.o(context.transpose(1, 2).flatten(2)) + self.skip(x)
+
+    torch.manual_seed(67)
+    return Skipped(11, 24, 4), some_x(2, 7, 11), {"num_heads": 4}
+
+
+@case(None)
+def gate_on_each_head():
+    class GatedAttention(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
+            self.to_gates = nn.Linear(d_in, heads)
+            self.to_out = nn.Linear(heads * d, heads * d, bias=False)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.to_q, self.to_k, self.to_v))
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            gates = self.to_gates(x).sigmoid()  # (batch, token, head)
+            return self.to_out((out.transpose(1, 2) * gates[..., None]).flatten(2))
+
+    torch.manual_seed(68)
+    return GatedAttention(13, 4, 6), some_x(2, 5, 13), {"num_heads": 4}
+
+
+@case(None)
+def gate_on_the_width():
+    class SiluGate(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.proj_in, self.proj_out = nn.Linear(d_in, 4 * heads * d), nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            *qkv, gate = self.proj_in(x).chunk(4, dim=-1)
+            q, k, v = (u.unflatten(-1, (self.heads, -1)).transpose(1, 2) for u in qkv)
+            scores = (q * q.shape[-1] ** -0.5) @ k.mT
+            triangle = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril_()
+            weights = scores.masked_fill(triangle.logical_not(), -torch.inf).softmax(-1)
+            return self.proj_out((weights @ v).transpose(1, 2).flatten(2) * torch.sigmoid(gate))
+
+    torch.manual_seed(69)
+    return SiluGate(10, 3, 7), some_x(4, 6, 10), {"num_heads": 3}
+
+
+@case(None)
+def dropout_in_three_places():
+    class DropEverywhere(nn.Module):
+        def __init__(self, d_in, d_out, heads, p=0.2):
+            super().__init__()
+            self.heads, self.p = heads, p
+            self.q, self.k, self.v = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.o = nn.Linear(d_out, d_out)
+            self.input_drop, self.output_drop = nn.Dropout(p), nn.Dropout(p)
+
+        def forward(self, x):
+            x = self.input_drop(x)
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            w = (q * q.shape[-1] ** -0.5) @ k.mT
+            w = w.masked_fill(torch.ones_like(w[0, 0]).triu(1).bool(), -torch.inf).softmax(-1)
+            w = F.dropout(w, self.p, training=self.training)
+            return self.output_drop(self.o((w @ v).transpose(1, 2).flatten(2)))
+
+    torch.manual_seed(70)
+    return DropEverywhere(12, 20, 4), some_x(3, 7, 12), {"num_heads": 4}
+
+
+@case(None)
+def cache_in_two_chunks():
+    class CachedAttention(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.qkv, self.o = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, heads * d)
+
+        def forward(self, x, past=None):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            if past is not None:
+                k, v = (torch.cat(pair, dim=2) for pair in zip(past, (k, v), strict=True))
+            new, total = q.shape[2], k.shape[2]
+            visible = torch.ones(new, total, dtype=torch.bool, device=x.device).tril(diagonal=total - new)
+            scores = ((q * q.shape[-1] ** -0.5) @ k.mT).masked_fill(~visible, -torch.inf)
+            return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), (k, v)
+
+    def in_two(m, x):
+        half = max(1, x.shape[1] // 2)
+        first, past = m(x[:, :half])
+        return torch.cat([first, m(x[:, half:], past)[0]], dim=1) if half < x.shape[1] else first
+
+    torch.manual_seed(71)
+    return CachedAttention(11, 4, 6), some_x(2, 7, 11), {"num_heads": 4, "call": in_two}
+
+
+@case(None)
+def cache_inside_token_by_token():
+    class Decoder(nn.Module):
+        def __init__(self, d_in, heads, kv_heads, d):
+            super().__init__()
+            self.d = d
+            self.wq, self.wo = nn.Linear(d_in, heads * d, bias=False), nn.Linear(heads * d, heads * d, bias=False)
+            self.wk, self.wv = nn.Linear(d_in, kv_heads * d, bias=False), nn.Linear(d_in, kv_heads * d, bias=False)
+            self.reset()
+
+        def reset(self):
+            self.keys, self.values = [], []
+
+        def forward(self, x):  # (batch, 1, width): the newest token
+            q, k, v = (w(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+            self.keys.append(k)
+            self.values.append(v)
+            k, v = torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2)
+            y = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)  # nothing later exists yet
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def one_by_one(m, x):
+        m.reset()
+        return torch.cat([m(token) for token in x.split(1, dim=1)], dim=1)
+
+    torch.manual_seed(72)
+    options = {"num_heads": 6, "num_kv_heads": 3, "call": one_by_one}
+    return Decoder(13, 6, 3, 4), some_x(2, 5, 13), options
+
+
+@case(None)
+def output_and_weights():
+    class WithWeights(nn.Module):
+        def __init__(self, d_in, d_out, num_heads):
+            super().__init__()
+            self.num_heads = num_heads
+            self.linear_q, self.linear_k, self.linear_v = (nn.Linear(d_in, d_out) for _ in range(3))
+            self.linear_out = nn.Linear(d_out, d_out)
+
+        def forward(self, x, mask):
+            q, k, v = (
+                f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+                for f in (self.linear_q, self.linear_k, self.linear_v)
+            )
+            scores = (q / math.sqrt(q.size(-1))) @ k.transpose(-2, -1)
+            weights = scores.masked_fill(mask == 0, torch.finfo(scores.dtype).min).softmax(dim=-1)
+            return self.linear_out((weights @ v).transpose(1, 2).flatten(2)), weights
+
+    def call(m, x):
+        return m(x, torch.ones(1, 1, x.shape[1], x.shape[1], device=x.device).tril())[0]
+
+    torch.manual_seed(73)
+    return WithWeights(10, 18, 3), some_x(4, 7, 10), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def decorated_forward():
+    def checked(forward):
+        @functools.wraps(forward)
+        def wrapper(self, x, *args, **kwargs):
+            if x.dim() != 3:
+                raise ValueError(f"(batch, token, width) expected, got {tuple(x.shape)}")
+            y = forward(self, x, *args, **kwargs)
+            assert y.shape[:2] == x.shape[:2]
+            return y
+
+        return wrapper
+
+    class Decorated(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d)
+
+        @checked
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+            weights = ((q * q.shape[-1] ** -0.5) @ k.mT).masked_fill(~mask, -torch.inf).softmax(-1)
+            return self.o((weights @ v).transpose(1, 2).flatten(2))
+
+    torch.manual_seed(74)
+    return Decorated(14, 4, 3), some_x(2, 6, 14), {"num_heads": 4}
+
+
+@case(None)
+def core_without_parameters():
+    class Core(nn.Module):
+        def forward(self, query, key, value, mask=None):
+            scores = (query / query.size(-1) ** 0.5) @ key.transpose(-2, -1)
+            if mask is not None:
+                scores = scores.masked_fill(mask, -torch.inf)
+            return scores.softmax(-1) @ value
+
+    class Attention(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.core = heads, Core()
+            self.linears = nn.ModuleList([nn.Linear(d_in, heads * d) for _ in range(3)])
+            self.final = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            q, k, v = (
+                f(u).view(b, t, self.heads, -1).transpose(1, 2) for f, u in zip(self.linears, (x, x, x), strict=True)
+            )
+            y = self.core(q, k, v, mask=torch.ones(t, t, device=x.device).triu(1).bool())
+            return self.final(y.transpose(1, 2).contiguous().view(b, t, -1))
+
+    torch.manual_seed(75)
+    return Attention(11, 4, 5), some_x(3, 6, 11), {"num_heads": 4}
+
+
+@case(None)
+def function_of_a_dict():
+    def attention(params, n_heads, x):
+        w = {name: tensor.to(x) for name, tensor in params.items()}
+        b, t, _ = x.shape
+        q = F.linear(x, w["q.weight"], w["q.bias"]).view(b, t, n_heads, -1).transpose(1, 2)
+        k = F.linear(x, w["k.weight"]).view(b, t, n_heads, -1).transpose(1, 2)
+        v = F.linear(x, w["v.weight"], w["v.bias"]).view(b, t, n_heads, -1).transpose(1, 2)
+        att = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
+        att = att.masked_fill(torch.ones(t, t, device=x.device).triu(1).bool(), -torch.inf).softmax(-1)
+        return F.linear((att @ v).transpose(1, 2).reshape(b, t, -1), w["o.weight"], w["o.bias"])
+
+    g = torch.Generator().manual_seed(76)
+    params = {f"{name}.weight": torch.randn(18, 10, generator=g) / 3 for name in "qkv"}
+    params |= {f"{name}.bias": torch.randn(18, generator=g) for name in "qv"}
+    params |= {"o.weight": torch.randn(13, 18, generator=g) / 4, "o.bias": torch.randn(13, generator=g)}
+    return functools.partial(attention, params, 3), some_x(2, 7, 10), {"num_heads": 3}
+
+
+@case(None)
+def function_over_matrices():
+    g = torch.Generator().manual_seed(77)
+    W_q, W_k, W_v = torch.randn(3, 12, 7, generator=g) / 12**0.5
+
+    def self_attention(x):
+        q, k, v = x @ W_q.to(x), x @ W_k.to(x), x @ W_v.to(x)
+        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(1, 2)
+        seen = torch.ones_like(scores, dtype=torch.bool).tril()
+        scores = scores.masked_fill(~seen, -torch.inf)
+        powers = (scores - scores.detach().amax(-1, keepdim=True)).exp()
+        return powers / powers.sum(dim=-1, keepdim=True) @ v
+
+    return self_attention, some_x(3, 6, 12), {"num_heads": 1}
+
+
+@case(None)
+def addmm_and_tensordot():
+    class Contractions(nn.Module):
+        def __init__(self, d_in, heads, d, d_out):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(d_in, 3 * heads * d) / d_in**0.5)
+            self.b = nn.Parameter(torch.randn(3 * heads * d))
+            self.w_out = nn.Parameter(torch.randn(heads, d, d_out) / (heads * d) ** 0.5)
+
+        def forward(self, x):
+            b, t, _ = x.shape
+            heads, d, _ = self.w_out.shape
+            flat = torch.addmm(self.b, x.reshape(b * t, -1), self.w)
+            q, k, v = flat.view(b, t, 3, heads, d).permute(2, 0, 3, 1, 4).flatten(1, 2)  # (batch * head, token, d)
+            future = torch.zeros(t, t, dtype=x.dtype, device=x.device)
+            future = future.masked_fill(torch.ones_like(future).triu(1).bool(), -torch.inf)
+            scores = torch.baddbmm(future.expand(b * heads, t, t), q, k.mT, alpha=1 / math.sqrt(d))
+            context = scores.softmax(-1).bmm(v).view(b, heads, t, d)
+            return torch.tensordot(context, self.w_out, dims=([1, 3], [0, 1]))
+
+    torch.manual_seed(78)
+    return Contractions(11, 4, 5, 17), some_x(3, 7, 11), {"num_heads": 4}
+
+
+@case(None)
+def inner_products_by_mul_and_sum():
+    class Broadcasting(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.o = nn.Linear(heads * d, heads * d)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, self.d)) for f in (self.q, self.k, self.v))
+            scores = (q[:, :, None] * k[:, None]).sum(-1).div(self.d**0.5)  # (batch, query, key, head)
+            time = torch.arange(x.shape[1], device=x.device)
+            scores = scores.masked_fill((time[:, None] < time)[..., None], -torch.inf)
+            weights = F.softmax(scores, dim=2)
+            return self.o((weights[..., None] * v[:, None]).sum(2).flatten(2))
+
+    torch.manual_seed(79)
+    return Broadcasting(10, 3, 8), some_x(2, 6, 10), {"num_heads": 3}
+
+
+@case(None)
+def heads_stacked_along_the_batch():
+    class Tower(nn.Module):
+        def __init__(self, features, heads, size):
+            super().__init__()
+            self.heads = heads
+            self.query, self.key, self.value = (nn.Linear(features, heads * size) for _ in range(3))
+            self.blend = nn.Linear(heads * size, heads * size)
+
+        def forward(self, x):
+            q, k, v = (torch.cat(f(x).chunk(self.heads, -1)) for f in (self.query, self.key, self.value))
+            similarity = torch.bmm(q, k.transpose(1, 2)).div_(q.shape[-1] ** 0.5)
+            later = torch.ones_like(similarity[0]).triu_(1)
+            weights = similarity.masked_fill_(later.bool(), -torch.inf).softmax(-1)
+            return self.blend(torch.cat(torch.bmm(weights, v).chunk(self.heads), -1))
+
+    torch.manual_seed(80)
+    return Tower(12, 5, 4), some_x(3, 8, 12), {"num_heads": 5}
+
+
+@case(None)
+def list_of_heads_with_values_of_other_width():
+    class Head(nn.Module):
+        def __init__(self, d_in, d_k, d_v):
+            super().__init__()
+            self.query, self.key = nn.Linear(d_in, d_k, bias=False), nn.Linear(d_in, d_k, bias=False)
+            self.value = nn.Linear(d_in, d_v, bias=False)
+            self.register_buffer("tril", torch.tril(torch.ones(32, 32)))
+
+        def forward(self, x):
+            T = x.shape[1]
+            wei = (self.query(x) * self.key.out_features**-0.5) @ self.key(x).transpose(-2, -1)
+            wei = wei.masked_fill(self.tril[:T, :T] == 0, float("-inf"))
+            return F.softmax(wei, dim=-1) @ self.value(x)
+
+    class Heads(nn.Module):
+        def __init__(self, d_in, heads, d_k, d_v):
+            super().__init__()
+            self.heads = nn.ModuleList(Head(d_in, d_k, d_v) for _ in range(heads))
+            self.proj, self.dropout = nn.Linear(heads * d_v, heads * d_v), nn.Dropout(0.1)
+
+        def forward(self, x):
+            return self.dropout(self.proj(torch.cat([head(x) for head in self.heads], dim=-1)))
+
+    torch.manual_seed(81)
+    return Heads(11, 4, 3, 6), some_x(2, 7, 11), {"num_heads": 4}
+
+
+@case(None)
+def vision_attention_without_mask():
+    class VisionAttention(nn.Module):
+        def __init__(self, dim, num_heads, head_dim):
+            super().__init__()
+            self.num_heads, self.scale = num_heads, head_dim**-0.5
+            self.qkv, self.proj = nn.Linear(dim, 3 * num_heads * head_dim), nn.Linear(num_heads * head_dim, dim - 3)
+            self.attn_drop, self.proj_drop = nn.Dropout(0.1), nn.Dropout(0.1)
+
+        def forward(self, x):
+            B, N, _ = x.shape
+            q, k, v = self.qkv(x).reshape(B, N, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+            attn = ((q * self.scale) @ k.transpose(-2, -1)).softmax(dim=-1)
+            x = (self.attn_drop(attn) @ v).transpose(1, 2).reshape(B, N, -1)
+            return self.proj_drop(self.proj(x))
+
+    torch.manual_seed(82)
+    return VisionAttention(16, 3, 7), some_x(2, 5, 16), {"causal": False, "num_heads": 3}
+
+
+# The course's own classes
+
+
+@case(None)
+def course_multi_head_with_padding():
+    def keep(x):
+        num_tokens = x.shape[1]
+        return padding_keep([max(1, num_tokens - 2)] * len(x), num_tokens, side="left", device=x.device)
+
+    torch.manual_seed(83)
+    x = some_x(3, 7, 10)
+    options = {"num_heads": 4, "keep": keep(x), "call": lambda m, x: m(x, keep=keep(x))}
+    return MultiHeadAttention(10, 24, 4), x, options
+
+
+@case(None)
+def course_multi_head_fused_in_two_widths():
+    torch.manual_seed(84)
+    m = MultiHeadAttention(11, 17, 3, d_qk=12, d_v=15, dropout=0.1, kernel="fused")
+    return m, some_x(2, 6, 11), {"num_heads": 3}
+
+
+@case(None)
+def course_grouped_query_with_window():
+    def window(x):
+        return torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(-2)
+
+    torch.manual_seed(85)
+    x = some_x(3, 8, 13)
+    options = {"num_heads": 6, "num_kv_heads": 2, "keep": window(x), "call": lambda m, x: m(x, keep=window(x))}
+    return GroupedQueryAttention(13, 30, 6, 2), x, options
+
+
+@case(None)
+def course_multi_query_without_projection():
+    torch.manual_seed(86)
+    return MultiQueryAttention(9, 28, 4, out_proj=False), some_x(2, 6, 9), {"num_heads": 4, "num_kv_heads": 1}
+
+
+@case(None)
+def course_wrapper_with_padding_a_sample():
+    def lengths(x):
+        return [max(1, x.shape[1] - i) for i in range(len(x))]
+
+    def call(m, x):
+        return m(x, keep=padding_keep(lengths(x), x.shape[1], device=x.device))
+
+    torch.manual_seed(87)
+    x = some_x(2, 7, 12)
+    options = {"causal": False, "num_heads": 5, "keep": padding_keep(lengths(x), 7), "call": call}
+    return MultiHeadAttentionWrapper(12, 20, 5, causal=False), x, options
+
+
+@case(None)
+def course_single_head():
+    torch.manual_seed(88)
+    m = SingleHeadAttention(8, 5, bias=True, dropout=0.1)
+    return m, some_x(3, 6, 8), {"num_heads": 1, "call": lambda m, x: m(x, return_weights=True)[0]}
