@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .contraction import Contraction, contractions
+from .contraction import Contraction, contractions, outer_products
 from .labels import NOTHING, carry
 from .trace import Operation, Trace, Value
 
@@ -92,8 +92,10 @@ class Anatomy:
 
     @cached_property
     def head_dim(self) -> int:
-        """How many products a score has."""
-        return self.meetings[0].size
+        """How many products a score has; those with padding don't count."""
+        meeting = self.meetings[0]
+        sources = self.sources[meeting.left.number].flatten()[meeting.lefts[0]]
+        return int((sources != NOTHING).sum()) or meeting.size
 
 
 def single(bits: Tensor) -> Tensor:
@@ -129,9 +131,8 @@ def dissect(trace: Trace) -> Anatomy:
     anatomy.products = contractions(trace)
     _find_projections(anatomy)
     _find_meetings(anatomy)
-    if not anatomy.meetings:
-        raise NoAnatomy("no product compares one token with another")
-    _find_mixes(anatomy)
+    if anatomy.meetings:
+        _find_mixes(anatomy)
     if anatomy.mixes:
         _find_rows(anatomy)
     return anatomy
@@ -192,6 +193,9 @@ def _find_meetings(anatomy: Anatomy) -> None:
 
     able = [p for p in anatomy.products if all(_one_each(anatomy, side) for side, _ in p.sides())]
     pairs = {author(p) for p in able if (anatomy.single(p.out) == MANY).any()}
+    if not pairs:  # perhaps each token only ever meets itself
+        made = {p.operation.number for p in anatomy.projections}
+        pairs = {author(p) for p in able if p.left is not p.right and p.operation.number not in made}
     anatomy.meetings = [p for p in able if author(p) in pairs]
 
 
@@ -199,17 +203,24 @@ def _find_mixes(anatomy: Anatomy) -> None:
     trace = anatomy.trace
     scored = {product.operation.number for product in anatomy.meetings}
     anatomy.below = trace.below(scored)
-    for product in anatomy.products:
-        number = product.operation.number
+    anatomy.mixes = _mixes_among(anatomy, anatomy.products, scored)
+    if not anatomy.mixes:
+        anatomy.mixes = _mixes_among(anatomy, outer_products(trace), scored)
+
+
+def _mixes_among(anatomy: Anatomy, products: list[Contraction], scored: set[int]) -> list[Contraction]:
+    """Products of something that comes from scores with something that does not and belongs to tokens."""
+    found = []
+    for product in products:
+        number, at = product.operation.number, product.factors[0].number
         if number <= min(scored) or number in scored:
             continue
-        at = product.factors[0].number
-        from_score = [any(n in anatomy.below for n in trace.makers(value, at)) for value, _ in product.sides()]
+        from_score = [any(n in anatomy.below for n in anatomy.trace.makers(v, at)) for v, _ in product.sides()]
         for p, v in ((0, 1), (1, 0)):
-            values = product.sides()[v][0]
-            if from_score[p] and not from_score[v] and _one_each(anatomy, values):
-                anatomy.mixes.append(product)
+            if from_score[p] and not from_score[v] and _one_each(anatomy, product.sides()[v][0]):
+                found.append(product)
                 break
+    return found
 
 
 def share_side(anatomy: Anatomy, mix: Contraction) -> int:
@@ -223,7 +234,8 @@ def share_side(anatomy: Anatomy, mix: Contraction) -> int:
 
 def _hash(sources: Tensor) -> list[tuple[int, int]]:
     """(…, c) -> for each row (its smallest column, a number that tells the set of columns)."""
-    small = sources.amin(-1).flatten().tolist()
+    real = torch.where(sources == NOTHING, torch.iinfo(torch.int64).max, sources)
+    small = real.amin(-1).flatten().tolist()
     mixed = ((sources * 2654435761 + 40503) % 1000003).sum(-1).flatten().tolist()
     return list(zip(small, mixed, strict=True))
 
@@ -240,8 +252,9 @@ def _find_rows(anatomy: Anatomy) -> None:
         for held, token, (value, which), hashes in zip(
             (first, second), tokens, meeting.sides(), (sources_a, sources_b), strict=True
         ):
-            same = (token == token[:, :1]).all(1)
-            held.append(torch.where(same, token[:, 0], MANY))
+            one = token.amax(1, keepdim=True)  # numbers of no token fill a row up
+            same = ((token == one) | (token == NOTHING)).all(1)
+            held.append(torch.where(same, one[:, 0], MANY))
             hashes.extend(_hash(anatomy.sources[value.number].flatten()[which]))
         bits = [anatomy.samples[v.number].flatten()[which[:, 0]] for v, which in meeting.sides()]
         samples.append(single(bits[0] | bits[1]))
@@ -277,7 +290,8 @@ def _find_rows(anatomy: Anatomy) -> None:
         )
         for members in groups.values():
             e = members[0]
-            met = [c for c, label in enumerate(labels_list[e]) if label != NOTHING]
+            columns_met = [c for c, label in enumerate(labels_list[e]) if label != NOTHING]
+            met = [c for c in columns_met if tokens_list[e][c] != NOTHING]
             if not met:
                 continue
             scores = [labels_list[e][c] for c in met]
@@ -296,6 +310,8 @@ def _find_rows(anatomy: Anatomy) -> None:
                     value_sources=value_sources,
                 )
             )
+            rows[-1].blanks = sum(abs(numbers[e][c]) > 1e-12 for c in columns_met if c not in met)
+            rows[-1].query_sources = {query_sources[s] for s in scores}
             rows[-1].score_keys = [key_list[e][c] for c in met]
             rows[-1].score_queries = [query_list[e][c] for c in met]
     anatomy.rows = rows

@@ -51,9 +51,27 @@ def contractions(trace: Trace) -> list[Contraction]:
     """Every product with a sum of a trace, in order."""
     found = []
     for operation in trace.operations:
-        made = _product(operation) if operation.name in FACTORS else _sum_of_products(trace, operation)
+        if operation.name in FACTORS:
+            made = _product(operation)
+        elif operation.name == "convolution":
+            made = _pointwise(operation)
+        else:
+            made = _sum_of_products(trace, operation)
         if made is not None:
             found.append(made)
+    return found
+
+
+def outer_products(trace: Trace) -> list[Contraction]:
+    """Plain products of two tensors, as sums of one term: what a loop over keys adds up one by one."""
+    found = []
+    for operation in trace.operations:
+        if operation.name not in ("mul", "mul_") or len(operation.inputs) != 2:
+            continue
+        left, right = operation.inputs
+        shape = operation.outputs[0].tensor.shape
+        lefts, rights = (_numbers(value).expand(shape).reshape(-1, 1) for value in (left, right))
+        found.append(Contraction(operation, (operation, 0, 1), left, right, lefts, rights))
     return found
 
 
@@ -75,6 +93,21 @@ def _product(operation: Operation) -> Contraction | None:
     lefts = a[..., :, None, :].expand(shape).reshape(-1, size)
     rights = b[..., None, :, :].expand(shape).reshape(-1, size)
     return Contraction(operation, (operation, *places), left, right, lefts, rights)
+
+
+def _pointwise(operation: Operation) -> Contraction | None:
+    """A convolution that looks at one token at a time: a Linear in another layout."""
+    x, weight = operation.args[:2]
+    if any(size != 1 for size in weight.tensor.shape[2:]) or operation.args[8] != 1:
+        return None
+    tokens = _numbers(x).movedim(1, -1)  # (batch, token, d_in)
+    columns = _numbers(weight).flatten(1)  # (d_out, d_in)
+    shape = (*tokens.shape[:-1], *columns.shape)
+    if (*shape[:1], columns.shape[0], *shape[1:-2]) != tuple(operation.outputs[0].tensor.shape):
+        return None  # strides or padding
+    lefts = tokens[..., None, :].expand(shape).movedim(-2, 1).reshape(-1, shape[-1])
+    rights = columns.expand(shape).movedim(-2, 1).reshape(-1, shape[-1])
+    return Contraction(operation, (operation, 0, 1), x, weight, lefts, rights)
 
 
 def _sum_of_products(trace: Trace, operation: Operation) -> Contraction | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -12,17 +12,19 @@ from torch import Tensor, nn
 
 from .examination import Examination, examine, expected_keep, mask_argument
 from .lines import of_attribute
-from .patient import Patient, line_of
+from .patient import Patient, PatientFailed, line_of
 from .report import Finding, Report
-from .rules import heads, outputs, running, scores, visibility
+from .rules import heads, outputs, outside, running, scores, visibility
 
 # What follows from what: a finding on the left explains those on the right.
 EXPLAINS = {
+    "returns-none": None,
+    "mask-rank": {"merge-without-transpose", "nan-on-hidden-rows", "fixed-length", "batch-mixed", "fixed-batch",
+                  "split-without-transpose", "heads-share-scores", "no-causal-mask", "heads-averaged"},
     "dropout-at-eval": None,  # None: everything that is read off the numbers
     "split-without-transpose": None,
     "batch-mixed": None,
     "fixed-batch": None,
-    "mask-rank": {"merge-without-transpose", "nan-on-hidden-rows", "fixed-length"},
     "softmax-wrong-axis": {"no-causal-mask", "nan-on-hidden-rows", "wrong-scale", "missing-scale", "mask-inverted", "mask-with-zero",
                            "mask-off-by-one", "mask-discarded", "mask-after-softmax", "batch-mixed"},
     "no-softmax": {"no-causal-mask", "wrong-scale", "missing-scale", "mask-with-zero", "mask-after-softmax", "overflow-half"},
@@ -116,7 +118,7 @@ def _diagnose(
 
 def _findings(examination: Examination) -> Iterable[Finding]:
     if isinstance(examination.result, Exception):
-        yield _failure(examination)
+        yield from _failure(examination)
         return
     if examination.trace.output is None:
         yield _no_tensor(examination)
@@ -129,14 +131,17 @@ def _findings(examination: Examination) -> Iterable[Finding]:
     yield from running.check_repeats(examination)
     yield from running.check_input(examination)
     anatomy = examination.anatomy
-    if anatomy is None:
-        yield Finding(
-            None, examination.why_not, None, "It differs from attention in this way: queries and keys can't be found."
-        )
+    if anatomy is None or not anatomy.meetings:
+        found = [] if anatomy is None else [*outputs.check_samples(examination), *running.check_state(examination)]
+        yield from found
+        if not found:
+            why = examination.why_not or "no product compares one token with another"
+            words = "It differs from attention in this way: queries and keys can't be found."
+            yield Finding(None, why, None, words)
         return
     rules = [outputs.check_applied, outputs.check_samples]
     if anatomy.mixes:
-        rules += [heads.check_scores_merged]
+        rules = [visibility.check_rank, *rules, heads.check_scores_merged]
     if examination.flow is not None:
         rules += [
             heads.check_split, heads.check_heads, heads.check_kv_sharing, heads.check_projections, running.check_cache,
@@ -157,10 +162,13 @@ def _with_mask(examination: Examination, told: dict[str, Any]) -> Examination | 
     """Give a mask to code that takes one, in the sense in which it understands it; None where none is needed."""
     patient = examination.patient
     argument = mask_argument(patient.original)
-    if argument is None or isinstance(examination.result, Exception) or examination.flow is None:
+    failed = isinstance(examination.result, TypeError) and "argument" in str(examination.result)
+    if argument is None or not (failed or told["keep"] is not None):
         return None
-    if torch.equal(visibility.seen_pattern(examination), examination.expected):
-        return None
+    if not failed and examination.flow is not None:
+        if torch.equal(visibility.seen_pattern(examination), examination.expected):
+            return None
+    first = None
     keep = told["keep"]
 
     def call_with(sense: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Tensor], Any]:
@@ -176,9 +184,10 @@ def _with_mask(examination: Examination, told: dict[str, Any]) -> Examination | 
         tried = examine(other, examination.given, **told)
         if isinstance(tried.result, Exception) or tried.flow is None:
             continue
+        first = first or tried
         if torch.equal(visibility.seen_pattern(tried), tried.expected):
             return tried
-    return None
+    return first
 
 
 SENSES = (
@@ -202,27 +211,30 @@ def _failed(error: BaseException) -> Finding:
     )  # fmt: skip
 
 
-def _failure(examination: Examination) -> Finding:
-    """What a run that raised tells."""
+def _failure(examination: Examination) -> Iterable[Finding]:
+    """What a run that raised tells; code that only can't be traced is examined from outside."""
     error = examination.result
     words = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     patient, x = examination.patient, examination.given
     line = line_of(error)
-    try:  # perhaps only 64 bits are too many
+    with suppress(PatientFailed):
+        patient.run(examination.x)
+        yield from outside.check(examination)
+        return
+    with suppress(PatientFailed):  # perhaps only 64 bits are too many
         dtype = next(patient.original.parameters()).dtype if isinstance(patient.original, nn.Module) else x.dtype
         patient.run(x.to(dtype), patient.copy(dtype) if isinstance(patient.original, nn.Module) else None)
-        return Finding.named(
-            "dtype-pinned", f"in 64 bits: {words}", running._pinned(examination, torch.float64) or line
-        )
-    except Exception:
-        pass
+        yield Finding.named("dtype-pinned", f"in 64 bits: {words}", running._pinned(examination, torch.float64) or line)
+        return
     if "expected scalar type" in words or "same dtype" in words:
-        return Finding.named("dtype-pinned", words, line)
+        yield Finding.named("dtype-pinned", words, line)
+        return
     if "shapes cannot be multiplied" in words or "size mismatch" in words or "must match" in words:
         name = _linear_on(examination, line)
         if name is not None:
-            return Finding.named("output-projection-shape", words, of_attribute(patient.code, name) or line)
-    return _failed(error)
+            yield Finding.named("output-projection-shape", words, of_attribute(patient.code, name) or line)
+            return
+    yield _failed(error)
 
 
 def _linear_on(examination: Examination, line: str | None) -> str | None:

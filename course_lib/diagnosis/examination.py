@@ -176,18 +176,22 @@ def _inputs(x: Tensor, *, fixed: bool) -> list[Tensor]:
         max(2, len(x)), max(5, x.shape[1]), x.shape[2], generator=torch.Generator().manual_seed(11), dtype=x.dtype
     )
     size = float(x.std()) if x.numel() > 1 and float(x.std()) > 0 else 1.0
+    if not 0.2 < size < 3 and not fixed:  # attention that is flat or all on one token shows nothing
+        given, x, size = x, x / size, 1.0
+    else:
+        given = x
     rows = x.reshape(-1, x.shape[-1])
     apart = len(torch.unique(rows, dim=0)) == len(rows)
     telling = x if apart else x + 0.3 * size * noise[: len(x), : x.shape[1]]
     if fixed:
-        return [telling, x]
+        return [telling, given]
     more = telling[:MOST_SAMPLES, :MOST_TOKENS]
     if len(more) == 1:
         more = torch.cat([more, more.flip(1) + size * noise[:1, : more.shape[1]]])
     if more.shape[1] < 3:
         longer = size * noise[: len(more), : 5 - more.shape[1]]
-        return [torch.cat([more, longer], dim=1), more, telling, x]
-    return [more, telling, x]
+        return [torch.cat([more, longer], dim=1), more, telling, given]
+    return [more, telling, given]
 
 
 def mask_argument(code: Callable[..., Any]) -> str | None:

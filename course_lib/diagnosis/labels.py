@@ -47,7 +47,7 @@ def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
     now: dict[int, Tensor] = {}
     seen: list[Tensor] = []
     for value in trace.values:
-        blank = torch.full(value.tensor.shape, NOTHING)
+        blank = torch.full_like(value.tensor, NOTHING, dtype=torch.int64)
         seen.append(start.get(value.number, blank))
         if value.made_by is None:
             now[value.number] = seen[-1].clone()
@@ -57,7 +57,7 @@ def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
         results = _labels(operation, now)
         for value, labels in zip(operation.outputs, results, strict=True):
             if value.number in start:
-                labels = start[value.number].clone()
+                labels = torch.empty_like(value.tensor, dtype=torch.int64).copy_(start[value.number])
             now[value.number] = labels
             seen[value.number] = labels.clone() if operation.in_place else labels
     return seen
@@ -75,7 +75,9 @@ def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
     if name == "view_as_complex":
         return [now[operation.inputs[0].number][..., 0]]
     if name in ("view_as_real", "view_as_real_copy"):
-        return [now[operation.inputs[0].number][..., None].expand(*operation.outputs[0].tensor.shape)]
+        return [now[operation.inputs[0].number][..., None].repeat_interleave(2, dim=-1)]
+    if name == "constant_pad_nd":
+        return [operation.func(now[operation.inputs[0].number], operation.args[1], NOTHING)]
     if operation.in_place and name not in CONTRACTIONS:
         target = now[operation.inputs[0].number]
         other = _together(operation.inputs[1:], now, target.shape) if name in ("add_", "sub_") else None
@@ -86,7 +88,8 @@ def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
     made = []
     for value in operation.outputs:
         labels = None if ends else _together(operation.inputs, now, value.tensor.shape)
-        made.append(torch.full(value.tensor.shape, NOTHING) if labels is None else labels)
+        blank = torch.full_like(value.tensor, NOTHING, dtype=torch.int64)  # strides as the numbers have them
+        made.append(blank if labels is None else blank.copy_(labels))
     return made
 
 

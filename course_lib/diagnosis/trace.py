@@ -73,12 +73,14 @@ class Value:
         made_by: number of the operation that made it, or None for what was there before: x, weights, constants.
         tensor: the numbers right after they were made; those of leaves as they were given.
         storage: identity of its memory.
+        version: how often that memory had been written to.
     """
 
     number: int
     made_by: int | None
     tensor: Tensor = field(repr=False)
     storage: int = 0
+    version: int = 0
 
 
 def values_in(thing: Any) -> Iterator[Value]:
@@ -136,23 +138,48 @@ class Trace:
         self._known: dict[int, Value] = {}
         self._alive: list[Tensor] = []
         self._written: set[int] = set()
+        self._writes: dict[int, int] = {}  # storage -> how often it was written to
 
     # -- writing it down --
 
     def value_of(self, tensor: Tensor) -> Value:
         """The value of a tensor; an unknown one was there before the run."""
         known = self._known.get(id(tensor))
-        return known if known is not None else self._add(tensor, None)
+        if known is None:
+            return self._add(tensor, None)
+        if known.version < self._writes.get(known.storage, 0):
+            # Somebody wrote into it through another view: what is read now is a new value.
+            number = len(self.operations)
+            now = self._add(tensor, number)
+            alias = torch.ops.aten.alias.default
+            self.operations.append(Operation(number, "alias", alias, (known,), {}, (now,), *_author()))
+            return now
+        return known
 
     def _add(self, tensor: Tensor, made_by: int | None) -> Value:
-        value = Value(len(self.values), made_by, tensor.detach().clone(), storage_of(tensor))
+        storage = storage_of(tensor)
+        with torch.utils._python_dispatch._disable_current_modes():
+            numbers = tensor.detach().clone()
+        value = Value(len(self.values), made_by, numbers, storage, self._writes.get(storage, 0))
         self.values.append(value)
         self._known[id(tensor)] = value
         self._alive.append(tensor)
         return value
 
-    def finish(self, x: Tensor, output: Any) -> None:
-        self.x = self.value_of(x)
+    def note(self, func: Any, args: tuple, kwargs: dict, results: Any) -> None:
+        """Write an operation down, its arguments already as values."""
+        number = len(self.operations)
+        name = func._schema.name.split("::")[-1]
+        parts = (results,) if isinstance(results, Tensor) else tuple(_tensors(results))
+        if name.endswith("_") and not name.endswith("__") and parts:
+            storage = storage_of(parts[0])
+            self._written.add(storage)
+            self._writes[storage] = self._writes.get(storage, 0) + 1
+        outputs = tuple(self._add(part, number) for part in parts)
+        self.operations.append(Operation(number, name, func, args, kwargs, outputs, *_author()))
+
+    def finish(self, x: Value, output: Any) -> None:
+        self.x = x
         self.output = self.value_of(output) if isinstance(output, Tensor) else None
         self._known.clear()
         self._alive.clear()
@@ -256,10 +283,6 @@ class Trace:
                 made[place] = change(made[place])
         return tuple(made)
 
-    def written(self) -> None:
-        """Note which memory is written to, once the run is over."""
-        self._written = {op.outputs[0].storage for op in self.operations if op.in_place and op.outputs}
-
 
 def _tensors(thing: Any) -> Iterator[Tensor]:
     if isinstance(thing, Tensor):
@@ -278,21 +301,13 @@ class _Writer(TorchDispatchMode):
         trace, kwargs = self.trace, kwargs or {}
         swapped = swap(args, Tensor, trace.value_of), {k: swap(v, Tensor, trace.value_of) for k, v in kwargs.items()}
         results = func(*args, **kwargs)
-        number = len(trace.operations)
-        name = func._schema.name.split("::")[-1]
-        changed = name.endswith("_") and not name.endswith("__")
-        parts = (results,) if isinstance(results, Tensor) else tuple(_tensors(results))
-        outputs = tuple(trace._add(part, number) for part in parts)
-        code, instruction = _author()
-        trace.operations.append(Operation(number, name, func, *swapped, outputs, code, instruction))
-        if changed and parts:
-            trace._written.add(outputs[0].storage)
+        trace.note(func, *swapped, results)
         return results
 
 
 def _author() -> tuple[CodeType | None, int]:
     """The innermost frame that is neither PyTorch's nor ours."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(OURS):
         frame = frame.f_back
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
@@ -313,12 +328,11 @@ def write_down(run: Callable[[Tensor], Any], x: Tensor) -> tuple[Trace, Any]:
     result: Any
     with laid_open(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        trace.value_of(given)
+        start = trace.value_of(given)
         try:
             with _Writer(trace):
                 result = run(given)
         except Exception as error:
             result = error
-    trace.finish(given, result)
-    trace.written()
+    trace.finish(start, result)
     return trace, result

@@ -33,7 +33,18 @@ def role_of(name: str) -> str | None:
 def check_split(examination: Examination) -> Iterator[Finding]:
     """Rows of a head must be whole: one token a row, each token once, one set of columns."""
     anatomy = examination.anatomy
-    words = _scrambled(examination)
+    together = next(
+        (row for row in anatomy.rows if len(row.query_sources) > 1 and row.mix.size > len(set(row.keys))), None
+    )
+    if together is not None:
+        yield Finding.named(
+            "heads-averaged",
+            f"one sum mixes the values of {len(together.query_sources)} heads: {together.mix.size} terms for "
+            f"{len(set(together.keys))} keys",
+            together.mix.operation.where,
+        )
+        return
+    words = None if in_pieces(anatomy) else _scrambled(examination)
     if words is None:
         return
     operation = _first_scramble(examination)
@@ -55,7 +66,7 @@ def _scrambled(examination: Examination) -> str | None:
         held = by_head.setdefault(row.head, {"keys": set(), "values": set(), "tokens": set()})
         held["keys"].update(row.key_sources)
         held["values"].update(row.value_sources)
-        if row.mix.size > 1 and len(set(row.keys)) < len(row.keys):
+        if len(set(row.keys)) < len(row.keys):
             return f"in head {row.head}, the keys of query {row.query} belong to the tokens {row.keys}"
     for head, held in by_head.items():
         for name in ("keys", "values"):
@@ -66,6 +77,14 @@ def _scrambled(examination: Examination) -> str | None:
     ):
         return None
     return None
+
+
+def in_pieces(anatomy) -> bool:
+    """Whether the queries of a sample are answered in several passes, as with a cache."""
+    passes: dict[int, set[int]] = {}
+    for row in anatomy.rows:
+        passes.setdefault(row.mix.operation.number, set()).add(row.query)
+    return bool(passes) and max(map(len, passes.values())) < anatomy.sizes[1]
 
 
 def _first_scramble(examination: Examination) -> Operation | None:
@@ -255,11 +274,9 @@ def _names_of(operation: Operation) -> list[str]:
 def _dead_part(examination: Examination) -> set[str]:
     """Of packed weights, the third that nobody uses."""
     anatomy = examination.anatomy
-    used: set[int] = set()
-    for row in anatomy.rows:
-        used.update((row.query_source[0],))
-        used.update(source[0] for source in row.key_sources)
-        used.update(source[0] for source in row.value_sources)
+    alive = [p.operation.number in examination.alive for p in anatomy.projections]
+    if len(alive) == 3 and sum(alive) == 2:  # three projections in their usual order
+        return {("queries", "keys", "values")[alive.index(False)]}
     for product in anatomy.projections:
         columns = torch.unique(anatomy.sources[product.out.number])
         if len(columns) % 3 or product.operation.number not in examination.alive:
@@ -345,7 +362,8 @@ def check_heads(examination: Examination) -> Iterator[Finding]:
         return
     if heads > 1 and examination.num_kv_heads in (None, heads):
         shares = flow.operand
-        if bool(((shares - shares[:, :1]).abs() < 1e-12).all()) and not _kv_shared(examination):
+        varied = (shares.amax(-1) - torch.where(shares > 0, shares, torch.inf).amin(-1)).max() > 1e-9
+        if varied and bool(((shares - shares[:, :1]).abs() < 1e-12).all()) and not _kv_shared(examination):
             yield _shared_scores(examination, meeting, f"the weights of all {heads} heads are equal to 12 digits")
             return
     if heads == 1 and told > 1:

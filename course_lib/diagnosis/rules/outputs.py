@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from ..anatomy import single
+from ..anatomy import MANY, single
 from ..examination import Examination
-from ..labels import LAYOUT, REDUCTIONS
+from ..labels import REDUCTIONS
 from ..lines import of_attribute, of_return
 from ..report import Finding
 from ..trace import Operation
-from .heads import OUT, role_of
+from .heads import OUT, in_pieces, role_of
 from .pipeline import SOFTMAXES
 
 
@@ -70,79 +70,65 @@ def _last_own(examination: Examination) -> Operation | None:
 def check_output_width(examination: Examination) -> Iterator[Finding]:
     """Where the code says which width it gives, it must give that width."""
     code, output = examination.patient.code, examination.trace.output
-    if not isinstance(code, nn.Module) or output is None:
+    if not isinstance(code, nn.Module) or examination.flow is None:
         return
-    d_in = examination.x.shape[-1]
-    said = _said_width(code)
-    if said is None or output.tensor.shape[-1] == said or output.tensor.shape[-1] != d_in or said == d_in:
+    d_in, width = examination.x.shape[-1], output.tensor.shape[-1]
+    merged = examination.anatomy.num_heads * max(len(row.outs) for row in examination.anatomy.rows)
+    said = _said_width(code, merged)
+    if said is None or said == d_in or width != d_in:
         return
-    name = _last_linear(examination)
     yield Finding.named(
         "output-projection-shape",
-        f"its tokens come out {output.tensor.shape[-1]} wide, as they came in, and d_out is {said}",
-        (of_attribute(code, name) if name else None),
+        f"its tokens come out {width} wide, as they came in; the heads together and d_out are {said} wide",
+        _last_weights(examination),
     )
 
 
-def _said_width(code: nn.Module) -> int | None:
-    """The value of d_out, dim_out, out_features …, as the module keeps it or as its other matrices show."""
-    for name in (
-        "d_out",
-        "dim_out",
-        "out_dim",
-        "out_features",
-        "dim_o",
-        "output_dim",
-        "d_output",
-        "n_out",
-        "out_channels",
-    ):
+OUT_WIDTHS = ("d_out", "dim_out", "out_dim", "out_features", "dim_o", "output_dim", "d_output", "n_out", "out_channels")
+
+
+def _said_width(code: nn.Module, merged: int) -> int | None:
+    """The value of d_out as the module keeps it; of the heads together, where its constructor asks for a d_out."""
+    for name in OUT_WIDTHS:
         value = getattr(code, name, None)
         if isinstance(value, int):
             return value
     try:
-        names = list(inspect.signature(type(code).__init__).parameters)
+        names = inspect.signature(type(code).__init__).parameters
     except (TypeError, ValueError):
         return None
-    if not any("out" in name and name not in ("dropout", "out_proj", "attn_dropout") for name in names):
-        return None
-    widths = {
-        module.out_features
-        for name, module in code.named_modules()
-        if isinstance(module, nn.Linear) and role_of(name.split(".")[-1])
-    }
-    inputs = {
-        m.in_features for n, m in code.named_modules() if isinstance(m, nn.Linear) and not role_of(n.split(".")[-1])
-    }
-    both = widths & inputs
-    heads = [n for n in names if "head_dim" in n or "inner" in n or "d_k" in n or "hidden" in n]
-    return both.pop() if len(both) == 1 and not heads else None
+    return (
+        merged if any(name in OUT_WIDTHS or name in ("out", "d_o", "outputs", "out_size") for name in names) else None
+    )
 
 
-def _last_linear(examination: Examination) -> str | None:
-    code = examination.patient.code
-    names = [name for name, module in code.named_modules() if isinstance(module, nn.Linear)]
-    return names[-1].split(".")[-1] if names else None
+def _last_weights(examination: Examination) -> str | None:
+    """Where the weights are made that the heads' results are multiplied with."""
+    finished = examination.flow.finished
+    storages = {leaf.storage: name for name, values in examination.leaves.items() for leaf in values}
+    for product in reversed(examination.anatomy.products):
+        (left, _), (right, _) = product.sides()
+        for token, fixed in ((left, right), (right, left)):
+            if token in finished and fixed.storage in storages:
+                name = storages[fixed.storage].split(".")
+                name = name[-2] if name[-1] in ("weight", "bias") and len(name) > 1 else name[-1]
+                return of_attribute(examination.patient.code, name) or product.operation.where
+    return None
 
 
 def check_applied(examination: Examination) -> Iterator[Finding]:
     """Scores that never meet the values."""
-    anatomy = examination.anatomy
-    if anatomy.mixes and any(mix.operation.number in examination.alive for mix in anatomy.mixes):
+    anatomy, output = examination.anatomy, examination.trace.output
+    if (anatomy.single(output) == MANY).any() or not (examination.expected.sum(-1) > 1).any() or in_pieces(anatomy):
         return
-    if any(op.number in examination.alive for op in (m.operation for m in anatomy.meetings)):
+    if not anatomy.meetings:
         return
-    last = [op for op in examination.trace.operations if op.number not in examination.alive and op.name in SOFTMAXES]
-    after = last[-1].number if last else anatomy.meetings[-1].operation.number
-    own = [
-        op for op in examination.trace.operations if op.number > after and op.number in examination.alive and op.where
-    ]
-    own = [op for op in own if op.where != (last[-1].where if last else None)] or own
-    yield Finding.named(
-        "weights-not-applied",
-        "the output does not depend on the scores, and no token's output moves with another token",
-        own[0].where if own else (last[-1].where if last else None),
-    )
+    soft = [op for op in examination.trace.operations if op.name in SOFTMAXES]
+    last = soft[-1] if soft else anatomy.meetings[-1].operation
+    after = [op for op in examination.trace.operations if op.number > last.number and op.number in examination.alive]
+    other = [op for op in after if op.where and op.where != last.where]
+    where = (other or after)[0].where if after else of_return(last)
+    yield Finding.named("weights-not-applied", "no token's output moves when another token changes", where)
 
 
 def check_samples(examination: Examination) -> Iterator[Finding]:
@@ -193,6 +179,3 @@ def _first_reshape(examination: Examination) -> Operation | None:
             if len(before) >= 3 and before[0] == batch and len(after) >= 3 and after[0] == 1 and after[1] != batch:
                 return operation
     return None
-
-
-_ = LAYOUT

@@ -12,7 +12,8 @@ from ..anatomy import NOTHING
 from ..examination import Examination
 from ..lines import number_in, softmax_in
 from ..report import Finding
-from .pipeline import pipeline, softmaxes
+from ..trace import Operation
+from .pipeline import SOFTMAXES, pipeline, softmaxes
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Fit | None:
 
 def check_normalisation(examination: Examination) -> Iterator[Finding]:
     """What the weights sum to, and over which axis."""
-    from .visibility import picture_of, seen_pattern, weights_of
+    from .visibility import picture_of, weights_of
 
     weights, expected = weights_of(examination), examination.expected
     rows = expected.any(-1)
@@ -120,9 +121,9 @@ def check_normalisation(examination: Examination) -> Iterator[Finding]:
             "softmax-wrong-axis", f"softmax runs over the {axis}", _softmax_line(examination, explicit), draw
         )
         return
-    twice = _twice(examination, weights, seen_pattern(examination), explicit)
+    twice = _twice(examination, weights)
     if twice is not None:
-        yield Finding.named("double-softmax", twice, _softmax_line(examination, explicit[-1:]), draw)
+        yield Finding.named("double-softmax", twice[0], _softmax_line(examination, [twice[1]]), draw)
         return
     if off.numel() and float(off.max()) > 1e-5:
         from .pipeline import masking
@@ -205,27 +206,33 @@ def _softmax_line(examination: Examination, explicit: list) -> str | None:
     return softmax_in(examination.patient.code, explicit[0]) or explicit[0].where
 
 
-def _twice(examination: Examination, weights: Tensor, seen: Tensor, explicit: list) -> str | None:
-    if len(explicit) < 2:
-        return None
+def _twice(examination: Examination, weights: Tensor) -> tuple[str, Operation] | None:
+    """A softmax whose numbers are shares already, or come from another softmax; and what it did to the weights."""
     labels = examination.anatomy.score_labels
-    first, last = explicit[0], explicit[-1]
-    passed = examination.trace.below({first.number})
-    same = set(labels[first.outputs[0].number].flatten().tolist()) & set(
-        labels[last.outputs[0].number].flatten().tolist()
-    )
-    again = [op for op in explicit if op.number in passed and op is not first and same - {NOTHING}]
-    if not again or again[-1].name == "_log_softmax":
-        return None
-    if first.name == "_log_softmax":
-        return None  # softmax of a log-softmax is the softmax
-    given = again[-1].inputs[0].tensor
-    finite = given[given.isfinite() & (given > -1e4)]
-    if finite.numel() and (float(finite.max()) > 1 + 1e-9 or float(finite.min()) < -1e-9):
-        return None
-    positive = torch.where(weights > 0, weights, torch.nan)
-    ratio = (positive.nan_to_num(0).amax(-1) / positive.nan_to_num(torch.inf).amin(-1))[(weights > 0).sum(-1) > 1]
-    return f"the second softmax gets numbers between 0 and 1: no weight is more than {float(ratio.max()):.3f} times another"
+    named = [op for op in pipeline(examination) if op.name in SOFTMAXES]
+    for last in named:
+        given, dim = last.inputs[0].tensor, last.args[1]
+        mine = set(labels[last.inputs[0].number].flatten().tolist()) - {NOTHING}
+        seen = given.isfinite() & (given > -1e4)
+        finite = torch.where(seen, given, 0.0)
+        if not seen.any() or float(finite.min()) < -1e-9 or float(finite.max()) > 1 + 1e-9:
+            continue
+        sums = finite.sum(dim)[seen.any(dim)]
+        shares = bool(((sums - 1).abs() < 1e-6).all())
+        again = [
+            op
+            for op in named
+            if op.number < last.number
+            and op.name != "_log_softmax"
+            and mine & set(labels[op.outputs[0].number].flatten().tolist())
+            and last.number in examination.trace.below({op.number})
+        ]
+        if shares or again:
+            ratio = weights.amax(-1) / torch.where(weights > 0, weights, torch.inf).amin(-1)
+            several = (weights > 0).sum(-1) > 1
+            most = float(ratio[several].max()) if several.any() else 1.0
+            return f"softmax gets numbers between 0 and 1: no weight is more than {most:.3f} times another", last
+    return None
 
 
 # -- scale --
@@ -251,7 +258,7 @@ def check_scale(examination: Examination) -> Iterator[Finding]:
     factor, right = float(scale[0]), head_dim**-0.5
     if abs(factor / right - 1) < 1e-6:
         return
-    if _folded(examination, factor, right):
+    if abs(factor - 1) < 1e-6 and _folded(examination, right):
         return
     meeting = anatomy.meetings[0].operation
 
@@ -326,7 +333,7 @@ def scale_before(examination: Examination) -> float | None:
                     continue
                 done.add(group)
                 keys = zip(samples[row].tolist(), tokens[row].tolist(), sources[row].tolist(), strict=True)
-                before = [norms.get(key) for key in keys]
+                before = [norms.get(key) for key in keys if key[2] != NOTHING]
                 if any(one is None for one in before):
                     return 1.0 if not anatomy.projections else None
                 size = sum(one * one for one in before)
@@ -379,7 +386,7 @@ def _learned(examination: Examination) -> bool:
     return False
 
 
-def _folded(examination: Examination, factor: float, right: float) -> bool:
+def _folded(examination: Examination, right: float) -> bool:
     """Whether the missing factor is in the weights: those of the queries are drawn that much smaller."""
     anatomy = examination.anatomy
     spreads = []
@@ -404,9 +411,8 @@ def _folded(examination: Examination, factor: float, right: float) -> bool:
         spreads.append(float(used.std()))
     if min(spreads) <= 0:
         return False
-    wanted = right / factor
-    ratio = spreads[0] / spreads[1]
-    return any(abs(one / wanted - 1) < 0.25 for one in (ratio, 1 / ratio)) and abs(wanted - 1) > 0.3
+    ratio = min(spreads) / max(spreads)
+    return abs(ratio / right - 1) < 0.3 and ratio < 0.75
 
 
 def _is_token(anatomy, value) -> bool:

@@ -12,10 +12,24 @@ from ..labels import NOTHING
 from ..lines import mask_in, of_local
 from ..report import Finding
 from ..trace import Operation
-from .pipeline import masking, pipeline, softmaxes
+from .pipeline import MASKS, masking, pipeline, softmaxes
 from .scores import fit
 
 TINY = 1e-13
+
+
+def check_rank(examination: Examination) -> Iterator[Finding]:
+    """A mask with more axes than the scores makes more scores of them."""
+    for operation in masking(examination):
+        before = [v for v in operation.inputs if (examination.anatomy.score_labels[v.number] != NOTHING).any()]
+        after = operation.outputs[0].tensor
+        if before and before[0].tensor.dim() < after.dim() and operation.name not in ("baddbmm", "addmm"):
+            yield Finding.named(
+                "mask-rank",
+                f"the mask turns scores of the shape {tuple(before[0].tensor.shape)} into {tuple(after.shape)}",
+                operation.where,
+            )
+            return
 
 
 def seen_pattern(examination: Examination) -> Tensor:
@@ -75,6 +89,18 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
     ):
         yield Finding.named("mask-inverted", "exactly the tokens that should be hidden are seen", where, draw)
         return
+    if keep is not None and examination.causal:
+        other = causal & _other_than_causal(examination).logical_not()
+        rows = other.any(-1) & asked
+        if rows.any() and torch.equal(seen[rows], other[rows]):
+            yield Finding.named("mask-inverted", "exactly the tokens that keep should hide are seen", where, draw)
+            return
+        turned = causal & _other_than_causal(examination).mT
+        rows = turned.any(-1) & asked
+        if rows.any() and torch.equal(seen[rows], turned[rows]):
+            words = "the mask of the keys is applied to the queries"
+            yield Finding.named("mask-rank", words, where, draw)
+            return
     if examination.causal and is_("inverted"):
         yield Finding.named(
             "mask-inverted", "every token sees exactly the later ones that it should not see", where, draw
