@@ -189,7 +189,7 @@ def _find_projections(anatomy: Anatomy) -> None:
 def _find_meetings(anatomy: Anatomy) -> None:
     def author(product: Contraction) -> tuple:
         operation = product.operation
-        return operation.code, operation.instruction, operation.name
+        return (*operation.frames[:1], operation.name)
 
     able = [p for p in anatomy.products if all(_one_each(anatomy, side) for side, _ in p.sides())]
     pairs = {author(p) for p in able if (anatomy.single(p.out) == MANY).any()}
@@ -232,7 +232,7 @@ def share_side(anatomy: Anatomy, mix: Contraction) -> int:
     return 1 if _one_each(anatomy, mix.left) and not _one_each(anatomy, mix.right) else 0
 
 
-def _hash(sources: Tensor) -> list[tuple[int, int]]:
+def column_sets(sources: Tensor) -> list[tuple[int, int]]:
     """(…, c) -> for each row (its smallest column, a number that tells the set of columns)."""
     real = torch.where(sources == NOTHING, torch.iinfo(torch.int64).max, sources)
     small = real.amin(-1).flatten().tolist()
@@ -255,7 +255,7 @@ def _find_rows(anatomy: Anatomy) -> None:
             one = token.amax(1, keepdim=True)  # numbers of no token fill a row up
             same = ((token == one) | (token == NOTHING)).all(1)
             held.append(torch.where(same, one[:, 0], MANY))
-            hashes.extend(_hash(anatomy.sources[value.number].flatten()[which]))
+            hashes.extend(column_sets(anatomy.sources[value.number].flatten()[which]))
         bits = [anatomy.samples[v.number].flatten()[which[:, 0]] for v, which in meeting.sides()]
         samples.append(single(bits[0] | bits[1]))
         left, right = (v.tensor.flatten()[which] for v, which in meeting.sides())
@@ -275,7 +275,7 @@ def _find_rows(anatomy: Anatomy) -> None:
         if not known.any():
             continue
         a, b = anatomy.first[labels.clamp(min=0)], anatomy.second[labels.clamp(min=0)]
-        key_is_second = second_holds_keys[mix.operation.code, mix.operation.instruction] >= 0
+        key_is_second = second_holds_keys[mix.operation.frames[:1]] >= 0
         query_tokens = a if key_is_second else b
         query_sources, key_sources = (sources_a, sources_b) if key_is_second else (sources_b, sources_a)
         key_tokens = b if key_is_second else a
@@ -295,7 +295,7 @@ def _find_rows(anatomy: Anatomy) -> None:
             if not met:
                 continue
             scores = [labels_list[e][c] for c in met]
-            value_sources = _hash(columns[members].T[met])
+            value_sources = column_sets(columns[members].T[met])
             rows.append(
                 Row(
                     sample=int(anatomy.score_sample[scores[0]]),
@@ -331,7 +331,7 @@ def _key_sides(anatomy: Anatomy) -> Counter:
         tokens = anatomy.single(value).flatten()[values]
         first, second = (one[labels.clamp(min=0)] == tokens for one in (anatomy.first, anatomy.second))
         known = labels != NOTHING
-        found[mix.operation.code, mix.operation.instruction] += int((second & known).sum() - (first & known).sum())
+        found[mix.operation.frames[:1]] += int((second & known).sum() - (first & known).sum())
     return found
 
 

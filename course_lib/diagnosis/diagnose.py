@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .examination import Examination, examine, expected_keep, mask_argument
-from .lines import of_attribute
+from .lines import of_attribute, of_missing_return
 from .patient import Patient, PatientFailed, line_of
 from .report import Finding, Report
 from .rules import heads, outputs, outside, running, scores, visibility
@@ -232,7 +232,7 @@ def _failure(examination: Examination) -> Iterable[Finding]:
     if "shapes cannot be multiplied" in words or "size mismatch" in words or "must match" in words:
         name = _linear_on(examination, line)
         if name is not None:
-            yield Finding.named("output-projection-shape", words, of_attribute(patient.code, name) or line)
+            yield Finding.named("output-projection-shape", words, of_attribute(patient.code, name, "Linear") or line)
             return
     yield _failed(error)
 
@@ -244,7 +244,7 @@ def _linear_on(examination: Examination, line: str | None) -> str | None:
         return None
     products = [op for op in examination.trace.operations if op.name in ("bmm", "mm", "addmm", "sum")]
     linears = [name for name, module in code.named_modules() if isinstance(module, nn.Linear)]
-    last = linears[-1].split(".")[-1] if linears else None
+    last = next((part for part in reversed(linears[-1].split(".")) if not part.isdigit()), None) if linears else None
     soft = [op for op in examination.trace.operations if "softmax" in op.name]
     return last if products and soft else None
 
@@ -253,7 +253,7 @@ def _no_tensor(examination: Examination) -> Finding:
     own = [op for op in examination.trace.operations if op.where]
     kind = type(examination.result).__name__
     if examination.result is None:
-        return Finding.named("returns-none", "it gave back None", own[-1].where if own else None)
+        return Finding.named("returns-none", "it gave back None", of_missing_return(own[-1]) if own else None)
     return Finding(
         None, f"it gave back {kind}", own[-1].where if own else None,
         "It differs from attention in this way: its output is no tensor.",

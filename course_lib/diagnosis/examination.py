@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from .anatomy import Anatomy, NoAnatomy, differs, dissect
 from .flow import Flow, follow
 from .patient import Patient
-from .trace import Operation, Trace, Value, storage_of, write_down
+from .trace import Operation, Trace, Value, storage_of
 
 MOST_SAMPLES, MOST_TOKENS = 3, 8  # more are cut off: the mistakes are the same
 
@@ -164,7 +164,7 @@ def examine(
     """
     tries = _inputs(x.double(), fixed=keep is not None)
     for number, telling in enumerate(tries):
-        trace, result = write_down(lambda given: patient.call(patient.code, given), telling)
+        trace, result = patient.trace(telling)
         if not isinstance(result, Exception) or number == len(tries) - 1:
             break
     return Examination(patient, x, telling, causal, num_heads, num_kv_heads, keep, trace, result, keep is None)

@@ -1,122 +1,211 @@
-"""Lines to blame that no operation ran on: where an attribute was set, where a variable got its value, what was returned."""
+"""Lines to blame that no operation ran on: where an attribute was set, what was returned, which loop it stands in."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from course_lib.recorder.source import where_of
+from course_lib.recorder.source import Place, where_of
 
 from .trace import Operation
 
 
-def of_attribute(code: Callable[..., Any], name: str) -> str | None:
-    """Where a class of the patient sets `self.name`, or registers it as a buffer or parameter."""
-    pattern = re.compile(rf"self\.{name}\b[^=\n]*=[^=]|register_(?:buffer|parameter)\(\s*[\"']{name}[\"']")
+class Source(NamedTuple):
+    """A function's parsed text; `offset` is what is added to its line numbers."""
+
+    tree: ast.AST
+    file: str
+    offset: int
+
+    def where(self, line: int) -> str:
+        return where_of(self.file, line + self.offset)
+
+
+def source_of(code: Any) -> Source | None:
+    """The text of a code object, a function or a class, or None where it can't be had."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+        tree = ast.parse(inspect.cleandoc("\n" + "".join(lines)) if lines[0][:1].isspace() else "".join(lines))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    file = inspect.getsourcefile(code) or getattr(code, "co_filename", "")
+    return Source(tree, file, max(first, 1) - 1)
+
+
+# -- attributes --
+
+
+def of_attribute(code: Callable[..., Any], name: str, inside: str = "") -> str | None:
+    """Where a class of the patient sets `self.name`, or registers it as a buffer or parameter.
+
+    Args:
+        code: the patient.
+        name: of the attribute.
+        inside: a word, such as "Linear"; if the statement has several lines, the one with this word is meant.
+    """
     for cls in _classes(code):
-        try:
-            lines, first = inspect.getsourcelines(cls)
-            file = inspect.getsourcefile(cls) or ""
-        except (OSError, TypeError):
-            continue
-        for at, line in enumerate(lines):
-            if pattern.search(line):
-                return where_of(file, first + at)
+        source = source_of(cls)
+        for node in ast.walk(source.tree) if source is not None else ():
+            if isinstance(node, ast.stmt) and _sets(node, name):
+                return source.where(_line_with(node, inside))
     return None
 
 
+def mask_attribute(code: Callable[..., Any], name: str) -> str | None:
+    """Where the triangle was made that was registered under a name."""
+    for cls in _classes(code):
+        source = source_of(cls)
+        for function in ast.walk(source.tree) if source is not None else ():
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for node in ast.walk(function):
+                if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) or not _sets(node, name):
+                    continue
+                names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                for made in ast.walk(function):
+                    if isinstance(made, ast.Assign) and made.lineno < node.lineno and _targets(made) & names:
+                        return source.where(made.lineno)
+                return source.where(node.lineno)
+    return None
+
+
+def _sets(node: ast.stmt, name: str) -> bool:
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return any(
+            isinstance(one, ast.Attribute) and one.attr == name and isinstance(one.value, ast.Name)
+            for target in targets
+            for one in ast.walk(target)
+        )
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and node.value.args:
+        called, first = node.value.func, node.value.args[0]
+        registers = isinstance(called, ast.Attribute) and called.attr in ("register_buffer", "register_parameter")
+        return registers and isinstance(first, ast.Constant) and first.value == name
+    return False
+
+
+def _line_with(node: ast.stmt, word: str) -> int:
+    if word:
+        for one in ast.walk(node):
+            if isinstance(one, (ast.Name, ast.Attribute)) and word in ast.unparse(one).rsplit(".", 1)[-1]:
+                return one.lineno
+    return node.lineno
+
+
 def _classes(code: Any) -> list[type]:
-    if not isinstance(code, nn.Module):
-        return []
     found: dict[type, None] = {}
-    for module in code.modules():
+    for module in code.modules() if isinstance(code, nn.Module) else ():
         for cls in type(module).__mro__:
             if cls.__module__.split(".")[0] != "torch" and issubclass(cls, nn.Module):
                 found[cls] = None
     return list(found)
 
 
-def of_names_in(operation: Operation, code: Callable[..., Any], wanted: Callable[[Any], bool]) -> str | None:
-    """Where something that an operation's statement reads got its value: `self.scale` in __init__, `scale` above.
-
-    Args:
-        operation: whose statement is read.
-        code: the patient.
-        wanted: whether the value of an attribute is the kind of thing that is looked for.
-
-    Returns:
-        "file.py:12", or None where the statement says it all itself.
-    """
-    source = operation.place.source
-    for name in re.findall(r"self\.(\w+)", source):
+def attributes_read(operation: Operation, code: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values of the attributes that an operation's statement reads from `self`."""
+    for name in re.findall(r"self\.(\w+)", operation.place.source):
         for module in code.modules() if isinstance(code, nn.Module) else ():
-            if hasattr(module, name) and wanted(getattr(module, name)):
-                place = of_attribute(code, name)
-                if place is not None:
-                    return place
+            if hasattr(module, name):
+                yield name, getattr(module, name)
+                break
+
+
+def attribute_line(operation: Operation, code: Callable[..., Any], wanted: Callable[[Any], bool]) -> str | None:
+    """Where an attribute was set that an operation's statement reads and that is of a wanted kind."""
+    for name, value in attributes_read(operation, code):
+        if wanted(value):
+            return of_attribute(code, name)
     return None
-
-
-def of_local(operation: Operation, pattern: str) -> str | None:
-    """The last line above an operation, in its function, that assigns a name of the statement and fits a pattern."""
-    tree, file, offset = _function(operation)
-    if tree is None:
-        return None
-    names = set(re.findall(r"[A-Za-z_]\w*", operation.place.source))
-    line = operation.place.line
-    best = None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and node.end_lineno + offset < line:
-            targets = {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-            if targets & names and re.search(pattern, ast.unparse(node.value)):
-                best = max(best or 0, node.lineno + offset)
-    return None if best is None else where_of(file, best)
-
-
-def of_return(operation: Operation) -> str | None:
-    """The last `return` of the function in which an operation ran, or its last line."""
-    tree, file, offset = _function(operation)
-    if tree is None:
-        return None
-    returns = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Return)]
-    return where_of(file, (max(returns) if returns else tree.body[0].body[-1].lineno) + offset)
-
-
-def _function(operation: Operation) -> tuple[ast.Module | None, str, int]:
-    if operation.code is None:
-        return None, "", 0
-    try:
-        lines, first = inspect.getsourcelines(operation.code)
-        source = inspect.cleandoc("\n" + "".join(lines)) if lines[0][:1].isspace() else "".join(lines)
-        tree = ast.parse(source)
-    except (OSError, TypeError, SyntaxError, IndentationError):
-        return None, "", 0
-    if not tree.body or not hasattr(tree.body[0], "body") or isinstance(tree.body[0].body, ast.expr):
-        return None, "", 0
-    return tree, operation.code.co_filename, max(first, 1) - 1
 
 
 def softmax_in(code: Callable[..., Any], operation: Operation) -> str | None:
     """Where the nn.Softmax was made that an operation's statement calls."""
-    return of_names_in(operation, code, lambda value: isinstance(value, nn.Softmax))
-
-
-def number_in(code: Callable[..., Any], operation: Operation) -> str | None:
-    """Where the number was set that an operation's statement scales with."""
-    found = of_names_in(
-        operation, code, lambda v: isinstance(v, float) or (isinstance(v, torch.Tensor) and v.dim() == 0)
-    )
-    return found or of_local(operation, r"sqrt|\*\*|rsqrt|1\.?0? ?/|/ ?\d|scale|dim|size|shape")
+    return attribute_line(operation, code, lambda value: isinstance(value, nn.Softmax))
 
 
 def mask_in(code: Callable[..., Any], operation: Operation) -> str | None:
-    """Where the buffer was registered, or the variable set, that an operation masks with."""
-    return of_names_in(
-        operation, code, lambda v: isinstance(v, torch.Tensor) and v.dim() >= 2 and not isinstance(v, nn.Parameter)
-    )
+    """Where the triangle of the buffer was made that an operation's statement reads."""
+    for name, value in attributes_read(operation, code):
+        if isinstance(value, torch.Tensor) and value.dim() >= 2 and not isinstance(value, nn.Parameter):
+            return mask_attribute(code, name)
+    return None
+
+
+# -- statements --
+
+
+def of_local(operation: Operation, pattern: str) -> str | None:
+    """The last line above an operation, in its function, that assigns a name of the statement and fits a pattern."""
+    source = source_of(operation.code)
+    if source is None:
+        return None
+    names = set(re.findall(r"[A-Za-z_]\w*", operation.place.source))
+    before = [
+        node.lineno
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Assign)
+        and node.end_lineno + source.offset < operation.place.line
+        and _targets(node) & names
+        and re.search(pattern, ast.unparse(node.value))
+    ]
+    return source.where(max(before)) if before else None
+
+
+def _targets(node: ast.Assign) -> set[str]:
+    return {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+
+
+def first_reading(operation: Operation, place: Place, wanted: Callable[[str], bool]) -> str | None:
+    """The first statement below a place, in the function of an operation, that reads a wanted name."""
+    code = next((frame[0] for frame in operation.frames[::-1]), None)
+    source = source_of(code)
+    if source is None:
+        return None
+    lines = [
+        node.lineno
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.lineno + source.offset > place.line
+        and wanted(node.id)
+    ]
+    return source.where(min(lines)) if lines else None
+
+
+def of_return(operation: Operation) -> str | None:
+    """The last `return` of the patient's forward, in which an operation ran; its last line where there is none."""
+    source = source_of(operation.frames[-1][0]) if operation.frames else None
+    body = getattr(source.tree.body[0], "body", None) if source is not None else None
+    if not isinstance(body, list):
+        return operation.outermost.where or None
+    returns = [node.lineno for node in ast.walk(source.tree) if isinstance(node, ast.Return)]
+    return source.where(max(returns) if returns else body[-1].lineno)
+
+
+def of_missing_return(operation: Operation) -> str | None:
+    """Where a forward should have returned: a `return` that stands in a branch, or the last line that ran."""
+    source = source_of(operation.frames[-1][0]) if operation.frames else None
+    for node in ast.walk(source.tree) if source is not None else ():
+        if isinstance(node, ast.If) and any(isinstance(one, ast.Return) for one in node.body) and not node.orelse:
+            return source.where(node.lineno)
+    return operation.outermost.where or None
+
+
+def of_loop(where: str | None, operation: Operation | None) -> str | None:
+    """The loop over a fixed number of things in which a line stands, or None."""
+    source = source_of(operation.frames[-1][0]) if operation is not None and operation.frames else None
+    if source is None or where is None:
+        return None
+    line = int(where.rsplit(":", 1)[1]) - source.offset
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.For) and node.lineno < line <= node.end_lineno:
+            words = ast.unparse(node.iter)
+            if words.startswith("range(") and not re.search(r"shape|size\(|len\(", words):
+                return source.where(node.lineno)
+    return None

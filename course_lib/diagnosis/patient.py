@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from course_lib.recorder.source import where_of
 from course_lib.recorder.watcher import FOREIGN
 
+from .trace import Trace, write_down
+
 OURS = (*FOREIGN, str(Path(__file__).parent))
 
 
@@ -49,12 +51,17 @@ class Patient:
         self.code = self.copy(torch.float64)
         self.told = call is not None
         self.call = call or _usual_call(code)
+        self.examiner = getattr(call, "__code__", None)
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         """A copy of the module in a dtype; a function is itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
         return copy.deepcopy(self.original).to(dtype).train(training)
+
+    def trace(self, x: Tensor, code: Callable[..., Any] | None = None) -> tuple[Trace, Any]:
+        """Run it as `run` does and write down what it did; what came out may be an exception."""
+        return write_down(lambda given: self.call(self.code if code is None else code, given), x, self.examiner)
 
     def run(
         self, x: Tensor, code: Callable[..., Any] | None = None, *, seed: int = 0, gradients: bool = False

@@ -32,7 +32,7 @@ class Operation:
         func: what to call to do it again.
         args, kwargs: with a `Value` for each tensor.
         outputs: the values it gave; one that it changed in place is the same tensor as an earlier value.
-        code, instruction: the author's code object and the byte in it that caused the operation.
+        frames: the author's code objects and the bytes in them that caused the operation, the innermost first.
     """
 
     number: int
@@ -41,16 +41,30 @@ class Operation:
     args: tuple
     kwargs: dict[str, Any]
     outputs: tuple[Value, ...]
-    code: CodeType | None
-    instruction: int
+    frames: tuple[tuple[CodeType, int], ...]
+
+    @property
+    def code(self) -> CodeType | None:
+        return self.frames[0][0] if self.frames else None
 
     @property
     def place(self) -> Place:
-        return place_of(self.code, self.instruction)
+        """The innermost line of an author."""
+        return place_of(*self.frames[0]) if self.frames else Place()
 
     @property
     def where(self) -> str | None:
         return self.place.where or None
+
+    def place_in(self, code: CodeType | None) -> Place:
+        """The line in one function that led to it; the outermost one if the function had no part in it."""
+        found = [frame for frame in self.frames if frame[0] is code]
+        return place_of(*(found or self.frames)[-1]) if self.frames else Place()
+
+    @property
+    def outermost(self) -> Place:
+        """The line of the patient's own forward that led to it."""
+        return place_of(*self.frames[-1]) if self.frames else Place()
 
     @property
     def in_place(self) -> bool:
@@ -130,11 +144,12 @@ class Trace:
         output: the value that came out, or None if the code raised or gave back something else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, examiner: CodeType | None = None) -> None:
         self.operations: list[Operation] = []
         self.values: list[Value] = []
         self.x: Value | None = None
         self.output: Value | None = None
+        self._examiner = examiner
         self._known: dict[int, Value] = {}
         self._alive: list[Tensor] = []
         self._written: set[int] = set()
@@ -152,7 +167,7 @@ class Trace:
             number = len(self.operations)
             now = self._add(tensor, number)
             alias = torch.ops.aten.alias.default
-            self.operations.append(Operation(number, "alias", alias, (known,), {}, (now,), *_author()))
+            self.operations.append(Operation(number, "alias", alias, (known,), {}, (now,), self._authors()))
             return now
         return known
 
@@ -176,7 +191,16 @@ class Trace:
             self._written.add(storage)
             self._writes[storage] = self._writes.get(storage, 0) + 1
         outputs = tuple(self._add(part, number) for part in parts)
-        self.operations.append(Operation(number, name, func, args, kwargs, outputs, *_author()))
+        self.operations.append(Operation(number, name, func, args, kwargs, outputs, self._authors()))
+
+    def _authors(self) -> tuple[tuple[CodeType, int], ...]:
+        """The frames of authors; the examiner's `call` only counts where nobody else is there."""
+        frame, found = sys._getframe(1), []
+        while frame is not None and frame.f_code is not write_down.__code__:
+            if not frame.f_code.co_filename.startswith(OURS):
+                found.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back
+        return tuple(one for one in found if one[0] is not self._examiner) or tuple(found)
 
     def finish(self, x: Value, output: Any) -> None:
         self.x = x
@@ -305,25 +329,18 @@ class _Writer(TorchDispatchMode):
         return results
 
 
-def _author() -> tuple[CodeType | None, int]:
-    """The innermost frame that is neither PyTorch's nor ours."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(OURS):
-        frame = frame.f_back
-    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-
-
-def write_down(run: Callable[[Tensor], Any], x: Tensor) -> tuple[Trace, Any]:
+def write_down(run: Callable[[Tensor], Any], x: Tensor, examiner: CodeType | None = None) -> tuple[Trace, Any]:
     """Run something and write down what it did.
 
     Args:
         run: gets a copy of x.
         x: (batch, token, d_in).
+        examiner: code that is not the patient's although its lines run.
 
     Returns:
         The trace, complete even if `run` raised, and what came out: the output, or the exception.
     """
-    trace = Trace()
+    trace = Trace(examiner)
     given = x.clone()
     result: Any
     with laid_open(), torch.random.fork_rng(devices=[]):

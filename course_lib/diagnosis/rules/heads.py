@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from ..anatomy import MANY, NOTHING, Row
+from ..anatomy import MANY, NOTHING, Row, column_sets
 from ..contraction import Contraction
 from ..examination import Examination
 from ..labels import LAYOUT, REDUCTIONS
-from ..lines import of_attribute
+from ..lines import of_attribute, of_local
 from ..report import Finding
 from ..trace import Operation
 
@@ -226,7 +226,7 @@ def check_projections(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "scores-from-values",
                 f"queries meet the same numbers that are mixed afterwards, in {same_kv} of {total} rows{unused}",
-                meeting.operation.where,
+                branch(examination, row, "keys and values", {"keys"}) or meeting.operation.where,
             )
             return
     names = {same_kv: "keys and values", same_qk: "queries and keys", same_qv: "queries and values"}
@@ -235,7 +235,7 @@ def check_projections(examination: Examination) -> Iterator[Finding]:
     yield Finding.named(
         "projection-reused",
         f"{which} come from the same columns of weights, in {max(same_kv, same_qk, same_qv)} of {total} rows{unused}",
-        _reuse_line(examination, row, which) or meeting.operation.where,
+        branch(examination, row, which, dead) or meeting.operation.where,
     )
 
 
@@ -299,20 +299,45 @@ def _used_columns(anatomy) -> set[int]:
     return found
 
 
-def _reuse_line(examination: Examination, row: Row, which: str) -> str | None:
-    """The second call of a projection whose weights were used before, or the line that made two names of one tensor."""
-    anatomy = examination.anatomy
-    wanted = row.query_source[0] if "queries" in which else row.key_sources[0][0]
-    makers = [p for p in anatomy.projections if (anatomy.sources[p.out.number] == wanted).any()]
-    places = list(dict.fromkeys(p.operation.where for p in makers))
-    if len(places) > 1:
-        for product in makers:  # the one whose variable doesn't fit its weights
-            names = [role_of(name) for name in product.operation.place.names if name]
-            weights = [role_of(n) for n in re.findall(r"[A-Za-z_]\w*", product.operation.place.code)]
-            if names and names[0] and weights and weights[0] and names[0] != weights[0]:
-                return product.operation.where
-        return places[-1]
+def branch(examination: Examination, row: Row, which: str, dead: set[str]) -> str | None:
+    """The first line on the way of the wrong role that is not on the way of the right one.
+
+    Args:
+        examination: of the patient.
+        row: one in which two roles have one source.
+        which: "keys and values", "queries and keys" or "queries and values".
+        dead: the roles whose own weights are not used; one of them is wrong.
+    """
+    anatomy, trace = examination.anatomy, examination.trace
+    meeting = _meeting_of(anatomy, row)
+    sides = [value for value, _ in meeting.sides()]
+    keys = [v for v in sides if set(hashes_of(anatomy, meeting, v)) & set(row.key_sources)]
+    values = [
+        v for v, _ in row.mix.sides() if not any(n in anatomy.below for n in trace.makers(v, row.mix.operation.number))
+    ]
+    roles = {
+        "queries": sides[:1],
+        "keys": sides[1:] if which == "queries and keys" else keys or sides,
+        "values": values,
+    }
+    right, wrong = which.split(" and ")
+    if right in dead and wrong not in dead:
+        right, wrong = wrong, right
+    ours = trace.ancestors(roles[wrong])
+    theirs = trace.ancestors(roles[right])
+    scored = {m.operation.number for m in anatomy.meetings}
+    for number in sorted(ours - theirs - scored):
+        operation = trace.operations[number]
+        if operation.number in anatomy.below:
+            continue
+        return operation.place_in(meeting.operation.frames[-1][0] if meeting.operation.frames else None).where or None
     return None
+
+
+def hashes_of(anatomy, meeting: Contraction, value) -> list[tuple[int, int]]:
+    """The column sets of a factor of a meeting, row by row."""
+    which = next(where for one, where in meeting.sides() if one is value)
+    return column_sets(anatomy.sources[value.number].flatten()[which])
 
 
 def _crossed_heads(examination: Examination) -> Iterator[Finding]:
@@ -434,12 +459,28 @@ def _shared_weights(examination: Examination, heads: int) -> Finding:
                 and len({id(m) for m in module}) == 1
             ):
                 where = of_attribute(code, name.split(".")[-1])
-    product = examination.anatomy.projections[-1]
     return Finding.named(
         "heads-share-weights",
         f"the queries, keys and values of all {heads} heads come from the same columns of weights",
-        where or product.operation.where,
+        where or _copying(examination),
     )
+
+
+def _copying(examination: Examination) -> str | None:
+    """The line that makes several heads of one: it repeats weights or what they projected, or calls the same again."""
+    anatomy, trace = examination.anatomy, examination.trace
+    way = trace.ancestors([value for value, _ in anatomy.meetings[0].sides()])
+    projected = {p.out.number for p in anatomy.projections}
+    made = trace.below({p.operation.number for p in anatomy.projections})
+    for number in sorted(way):
+        operation = trace.operations[number]
+        if operation.name not in ("expand", "repeat", "stack", "cat", "index"):
+            continue
+        grows = operation.outputs[0].tensor.numel() > operation.inputs[0].tensor.numel()
+        ours = number in made or not anatomy.tokens[operation.outputs[0].number].any()
+        if grows and (ours or operation.inputs[0].number in projected):
+            return operation.where
+    return anatomy.projections[-1].operation.outermost.where if anatomy.projections else None
 
 
 def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
@@ -458,7 +499,7 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "kv-head-zero-only",
                 f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}",
-                operation.where if operation else _meeting_of(anatomy, first[0]).operation.where,
+                operation.where if operation else _indexing(_meeting_of(anatomy, first[0]).operation),
             )
             return
         if count < 2 or heads % count or count == heads:
@@ -479,9 +520,14 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "kv-heads-tiled",
                 f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}",
-                operation.where if operation else _meeting_of(anatomy, first[0]).operation.where,
+                operation.where if operation else _indexing(_meeting_of(anatomy, first[0]).operation),
             )
             return
+
+
+def _indexing(operation: Operation) -> str | None:
+    """Where the index was computed by which a loop picks a kv head."""
+    return of_local(operation, "%|//") or operation.where
 
 
 def _selecting(examination: Examination, name: str) -> Operation | None:

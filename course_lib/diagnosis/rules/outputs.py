@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from ..anatomy import MANY, single
+from ..anatomy import MANY, Anatomy, single
 from ..examination import Examination
 from ..labels import REDUCTIONS
-from ..lines import of_attribute, of_return
+from ..lines import attributes_read, first_reading, of_attribute, of_return
 from ..report import Finding
-from ..trace import Operation
+from ..trace import Operation, Value
 from .heads import OUT, in_pieces, role_of
 from .pipeline import SOFTMAXES
 
@@ -112,7 +112,7 @@ def _last_weights(examination: Examination) -> str | None:
             if token in finished and fixed.storage in storages:
                 name = storages[fixed.storage].split(".")
                 name = name[-2] if name[-1] in ("weight", "bias") and len(name) > 1 else name[-1]
-                return of_attribute(examination.patient.code, name) or product.operation.where
+                return of_attribute(examination.patient.code, name, "Linear") or product.operation.where
     return None
 
 
@@ -127,7 +127,8 @@ def check_applied(examination: Examination) -> Iterator[Finding]:
     last = soft[-1] if soft else anatomy.meetings[-1].operation
     after = [op for op in examination.trace.operations if op.number > last.number and op.number in examination.alive]
     other = [op for op in after if op.where and op.where != last.where]
-    where = (other or after)[0].where if after else of_return(last)
+    where = first_reading(last, last.place, lambda name: role_of(name) == "values")
+    where = where or ((other or after)[0].where if after else of_return(last))
     yield Finding.named("weights-not-applied", "no token's output moves when another token changes", where)
 
 
@@ -154,7 +155,36 @@ def check_samples(examination: Examination) -> Iterator[Finding]:
     if literal is not None:
         yield Finding.named("fixed-batch", f"samples are folded into tokens: {words}", literal.where)
         return
-    yield Finding.named("batch-mixed", words, where)
+    yield Finding.named("batch-mixed", words, _folding(examination, operation) or where)
+
+
+def _folding(examination: Examination, mixing: Operation | None) -> str | None:
+    """The line that laid samples over each other before the operation that mixed them."""
+    anatomy, trace = examination.anatomy, examination.trace
+    if mixing is None:
+        return None
+    for name, value in attributes_read(mixing, examination.patient.code):
+        if isinstance(value, nn.MultiheadAttention) and not value.batch_first:
+            return of_attribute(examination.patient.code, name)
+    folded = [value for value in mixing.inputs if _folded(anatomy, value)]
+    while folded:
+        value = folded[0]
+        operation = trace.operations[value.made_by] if value.made_by is not None else None
+        if operation is None:
+            return None
+        folded = [one for one in operation.inputs if _folded(anatomy, one)]
+        if not folded:
+            return operation.where
+    return None
+
+
+def _folded(anatomy: Anatomy, value: Value) -> bool:
+    """Whether samples lie along several axes, or along one that tokens lie along, too."""
+    samples, tokens = single(anatomy.samples[value.number]), anatomy.single(value)
+    if (samples < 0).any():
+        return False
+    axes = [axis for axis in range(samples.dim()) if (samples.diff(dim=axis) != 0).any()]
+    return len(axes) > 1 or any((tokens.diff(dim=axis) != 0).any() and (tokens >= 0).all() for axis in axes)
 
 
 def first_mixing(examination: Examination) -> Operation | None:

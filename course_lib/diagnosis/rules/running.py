@@ -13,14 +13,14 @@ from torch.overrides import TorchFunctionMode
 
 from course_lib.recorder.source import where_of
 
-from ..anatomy import MANY
+from ..anatomy import MANY, Anatomy
 from ..examination import Examination
 from ..labels import NOTHING
-from ..lines import of_attribute
+from ..lines import attribute_line, of_attribute, of_loop
 from ..patient import OURS, Patient, PatientFailed, line_of
 from ..probes import differs_from_call_to_call, other_sizes
 from ..report import Finding
-from ..trace import Operation, write_down
+from ..trace import Operation, Trace, write_down
 from .heads import in_pieces
 from .pipeline import softmaxes
 
@@ -36,6 +36,11 @@ def check_repeats(examination: Examination) -> Iterator[Finding]:
     drawn = examination.first(lambda op: bool(RANDOM.search(op.name)) and op.number in examination.alive)
     if apart > 1e-9 and drawn is not None:
         yield Finding.named("dropout-at-eval", f"two runs in evaluation are up to {apart:.4f} apart", drawn.where)
+
+
+def _hidden_dropout(value: Any) -> bool:
+    """A plain list of modules, which eval() does not reach."""
+    return isinstance(value, (list, tuple)) and any(isinstance(one, nn.Module) for one in value)
 
 
 def check_input(examination: Examination) -> Iterator[Finding]:
@@ -69,33 +74,47 @@ def check_state(examination: Examination) -> Iterator[Finding]:
         )
         return
     if fresh.shape != second.shape:
-        yield Finding.named("stale-cache", f"after another prompt the output has the shape {tuple(second.shape)}", None)
+        words = f"after another prompt the output has the shape {tuple(second.shape)}"
+        yield Finding.named("stale-cache", words, _cache_line(examination, _second_run(examination)))
         return
     apart = float((fresh - second).abs().nan_to_num(nan=torch.inf).max())
     if apart > 1e-9:
         yield Finding.named(
             "stale-cache",
             f"after another prompt the same x gives an output that is up to {apart:.4f} off",
-            _cache_line(examination),
+            _cache_line(examination, _second_run(examination)),
         )
 
 
-def _cache_line(examination: Examination) -> str | None:
-    """Where keys are put into the cache, or read from it."""
+def _second_run(examination: Examination) -> Trace:
+    """The trace of a run that follows another one."""
+    patient = examination.patient
+    code = patient.copy(torch.float64)
+    patient.run(examination.x.flip(1) * 0.5 + 0.25, code)
+    return patient.trace(examination.x, code)[0]
+
+
+def _cache_line(examination: Examination, trace: Trace | None = None) -> str | None:
+    """Where new keys are put into the cache or joined to the old ones."""
     anatomy = examination.anatomy
-    kept = [
-        op
-        for op in examination.trace.operations
-        if op.name in ("copy_", "index_copy_", "index_put_", "cat", "scatter_")
-    ]
+    kept = [op for op in (trace or examination.trace).operations if op.name in JOINS]
+    if trace is not None:  # of a later run: what joins something that was there before
+        old = [op for op in kept if any(v.made_by is None and v is not trace.x for v in op.inputs)]
+        return (old or kept)[0].where if kept else None
     if anatomy is not None:
-        sources = anatomy.sources
-        kept = [
-            op
-            for op in kept
-            if any(sources[v.number].numel() and (sources[v.number] != NOTHING).any() for v in op.inputs)
-        ] or kept
+        kept = [op for op in kept if any((anatomy.sources[v.number] != NOTHING).any() for v in op.inputs)] or kept
+        apart = [op for op in kept if op.name == "cat" and _other_tokens(anatomy, op)]
+        kept = apart or [op for op in kept if op.name != "cat"] or kept
     return kept[0].where if kept else None
+
+
+JOINS = ("copy_", "index_copy_", "index_put_", "cat", "scatter_", "stack")
+
+
+def _other_tokens(anatomy: Anatomy, operation: Operation) -> bool:
+    """Whether an operation joins numbers of different tokens."""
+    held = [set(anatomy.single(v).flatten().tolist()) for v in operation.inputs]
+    return len(held) > 1 and not set.intersection(*held)
 
 
 def check_cache(examination: Examination) -> Iterator[Finding]:
@@ -149,7 +168,32 @@ def check_sizes(examination: Examination) -> Iterator[Finding]:
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             words, line = failed[name]
-            yield Finding.named(mistake, words, line)
+            yield Finding.named(mistake, words, _fixing(examination, name) or of_loop(line, _last(examination)) or line)
+
+
+def _last(examination: Examination) -> Operation | None:
+    return examination.trace.operations[-1] if examination.trace.operations else None
+
+
+def _fixing(examination: Examination, name: str) -> str | None:
+    """The first operation that has the old number of samples or tokens in a run with another one."""
+    patient, x = examination.patient, examination.x
+    axis = ("samples", "tokens").index(name)
+    old = x.shape[axis]
+    for new in (old - 1, old + 1, 1):
+        if new < 1 or new == old:
+            continue
+        other = torch.cat([x, x.flip(axis)], dim=axis).narrow(axis, 0, new)
+        trace, _ = patient.trace(other)
+        known = trace.of_x()
+        for operation in trace.operations:
+            if not operation.outputs or operation.number not in known:
+                continue
+            shapes = [tuple(v.tensor.shape) for v in operation.inputs if v.made_by in known or v is trace.x]
+            out = tuple(operation.outputs[0].tensor.shape)
+            if shapes and len(out) > 2 and axis == 0 and out[0] == old and all(s and s[0] == new for s in shapes):
+                return operation.where
+    return None
 
 
 def check_dtypes(examination: Examination) -> Iterator[Finding]:
@@ -183,7 +227,7 @@ def _pinned(examination: Examination, dtype: torch.dtype) -> str | None:
     """The line that makes or casts a tensor to another dtype and lets it meet the tokens."""
     patient = examination.patient
     code = patient.copy(dtype)
-    trace, _ = write_down(lambda given: patient.call(code, given), examination.x.to(dtype))
+    trace, _ = patient.trace(examination.x.to(dtype), code)
     for operation in trace.operations:
         floats = [v for v in operation.inputs if v.tensor.is_floating_point()]
         out = [v for v in operation.outputs if v.tensor.is_floating_point()]
@@ -290,7 +334,7 @@ def check_half(examination: Examination) -> Iterator[Finding]:
     if rough.isfinite().all() or (not full.isfinite().all() and not halves and dtype != torch.float16):
         return
     code = patient.copy(dtype) if isinstance(original, nn.Module) else None
-    trace, _ = write_down(lambda given: patient.call(code if code is not None else patient.code, given), x.to(dtype))
+    trace, _ = patient.trace(x.to(dtype), code)
     for operation in trace.operations:
         out = operation.outputs[0].tensor if operation.outputs else None
         if out is None or not out.is_floating_point() or out.dtype != torch.float16 or not operation.inputs:
@@ -338,7 +382,7 @@ def check_dropout_place(examination: Examination) -> Iterator[Finding]:
         with dropped:
             return patient.call(code, x)
 
-    trace, result = write_down(run, examination.x)
+    trace, result = write_down(run, examination.x, patient.examiner)
     if isinstance(result, Exception) or trace.output is None or not dropped.given:
         return
     trained = Examination(
@@ -528,13 +572,13 @@ def check_rotary(examination: Examination) -> Iterator[Finding]:
     unread = [name for name, storage in tables if storage not in met]
     if trig and not any(op.number in alive for op in trig):
         yield Finding.named(
-            "rotary-unused", "cosines and sines are computed and nothing reads them", _last_dead(examination, trig)
+            "rotary-unused", "cosines and sines are computed and nothing reads them", _unturned(examination, trig)
         )
     elif tables and len(unread) == len(tables):
         yield Finding.named(
             "rotary-unused",
             f"`{unread[0]}` is prepared and never changes the output",
-            _last_dead_reader(examination, unread) or of_attribute(code, unread[0].split(".")[0]),
+            _unturned(examination, _readers(examination, unread)) or of_attribute(code, unread[0].split(".")[0]),
         )
     elif not trig and not tables:
         idle = _idle_rotary(examination)
@@ -562,16 +606,22 @@ def _tables(code: Any) -> list[tuple[str, int]]:
     return found
 
 
-def _last_dead(examination: Examination, trig: list[Operation]) -> str | None:
-    dead = examination.trace.below({op.number for op in trig}) - examination.alive
-    return examination.trace.operations[max(dead)].where if dead else trig[0].where
+def _unturned(examination: Examination, start: list[Operation]) -> str | None:
+    """The statement whose turned result is thrown away, or the line where queries and keys meet unturned."""
+    trace, anatomy = examination.trace, examination.anatomy
+    meeting = anatomy.meetings[0].operation
+    dead = trace.below({op.number for op in start}) - examination.alive
+    turned = [n for n in sorted(dead) if (anatomy.sources[trace.operations[n].outputs[0].number] != NOTHING).any()]
+    if turned:
+        place = trace.operations[turned[-1]].outermost
+        if not any(place.names):
+            return place.where
+    return meeting.where
 
 
-def _last_dead_reader(examination: Examination, names: list[str]) -> str | None:
+def _readers(examination: Examination, names: list[str]) -> list[Operation]:
     storages = {storage for name, storage in _tables(examination.patient.code) if name in names}
-    start = {op.number for op in examination.trace.operations if any(v.storage in storages for v in op.inputs)}
-    dead = examination.trace.below(start) - examination.alive
-    return examination.trace.operations[max(dead)].where if dead else None
+    return [op for op in examination.trace.operations if any(v.storage in storages for v in op.inputs)]
 
 
 def _idle_rotary(examination: Examination) -> str | None:
@@ -627,7 +677,7 @@ def _turned_values(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "rotary-on-values",
                 f"with the same token everywhere, the values differ from place to place by up to {apart:.4f}",
-                turned[0].where if turned else None,
+                turned[0].place_in(mix.operation.frames[-1][0]).where if turned and mix.operation.frames else None,
             )
             return
 

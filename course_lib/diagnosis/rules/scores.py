@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..anatomy import NOTHING
 from ..examination import Examination
-from ..lines import number_in, softmax_in
+from ..lines import attributes_read, of_attribute, softmax_in
 from ..report import Finding
 from ..trace import Operation
 from .pipeline import SOFTMAXES, pipeline, softmaxes
@@ -95,7 +95,7 @@ def check_normalisation(examination: Examination) -> Iterator[Finding]:
         sign += f"{float(total[rows].min()):.3f} to {float(total[rows].max()):.3f}"
         if _follows_scores(examination, weights) or bool((weights < -1e-9).any()):
             way = [op for op in pipeline(examination) if op.where]
-            where = mixes[0].operation.where if not way else way[-1].where
+            where = mixes[0].operation.where if not way or mixes[0].size == 1 else way[-1].where
             yield Finding.named("no-softmax", sign, where, None)
             return
     for index, name in ((2, "queries"), (1, "heads"), (0, "samples")):
@@ -202,8 +202,18 @@ def _keys_second(examination: Examination) -> bool:
 
 def _softmax_line(examination: Examination, explicit: list) -> str | None:
     if not explicit:
-        return None
+        return _dividing(examination)
     return softmax_in(examination.patient.code, explicit[0]) or explicit[0].where
+
+
+def _dividing(examination: Examination) -> str | None:
+    """The line of the sum by which exponentials are divided."""
+    anatomy = examination.anatomy
+    for operation in examination.trace.operations:
+        if operation.name == "sum" and operation.number in anatomy.below and operation.number in examination.alive:
+            if (anatomy.score_labels[operation.inputs[0].number] != NOTHING).any():
+                return operation.where
+    return None
 
 
 def _twice(examination: Examination, weights: Tensor) -> tuple[str, Operation] | None:
@@ -269,7 +279,7 @@ def check_scale(examination: Examination) -> Iterator[Finding]:
         yield Finding.named(
             "missing-scale",
             f"scores go to softmax as they are; head_dim is {head_dim}, so they should be multiplied by {right:.4f}",
-            meeting.where,
+            _unused_scaling(examination) or meeting.where,
             draw,
         )
         return
@@ -283,7 +293,6 @@ def check_scale(examination: Examination) -> Iterator[Finding]:
 
 
 def _scaling_line(examination: Examination, meeting) -> str | None:
-    code = examination.patient.code
     steps = [op for op in pipeline(examination) if op.name in ("mul", "div", "mul_", "div_")]
     below = examination.trace.ancestors([v for v, _ in examination.anatomy.meetings[0].sides()])
     steps += [
@@ -292,8 +301,29 @@ def _scaling_line(examination: Examination, meeting) -> str | None:
     for operation in steps:
         if any(v.tensor.dim() > 0 and not examination.anatomy.tokens[v.number].any() for v in operation.inputs):
             continue
-        return number_in(code, operation) or operation.where
-    return number_in(code, meeting) or meeting.where
+        return _wrong_number(examination, operation) or operation.where
+    return _wrong_number(examination, meeting) or meeting.where
+
+
+def _unused_scaling(examination: Examination) -> str | None:
+    """A division of the scores whose result nobody reads."""
+    labels = examination.anatomy.score_labels
+    for operation in examination.trace.operations:
+        if operation.name in ("mul", "div") and operation.number not in examination.alive and operation.outputs:
+            if (labels[operation.outputs[0].number] != NOTHING).any():
+                return operation.where
+    return None
+
+
+def _wrong_number(examination: Examination, operation: Operation) -> str | None:
+    """Where an attribute was set that the statement scales with, unless its value would be right if used rightly."""
+    right = examination.anatomy.head_dim**0.5
+    for name, value in attributes_read(operation, examination.patient.code):
+        if isinstance(value, Tensor) and value.dim() == 0:
+            value = float(value)
+        if isinstance(value, float) and min(abs(value / right - 1), abs(value * right - 1)) > 1e-5:
+            return of_attribute(examination.patient.code, name)
+    return None
 
 
 def _called(examination: Examination, factor: float) -> str:

@@ -76,10 +76,10 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
     def draw():
         return picture_of(examination)
 
-    put = [op for op in masking(examination)]
+    put = masking(examination)
     soft = softmaxes(examination)
     where = put[0].where if put else (soft[0].where if soft else None)
-    made = (mask_in(examination.patient.code, put[0]) if put else None) or _made(examination) or where
+    made = _made(examination) or where
     share = float(weights[hidden].abs().max()) if hidden.any() else 0.0
     leak = f"a hidden token gets a weight of up to {share:.4f}"
     if (
@@ -93,13 +93,14 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
         other = causal & _other_than_causal(examination).logical_not()
         rows = other.any(-1) & asked
         if rows.any() and torch.equal(seen[rows], other[rows]):
-            yield Finding.named("mask-inverted", "exactly the tokens that keep should hide are seen", where, draw)
+            line = _brought_in(examination) or where
+            yield Finding.named("mask-inverted", "exactly the tokens that keep should hide are seen", line, draw)
             return
         turned = causal & _other_than_causal(examination).mT
         rows = turned.any(-1) & asked
         if rows.any() and torch.equal(seen[rows], turned[rows]):
             words = "the mask of the keys is applied to the queries"
-            yield Finding.named("mask-rank", words, where, draw)
+            yield Finding.named("mask-rank", words, _brought_in(examination) or where, draw)
             return
     if examination.causal and is_("inverted"):
         yield Finding.named(
@@ -108,7 +109,7 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
         return
     rank = _by_head(examination, seen, expected)
     if rank:
-        yield Finding.named("mask-rank", rank, where, draw)
+        yield Finding.named("mask-rank", rank, _brought_in(examination) or where, draw)
         return
     if examination.causal and is_("transposed"):
         yield Finding.named("mask-transposed", "every token sees itself and the later ones", made, draw)
@@ -156,16 +157,39 @@ def _other_than_causal(examination: Examination) -> Tensor:
 
 
 def _made(examination: Examination) -> str | None:
-    """The line that made the mask: the last triangle, comparison or transpose of what no token flows into."""
-    kinds = ("triu", "tril", "triu_", "tril_", "triu_indices", "lt", "gt", "le", "ge")
-    found = [op for op in examination.trace.operations if op.name in kinds and _constant(examination, op)]
-    found = [op for op in found if op.number in examination.alive] or found
-    return found[-1].where if found else None
+    """The line that gave the mask its pattern: a buffer's triangle, a triangle, a comparison, a transpose, a loop."""
+    put = masking(examination)
+    if not put:  # a loop over queries that takes slices of the keys
+        return of_local(examination.anatomy.meetings[0].operation, "slice|range")
+    way = _mask_ways(examination, put[0])
+    made = [op for op in way if op.name in ("transpose", "t", "permute", "flip", "rot90")]
+    made = made or [op for op in way if op.name in PATTERNS] or [op for op in way if op.in_place]
+    return made[-1].where if made else mask_in(examination.patient.code, put[0])
 
 
-def _constant(examination: Examination, operation: Operation) -> bool:
-    tokens = examination.anatomy.tokens
-    return not any(tokens[value.number].any() for value in operation.inputs)
+PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
+
+
+def _mask_ways(examination: Examination, operation: Operation) -> list[Operation]:
+    """The operations behind the constant that an operation masks with, in order; its own if it makes the triangle."""
+    trace, labels = examination.trace, examination.anatomy.score_labels
+    masks = [v for v in operation.inputs if (labels[v.number] == NOTHING).all()]
+    way = [trace.operations[number] for number in sorted(trace.ancestors(masks))]
+    return [*way, operation] if operation.name in PATTERNS else way
+
+
+def _brought_in(examination: Examination) -> str | None:
+    """The line where a mask that was given meets the code's own or the scores."""
+    put = masking(examination)
+    if not put:
+        return None
+    both = [
+        op
+        for op in _mask_ways(examination, put[-1])
+        if op.name in ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and__", "__or__")
+        or op.name in ("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_")
+    ]
+    return both[-1].where if both else put[-1].where
 
 
 def _by_head(examination: Examination, seen: Tensor, expected: Tensor) -> str | None:
@@ -201,10 +225,7 @@ def _top_left(examination: Examination, seen: Tensor, missing: Tensor, hidden: T
         together = sorted({r.query for r in anatomy.rows if r.mix is row.mix and r.sample == row.sample})
         place = together.index(row.query)
         if len(together) < len(met) and visible == met[: place + 1]:
-            put = masking(examination)
-            where = (_made(examination) or (put[0].where if put else None)) or row.mix.operation.where
-            inside = [op for op in put if op.number < row.mix.operation.number]
-            where = _triangle_before(examination, row.mix.operation) or (inside[-1].where if inside else where)
+            where = _aligned(examination, row.mix.operation, len(together)) or row.mix.operation.where
             return Finding.named(
                 "causal-top-left",
                 f"token {row.query} meets {len(met)} keys and sees only the first {len(visible)}",
@@ -214,10 +235,15 @@ def _top_left(examination: Examination, seen: Tensor, missing: Tensor, hidden: T
     return None
 
 
-def _triangle_before(examination: Examination, operation: Operation) -> str | None:
-    kinds = ("triu", "tril", "triu_", "tril_", "lt", "gt", "le", "ge")
-    found = [op for op in examination.trace.operations[: operation.number] if op.name in kinds]
-    return found[-1].where if found else None
+def _aligned(examination: Examination, mix: Operation, num_queries: int) -> str | None:
+    """The line that lays the mask out before it is used: its slice, its padding, or the places of the queries."""
+    put = [op for op in masking(examination) if op.number < mix.number]
+    if not put:
+        return None
+    own = put[-1].where
+    way = [op for op in _mask_ways(examination, put[-1]) if op.where and op.where != own]
+    places = [op for op in way if op.name == "arange" and op.outputs[0].tensor.numel() == num_queries]
+    return places[-1].where if places else way[-1].where if way else own
 
 
 def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: str, draw) -> Iterator[Finding]:
@@ -242,7 +268,8 @@ def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: st
     if late:
         yield Finding.named("mask-after-softmax", leak, late[0].where, draw)
         return
-    where = soft[0].where if soft else None
+    idle = [op for op in pipeline(examination) if op.name in MASKS]
+    where = (mask_in(examination.patient.code, idle[0]) or idle[0].where) if idle else soft[0].where if soft else None
     one = _size_one_mask(examination)
     if one is not None:
         operation, line = one
@@ -322,6 +349,3 @@ def picture_of(examination: Examination):
         return None
     right = (raw * examination.anatomy.head_dim**-0.5).masked_fill(~expected, -torch.inf).softmax(-1).nan_to_num()
     return compare(weights.clamp(max=1), right, names=("yours", "attention"))
-
-
-_ = of_local
