@@ -193,10 +193,17 @@ def _find_meetings(anatomy: Anatomy) -> None:
 
     able = [p for p in anatomy.products if all(_one_each(anatomy, side) for side, _ in p.sides())]
     pairs = {author(p) for p in able if (anatomy.single(p.out) == MANY).any()}
-    if not pairs:  # perhaps each token only ever meets itself
-        made = {p.operation.number for p in anatomy.projections}
-        pairs = {author(p) for p in able if p.left is not p.right and p.operation.number not in made}
     anatomy.meetings = [p for p in able if author(p) in pairs]
+    if pairs:
+        return
+    made = {p.operation.number for p in anatomy.projections}
+    met: set[int] = set()
+    for product in able:  # perhaps each token only ever meets itself
+        at = product.factors[0].number
+        behind = any(n in met for value, _ in product.sides() for n in anatomy.trace.makers(value, at))
+        if product.left is not product.right and product.operation.number not in made and not behind:
+            anatomy.meetings.append(product)
+            met = anatomy.trace.below({p.operation.number for p in anatomy.meetings})
 
 
 def _find_mixes(anatomy: Anatomy) -> None:

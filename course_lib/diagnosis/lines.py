@@ -68,10 +68,15 @@ def mask_attribute(code: Callable[..., Any], name: str) -> str | None:
                 if not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Expr)) or not _sets(node, name):
                     continue
                 names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-                for made in ast.walk(function):
-                    if isinstance(made, ast.Assign) and made.lineno < node.lineno and _targets(made) & names:
-                        return source.where(made.lineno)
-                return source.where(node.lineno)
+                made = [
+                    one.lineno
+                    for one in ast.walk(function)
+                    if isinstance(one, ast.Assign)
+                    and one.lineno < node.lineno
+                    and _targets(one) & names
+                    and re.search(r"tri[ul]|ones|zeros|full|arange", ast.unparse(one.value))
+                ]
+                return source.where(max(made, default=node.lineno))
     return None
 
 

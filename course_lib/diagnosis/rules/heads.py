@@ -277,14 +277,15 @@ def _dead_part(examination: Examination) -> set[str]:
     alive = [p.operation.number in examination.alive for p in anatomy.projections]
     if len(alive) == 3 and sum(alive) == 2:  # three projections in their usual order
         return {("queries", "keys", "values")[alive.index(False)]}
+    used = _used_columns(anatomy)
     for product in anatomy.projections:
         columns = torch.unique(anatomy.sources[product.out.number])
-        if len(columns) % 3 or product.operation.number not in examination.alive:
-            continue
-        thirds = columns.view(3, -1)
-        touched = [bool(set(third.tolist()) & _used_columns(anatomy)) for third in thirds]
-        if sum(touched) == 2:
-            return {("queries", "keys", "values")[touched.index(False)]}
+        for roles in (("queries", "keys", "values"), ("keys", "values")):
+            if len(columns) % len(roles) or product.operation.number not in examination.alive:
+                continue
+            touched = [bool(set(part.tolist()) & used) for part in columns.view(len(roles), -1)]
+            if sum(touched) == len(roles) - 1:
+                return {roles[touched.index(False)]}
     return set()
 
 
@@ -330,7 +331,7 @@ def branch(examination: Examination, row: Row, which: str, dead: set[str]) -> st
         operation = trace.operations[number]
         if operation.number in anatomy.below:
             continue
-        return operation.place_in(meeting.operation.frames[-1][0] if meeting.operation.frames else None).where or None
+        return operation.place_in(meeting.operation.code).where or None
     return None
 
 

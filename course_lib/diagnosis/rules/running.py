@@ -35,7 +35,8 @@ def check_repeats(examination: Examination) -> Iterator[Finding]:
         apart = 0.0
     drawn = examination.first(lambda op: bool(RANDOM.search(op.name)) and op.number in examination.alive)
     if apart > 1e-9 and drawn is not None:
-        yield Finding.named("dropout-at-eval", f"two runs in evaluation are up to {apart:.4f} apart", drawn.where)
+        where = attribute_line(drawn, examination.patient.code, _hidden_dropout) or drawn.where
+        yield Finding.named("dropout-at-eval", f"two runs in evaluation are up to {apart:.4f} apart", where)
 
 
 def _hidden_dropout(value: Any) -> bool:
@@ -677,7 +678,7 @@ def _turned_values(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "rotary-on-values",
                 f"with the same token everywhere, the values differ from place to place by up to {apart:.4f}",
-                turned[0].place_in(mix.operation.frames[-1][0]).where if turned and mix.operation.frames else None,
+                turned[0].place_in(mix.operation.code).where if turned else None,
             )
             return
 

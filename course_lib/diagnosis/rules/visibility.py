@@ -35,7 +35,8 @@ def check_rank(examination: Examination) -> Iterator[Finding]:
 def seen_pattern(examination: Examination) -> Tensor:
     """Who sees whom, (batch, head, query, key)."""
     weights = weights_of(examination)
-    return weights.abs() > TINY
+    # Hardly any weight is still some where it is meant; where it is not, rounding is not held against the code.
+    return torch.where(examination.expected, weights != 0, weights.abs() > TINY)
 
 
 def weights_of(examination: Examination) -> Tensor:
@@ -300,19 +301,9 @@ def _discarded(examination: Examination) -> Operation | None:
     """A masked copy of the scores that nothing reads."""
     labels = examination.anatomy.score_labels
     for operation in examination.trace.operations:
-        if operation.number in examination.alive or not operation.outputs or operation.in_place:
+        if operation.number in examination.alive or not operation.outputs:
             continue
-        masks = operation.name in (
-            "masked_fill",
-            "where",
-            "add",
-            "sub",
-            "mul",
-            "tril",
-            "triu",
-            "index_fill",
-            "masked_scatter",
-        )
+        masks = operation.name in MASKS or operation.name in ("add", "sub", "mul", "zero_")
         if masks and (labels[operation.outputs[0].number] != NOTHING).any():
             return operation
     return None
