@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COURSE := $(BIN)/course
 
-.PHONY: help lab test course bench figures links lint lock clean
+.PHONY: help lab test course exercises bench figures links lint lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-9s %s\n", $$1, $$2 }'
@@ -29,6 +29,9 @@ test: $(STAMP)  ## check everything: the library, then every lesson on each kern
 
 course: $(STAMP)  ## run every lesson top to bottom and store its outputs
 	@$(COURSE) run $(ARGS)
+
+exercises: $(STAMP)  ## make the learners' exercises from the teacher's solutions
+	@$(COURSE) exercises $(ARGS)
 
 bench: $(STAMP)  ## time the forms of attention side by side
 	@$(COURSE) bench $(ARGS)

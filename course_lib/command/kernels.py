@@ -23,7 +23,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Install kernels and settings; say so in two lines."""
     from course_lib.lessons.kernels import KERNELS, install_kernels
+    from course_lib.lessons.quiet_nbgrader import quiet_nbgrader
 
+    quiet_nbgrader(args.prefix)
     folder = install_kernels(args.prefix)
     print(f"Kernels {' and '.join(KERNELS)} are in {folder}")
     print(f"JupyterLab opens lessons' .py as notebooks: {write_lab_settings(args.prefix)}")

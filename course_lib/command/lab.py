@@ -55,10 +55,10 @@ def lab_command(root: Path, port: int | None, rest: list[str]) -> list[str]:
 
 def sync_lessons(root: Path) -> None:
     """Bring every pair into step and say what had to be done."""
-    from course_lib.lessons.discover import find_lessons
+    from course_lib.lessons.discover import LESSONS, SOLUTIONS, find_notebooks
     from course_lib.lessons.pairs import sync
 
-    for lesson in find_lessons(root):
+    for lesson in find_notebooks(root, folders=(LESSONS, SOLUTIONS)):  # exercises are the learner's own
         try:
             said = sync(lesson)
         except Exception as error:  # a half-edited file must not keep the others from opening

@@ -17,13 +17,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the lessons one after the other; a lesson that fails keeps its stored notebook."""
-    from course_lib.lessons.discover import find_lessons
+    from course_lib.lessons.discover import find_notebooks
     from course_lib.lessons.kernels import install_kernels, kernels_ready
     from course_lib.lessons.run import LessonFailed, run_lesson
 
     root = repository()
     try:
-        lessons = find_lessons(root, args.names)
+        lessons = find_notebooks(root, args.names)
     except ValueError as error:
         raise CourseError(str(error)) from None
     if not lessons:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"FAILED  {error}", file=sys.stderr)
             failed += 1
             continue
-        print(f"{lesson.name:<28} {result.cells:>3} cells {result.seconds:>6.1f} s  {result.state}", flush=True)
+        print(f"{lesson.label:<28} {result.cells:>3} cells {result.seconds:>6.1f} s  {result.state}", flush=True)
         for change in result.changes:
             print(f"    {change}")
     return 1 if failed else 0

@@ -23,11 +23,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the checks and print the table; 0 only when something ran and nothing failed."""
     from course_lib.lessons.check import Tally, run_pytest
-    from course_lib.lessons.discover import find_lessons
+    from course_lib.lessons.discover import find_notebooks
 
     root = repository()
     try:
-        lessons = find_lessons(root, args.names)
+        lessons = find_notebooks(root, args.names)
     except ValueError as error:
         raise CourseError(str(error)) from None
     rows: list[tuple[str, str, Tally]] = []
@@ -65,11 +65,11 @@ def check_lessons(root, lessons, workers):
     for kernel in kernels:
         done = run_pytest(root, lesson_arguments(lessons, kernel, workers), workers)
         for lesson in lessons:
-            tally = done.files.get(lesson.name, Tally())
+            tally = done.files.get(lesson.label, Tally())
             tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail
             if not tally.count:
                 tally.failed = 1
-            rows.append((lesson.name, kernel, tally))
+            rows.append((lesson.label, kernel, tally))
         if done.status and not any(row.failed for _, _, row in rows):
             rows.append(("pytest broke off", kernel, Tally(failed=1)))
     return rows, notes

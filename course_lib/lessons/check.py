@@ -10,7 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course_lib.lessons.discover import Lesson
+from course_lib.lessons.discover import EXERCISES, SOLUTIONS, Lesson
 
 CELL_TIMEOUT = 120  # seconds: a cell that kills its kernel is waited for that long
 
@@ -81,7 +81,7 @@ def lesson_arguments(lessons: list[Lesson], kernel: str, workers: int) -> list[s
 
 def _read_results(path: Path, run: PytestRun) -> None:
     for case in ET.parse(path).iter("testcase"):
-        tally = run.files[case.get("classname", "").removesuffix(".ipynb").rsplit(".", 1)[-1]]
+        tally = run.files[_file(case.get("classname", ""))]
         tally.seconds += float(case.get("time", 0))
         if case.find("failure") is not None or case.find("error") is not None:
             tally.failed += 1
@@ -90,3 +90,9 @@ def _read_results(path: Path, run: PytestRun) -> None:
             tally.skipped += 1
         else:
             tally.passed += 1
+
+
+def _file(classname: str) -> str:
+    """The name of a test file or a lesson's label from what JUnit calls it, ``notebooks.exercises.01_exercises``."""
+    *folders, name = classname.removesuffix(".ipynb").split(".")
+    return f"{folders[-1]}/{name}" if folders and folders[-1] in (EXERCISES, SOLUTIONS) else name

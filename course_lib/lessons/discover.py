@@ -1,10 +1,11 @@
-"""The list of lessons: every ``notebooks/NN_name`` that has a ``.py`` or an ``.ipynb``."""
+"""The list of lessons: every ``notebooks/NN_name`` that has a ``.py`` or an ``.ipynb``; and the exercises to them."""
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 LESSON_NAME = re.compile(r"\d\d_\w+")
+LESSONS, EXERCISES, SOLUTIONS = "", "exercises", "solutions"  # the folders inside notebooks/
 
 
 @dataclass(frozen=True, order=True)
@@ -13,6 +14,11 @@ class Lesson:
 
     name: str
     folder: Path
+
+    @property
+    def label(self) -> str:
+        """The name, with its folder where that is not the lessons' own: ``exercises/01_exercises``."""
+        return f"{self.folder.name}/{self.name}" if self.folder.name in (EXERCISES, SOLUTIONS) else self.name
 
     @property
     def ipynb(self) -> Path:
@@ -37,17 +43,44 @@ def find_lessons(root: Path, names: list[str] | None = None) -> list[Lesson]:
     Raises:
         ValueError: a name fits no lesson; the message lists those there are.
     """
-    folder = root / "notebooks"
-    found = {path.stem for suffix in ("py", "ipynb") for path in folder.glob(f"*.{suffix}")}
-    lessons = sorted(Lesson(name, folder) for name in found if LESSON_NAME.fullmatch(name))
+    return find_notebooks(root, names, (LESSONS,))
+
+
+def find_notebooks(
+    root: Path, names: list[str] | None = None, folders: tuple[str, ...] = (LESSONS, EXERCISES, SOLUTIONS)
+) -> list[Lesson]:
+    """List lessons, exercises and solutions, folder by folder.
+
+    Args:
+        root: the repository's root.
+        names: as in :func:`find_lessons`; ``03`` is the lesson with its exercises, ``exercises/03`` these alone, and
+            ``exercises`` the exercises to all lessons.
+        folders: which of the three.
+
+    Raises:
+        ValueError: a name fits no notebook.
+    """
+    there = [lesson for folder in folders for lesson in _in_folder(root / "notebooks" / folder)]
     if not names:
-        return lessons
+        return there
     chosen: list[Lesson] = []
     for name in names:
-        wanted = re.sub(r"\.(py|ipynb)$", "", name.replace("\\", "/").rsplit("/", 1)[-1])
-        fits = [lesson for lesson in lessons if lesson.name == wanted or lesson.name.startswith(wanted + "_")]
+        path = re.sub(r"\.(py|ipynb)$", "", name.replace("\\", "/").rstrip("/"))
+        *above, wanted = path.split("/")
+        inside = wanted if wanted in (EXERCISES, SOLUTIONS) else (above or [""])[-1]
+        fits = [
+            lesson
+            for lesson in there
+            if (inside not in (EXERCISES, SOLUTIONS) or inside == lesson.folder.name)
+            and (inside == wanted or lesson.name == wanted or lesson.name.startswith(wanted + "_"))
+        ]
         if not fits:
-            there = ", ".join(lesson.name for lesson in lessons) or "none yet"
-            raise ValueError(f"There is no lesson {name!r}; the lessons are: {there}.")
+            labels = ", ".join(lesson.label for lesson in there) or "none yet"
+            raise ValueError(f"There is no lesson {name!r}; the lessons are: {labels}.")
         chosen += [lesson for lesson in fits if lesson not in chosen]
     return chosen
+
+
+def _in_folder(folder: Path) -> list[Lesson]:
+    found = {path.stem for suffix in ("py", "ipynb") for path in folder.glob(f"*.{suffix}")}
+    return sorted(Lesson(name, folder) for name in found if LESSON_NAME.fullmatch(name))

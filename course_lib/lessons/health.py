@@ -13,6 +13,7 @@ from course_lib.lessons.pairs import differences
 
 BIGGEST = 1_000_000  # bytes
 _NOTEBOOK_METADATA = {"kernelspec"}
+_FOR_GRADING = {"nbgrader"}  # in exercises and solutions only
 _FROM_JUPYTERLAB = {"jupytext", "language_info"}  # added whenever a lesson is saved there; `course run` drops them
 
 
@@ -38,11 +39,11 @@ def problems(lesson: Lesson, address: Address, root: Path | None = None) -> list
     """Return everything that is wrong with a stored lesson, a sentence each, named by lesson and cell."""
     missing = [path.name for path in (lesson.py, lesson.ipynb) if not path.exists()]
     if missing:
-        return [f"{lesson.name}: {missing[0]} is missing; `course run {lesson.name}` makes the .ipynb from the .py."]
+        return [f"{lesson.label}: {missing[0]} is missing; `course run {lesson.label}` makes the .ipynb from the .py."]
     stored = Stored.read(lesson, address)
     found = [sentence for check in CHECKS for sentence in check(stored)]
     found += health_outputs.paths(stored.code, root)
-    return [f"{lesson.name}: {sentence}" for sentence in found]
+    return [f"{lesson.label}: {sentence}" for sentence in found]
 
 
 def counts(stored: Stored) -> Iterator[str]:
@@ -77,14 +78,14 @@ def metadata(stored: Stored) -> Iterator[str]:
     if have.get("kernelspec") != KERNELSPEC:
         yield f"the kernelspec is {dict(have.get('kernelspec', {}))}; stored lessons carry {KERNELSPEC}."
     for number, cell in enumerate(stored.ipynb.cells, start=1):
-        for key in sorted(set(cell.metadata) - {"tags"}):
+        for key in sorted(set(cell.metadata) - {"tags"} - (_FOR_GRADING if "/" in stored.lesson.label else set())):
             yield f"cell {number} stores metadata.{key}; only tags may be stored."
 
 
 def opening(stored: Stored) -> Iterator[str]:
     """The lesson opens with its Colab link, and its first code cell is the setup cell that all lessons share."""
     cells = stored.ipynb.cells
-    link = stored.address.colab(stored.lesson.name)
+    link = stored.address.colab(stored.lesson.label)
     if not cells or cells[0].cell_type != "markdown" or f"({link})" not in cells[0].source:
         yield f"the first cell does not hold the link [Open in Colab]({link})."
     if stored.code and stored.code[0].source != stored.address.setup_cell:

@@ -25,15 +25,15 @@ def read_py(path: Path) -> Any:
 
 
 def write_ipynb(notebook: Any, lesson: Lesson) -> None:
-    """Store a notebook tidily: no metadata but kernelspec and tags, ids that depend on nothing but the source."""
+    """Store a notebook tidily: no metadata but kernelspec, tags and nbgrader's; ids that depend on the source alone."""
     import nbformat
 
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     seen: set[str] = set()
     for cell in notebook.cells:
-        tags = cell.metadata.get("tags")
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        kept = {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
+        cell.metadata = nbformat.from_dict(kept)
         cell.id = _cell_id(cell, seen)
     write_text(lesson.ipynb, nbformat.writes(notebook) + "\n")
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from course_lib.lessons.address import read_address
-from course_lib.lessons.discover import find_lessons
+from course_lib.lessons.discover import find_notebooks
 from course_lib.lessons.health import problems
 from course_lib.lessons.pairs import sync
 
 ROOT = Path(__file__).resolve().parents[2]
-LESSONS = find_lessons(ROOT)
+LESSONS = find_notebooks(ROOT)
 
 
 def test_there_are_lessons(real_lessons):
@@ -18,7 +18,7 @@ def test_there_are_lessons(real_lessons):
     assert numbers == list(range(len(numbers))), f"the lessons are not numbered from 00 on without a gap: {numbers}"
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.label)
 def test_a_stored_lesson_is_healthy(lesson):
     found = problems(lesson, read_address(ROOT), ROOT)
     assert not found, "\n" + "\n".join(found)

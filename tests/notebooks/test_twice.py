@@ -8,13 +8,13 @@ import pytest
 from nbclient import NotebookClient
 
 from course_lib.lessons.compare import same_output
-from course_lib.lessons.discover import find_lessons
+from course_lib.lessons.discover import find_notebooks
 from course_lib.lessons.outputs import all_texts, merge_streams
 
-LESSONS = find_lessons(Path(__file__).parents[2])
+LESSONS = find_notebooks(Path(__file__).parents[2])
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.label)
 def test_a_second_pass_in_the_same_kernel_gives_the_same(lesson):
     stored = nbformat.read(lesson.ipynb, as_version=4)
     code = [cell for cell in stored.cells if cell.cell_type == "code"]

@@ -36,7 +36,7 @@ def test_help_lists_every_subcommand(capsys):
         main(["--help"])
     shown = capsys.readouterr().out
     assert stopped.value.code == 0
-    assert all(f"\n    {module.NAME} " in shown for module in SUBCOMMANDS)
+    assert all(f"\n    {module.NAME}" in shown for module in SUBCOMMANDS)
 
 
 def test_help_imports_nothing_heavy():

@@ -1,0 +1,1 @@
+"""How function exercises are judged: a reference, inputs, and known wrong answers. One subject a file."""

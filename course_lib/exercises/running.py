@@ -1,0 +1,79 @@
+"""A learner's code is run on copies, and what stops it is told in one sentence."""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.recorder.source import where_of
+
+_OURS = str(Path(__file__).resolve().parents[1])  # course_lib
+_THEIRS = str(Path(torch.__file__).resolve().parent)
+
+
+class Stopped(Exception):
+    """A learner's code raised; `says` and `remark` tell how, `where` the line, `unwritten` whether it is a stub."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.unwritten = isinstance(error, NotImplementedError)
+        self.where, source = _blame(error)
+        words = (str(error).strip().splitlines() or ["no reason was given"])[0][:160].rstrip(".")
+        at = f" at `{source}`" if source else ""
+        doubles = "The check's numbers are float64: make your own tensors with `dtype=x.dtype`, or from x."
+        self.remark = (doubles,) if re.search(r"dtype|Double|double", words) else ()
+        self.says = f"Your code stopped{at} with {type(error).__name__}: {words}."
+
+
+def copied(value: Any) -> Any:
+    """A copy that may be changed without harm; what is no tensor, module or container is given as it is."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, nn.Module):
+        return copy.deepcopy(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)(copied(one) for one in value)
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether a value is still as it was."""
+    if isinstance(one, Tensor):
+        return one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, nn.Module):
+        before, after = one.state_dict(), other.state_dict()
+        return before.keys() == after.keys() and all(same(before[name], after[name]) for name in before)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one is other or bool(one == other)
+
+
+def run(code: Callable[..., Any], *arguments: Any, seed: int = 0) -> Any:
+    """Call a learner's code with a random stream of its own.
+
+    Raises:
+        Stopped: it raised.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        try:
+            return code(*arguments)
+        except Exception as error:
+            raise Stopped(error) from error
+
+
+def _blame(error: BaseException) -> tuple[str | None, str]:
+    """The innermost line that is neither the course's nor PyTorch's: where it stands and what it says."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith((_OURS, _THEIRS)) and frame.lineno:
+            source = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
+            return where_of(frame.filename, frame.lineno), source[:100]
+    return None, ""

@@ -1,0 +1,101 @@
+"""What the check of one exercise found, in words first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from html import escape
+
+PASSED, NOT_PASSED, NOT_WRITTEN = "passed", "not passed yet", "not written yet"
+_SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…"}
+_COLOURS = {PASSED: "#2e7d32", NOT_PASSED: "#c62828", NOT_WRITTEN: "#757575"}  # beside the words, never instead of them
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of one check. It is true where the exercise is passed.
+
+    Attributes:
+        state: PASSED, NOT_PASSED or NOT_WRITTEN.
+        says: one sentence: what is right, or what is wrong.
+        mistake: id of the catalogue of mistakes, where the mistake has a name.
+        evidence: what was measured, a sentence each.
+        where: the line to blame, "cell:3" or "file.py:12", where there is one.
+        hint: a question that leads on.
+        lesson: number of the lesson that teaches it.
+        name: of the exercise.
+    """
+
+    state: str
+    says: str
+    mistake: str | None = None
+    evidence: tuple[str, ...] = ()
+    where: str | None = None
+    hint: str | None = None
+    lesson: str | None = None
+    name: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the exercise is done."""
+        return self.state == PASSED
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def of(self, name: str, lesson: str) -> Verdict:
+        """The same verdict with the name of its exercise, and its lesson where no other one is named."""
+        return replace(self, name=name, lesson=self.lesson or lesson)
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """What is said beside the sentence, as (label, words)."""
+        lines = [("", sentence) for sentence in self.evidence]
+        if self.mistake:
+            lines.append(("This mistake is called", self.mistake))
+        if self.where:
+            lines.append(("Line", self.where))
+        if self.hint:
+            lines.append(("Ask yourself", self.hint))
+        if self.state == NOT_PASSED and self.lesson:
+            lines.append(("Look again at lesson", self.lesson))
+        return lines
+
+    def __repr__(self) -> str:
+        lines = [f"{label}: {words}" if label else words for label, words in self._lines()]
+        return "\n  ".join([f"{_SIGNS[self.state]} {self.name}: {self.state}. {self.says}", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<li>{escape(label)}: {_code(words)}</li>" if label else f"<li>{_code(words)}</li>"
+            for label, words in self._lines()
+        )
+        edge = f"border-left: 4px solid {_COLOURS[self.state]}; padding-left: 0.8em"
+        head = f"<strong>{_SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {_code(self.says)}"
+        return f'<div style="{edge}"><p>{head}</p>{f"<ul>{rows}</ul>" if rows else ""}</div>'
+
+
+def passed(says: str, evidence: tuple[str, ...] = ()) -> Verdict:
+    """A verdict on a right answer."""
+    return Verdict(PASSED, says, evidence=evidence)
+
+
+def not_written() -> Verdict:
+    """A verdict on a stub."""
+    return Verdict(NOT_WRITTEN, "Put your code in place of `raise NotImplementedError` and run both cells again.")
+
+
+def not_passed(says: str, mistake: str | None = None, **more: object) -> Verdict:
+    """A verdict on a wrong answer; what the catalogue knows of the mistake is added where nothing else is given."""
+    from course_lib.diagnosis import CATALOGUE
+
+    if mistake in CATALOGUE:
+        entry = CATALOGUE[mistake]
+        more = {"hint": entry.hint, "lesson": entry.lesson} | {key: value for key, value in more.items() if value}
+    return Verdict(NOT_PASSED, says, mistake, **more)
+
+
+def _code(words: str) -> str:
+    """Words as HTML, with what stands between backticks as code."""
+    parts = escape(words).split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner: leave them all
+        return escape(words)
+    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))

@@ -1,0 +1,205 @@
+# %% [markdown]
+# # Exercises: one attention head
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/01_exercises.ipynb)
+#
+# You will write one attention head in five small pieces. Below each piece stands its check: it runs your code on
+# numbers of its own, and if something is off it says what.
+#
+# **You need** [lesson 01](../01_single_head.ipynb). **It takes** about half an hour. Any right way is right: loops,
+# products, `einsum`, PyTorch's own functions. The hints below each check fold out one at a time and say more and more.
+
+# %% tags=["setup"]
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
+
+# %%
+import torch
+from torch import nn
+
+from course_lib.exercises import check, progress
+
+# %% [markdown]
+# ## 1. One token's scores by hand
+#
+# Difficulty 1 of 5, about 3 minutes.
+#
+# How well does the query of one token fit each key? One number a key, not yet scaled.
+
+# %% nbgrader={"grade": false, "grade_id": "scores_of_token", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def scores_of_token(query, keys):  # (head_dim), (key, head_dim) -> (key)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_scores_of_token", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+check("scores_of_token", scores_of_token)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# A score says how well one query fits one key: the sum of their products, number by number.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Go through the keys one at a time and collect `query @ key`; or multiply once.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `keys @ query` does it: (key, head_dim) @ (head_dim) -> (key).
+#
+# </details>
+
+# %% [markdown]
+# ## 2. All scores at once, scaled
+#
+# Difficulty 1 of 5, about 4 minutes.
+#
+# The same for all queries in one product, divided by the square root of the width. There may be more keys than queries.
+
+# %% nbgrader={"grade": false, "grade_id": "scaled_scores", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (query, key)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_scaled_scores", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+check("scaled_scores", scaled_scores)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Row q of the table holds the scores of query q.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A product takes rows of the left and columns of the right: the keys have to be turned.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `head_dim` is the last size of the queries, and the scores are divided by `head_dim**0.5`.
+#
+# </details>
+
+# %% [markdown]
+# ## 3. Softmax in your own words
+#
+# Difficulty 2 of 5, about 6 minutes.
+#
+# Scores in, weights out: positive, and each row sums to 1. Try to do without `softmax`; the check also comes with
+# scores around 2000.
+
+# %% nbgrader={"grade": false, "grade_id": "softmax_rows", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def softmax_rows(scores):  # (query, key) -> (query, key)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_softmax_rows", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("softmax_rows", softmax_rows)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Two steps: make every score positive, then divide each row by its sum.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `exp` makes them positive. `keepdim=True` keeps the sums as a column, so that they divide row by row.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `exp(2000)` is infinite. Subtract each row's largest score first: the weights stay the same.
+#
+# </details>
+
+# %% [markdown]
+# ## 4. Compare, weigh, mix
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# All three steps in one function, for one head without a mask.
+
+# %% nbgrader={"grade": false, "grade_id": "attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def attention(queries, keys, values):  # (query, head_dim), (key, head_dim), (key, width) -> (query, width)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_attention", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("attention", attention)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Three steps, three tensors: queries meet keys, softmax makes weights, weights mix values.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# You wrote the first two steps above: call your own functions.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The mix is `weights @ values`: (query, key) @ (key, width) -> (query, width).
+#
+# </details>
+
+# %% [markdown]
+# ## 5. A head as a module
+#
+# Difficulty 3 of 5, about 8 minutes.
+#
+# The function becomes a module with three projections, and the input gets a batch axis. Call the projections `q_proj`,
+# `k_proj` and `v_proj`, without bias: then the check can put weights of its own into them and compare numbers. No mask
+# yet.
+
+# %% nbgrader={"grade": false, "grade_id": "SingleHead", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class SingleHead(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        raise NotImplementedError  # your code goes here
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_SingleHead", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("SingleHead", SingleHead)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Three `nn.Linear` in `__init__`, your three steps in `forward`.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# With a batch axis the keys are turned in their last two axes only: `keys.transpose(1, 2)`.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Scale by the width of the queries, `queries.shape[-1] ** -0.5`, which is d_out, not d_in.
+#
+# </details>
+
+# %% [markdown]
+# ## Where you stand
+#
+# Passed them all? [Lesson 02](../02_masks_and_dropout.ipynb) hides what must not be seen.
+
+# %%
+progress()

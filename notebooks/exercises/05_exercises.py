@@ -1,0 +1,138 @@
+# %% [markdown]
+# # Exercises: split the weights
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/05_exercises.ipynb)
+#
+# You will write multi-head attention as real models have it, and carry the weights of a wrapper over into it.
+#
+# **You need** [lesson 05](../05_weight_split.ipynb). **It takes** about half an hour.
+
+# %% tags=["setup"]
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
+
+# %%
+import torch
+from torch import nn
+
+from course_lib.attention import MultiHeadAttention
+from course_lib.exercises import check, progress
+
+# %% [markdown]
+# ## 1. Scores of all heads at once
+#
+# Difficulty 2 of 5, about 4 minutes.
+#
+# Every query of a head meets every key of the same head. There may be more keys than queries.
+
+# %% nbgrader={"grade": false, "grade_id": "scores_by_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def scores_by_head(queries, keys):  # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_scores_by_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("scores_by_head", scores_by_head)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# `@` multiplies the last two axes and leaves batch and head alone.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Turn the keys in their last two axes: `keys.transpose(2, 3)`.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Scale by the width of one head, the last size of the queries.
+#
+# </details>
+
+# %% [markdown]
+# ## 2. Multi-head attention with split weights
+#
+# Difficulty 4 of 5, about 15 minutes.
+#
+# The eleven steps of the lesson as one module, causal. Call the projections `q_proj`, `k_proj`, `v_proj` and
+# `out_proj`, without bias, and the check compares numbers with weights of its own. (With other names or a packed
+# projection it asks the doctor instead.)
+
+# %% nbgrader={"grade": false, "grade_id": "MultiHead", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class MultiHead(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        raise NotImplementedError  # your code goes here
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_MultiHead", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+check("MultiHead", MultiHead)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Four `nn.Linear` in `__init__`. In `forward`: project, cut, score, hide, weigh, mix, merge, project.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# You have `split_heads` and `merge_heads` from lesson 04, `causal_mask` from lesson 02.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The mask is made for as many tokens as x has. After the mix: `transpose(1, 2)`, then `reshape`.
+#
+# </details>
+
+# %% [markdown]
+# ## 3. From the wrapper to the weight split
+#
+# Difficulty 3 of 5, about 10 minutes.
+#
+# Take the course's wrapper apart and build a `MultiHeadAttention` that gives the same output. The wrapper has `heads`,
+# each with `q_proj`, `k_proj` and `v_proj`, and an `out_proj`; no bias anywhere.
+
+# %% nbgrader={"grade": false, "grade_id": "to_split", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def to_split(wrapper):  # MultiHeadAttentionWrapper -> MultiHeadAttention
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_to_split", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("to_split", to_split)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Build the module with the right sizes first: the wrapper knows `num_heads` and `head_dim`.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `wrapper.heads[i].q_proj.weight` is (head_dim, d_in): in the wide matrix they lie one below the other.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `torch.cat([head.q_proj.weight for head in wrapper.heads])` for each role; W^O is carried over as it is.
+#
+# </details>
+
+# %% [markdown]
+# ## Where you stand
+#
+# Passed them all? In [lesson 06](../06_multi_query.ipynb) the heads share their keys and values.
+
+# %%
+progress()

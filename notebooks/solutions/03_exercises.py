@@ -1,0 +1,163 @@
+# %% [markdown]
+# # Exercises: heads side by side
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/03_exercises.ipynb)
+#
+# You will run two heads by hand, mix heads with W^O, and write the wrapper.
+#
+# **You need** [lesson 03](../03_wrapper.ipynb). **It takes** about twenty minutes.
+
+# %% tags=["setup"]
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
+    course = "git+https://github.com/attention-course/attention-course@main"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
+
+# %%
+import torch
+from torch import nn
+
+from course_lib.attention import SingleHeadAttention
+from course_lib.exercises import check, progress
+
+# %% [markdown]
+# ## 1. Two heads by hand
+#
+# Difficulty 2 of 5, about 7 minutes.
+#
+# One sentence, two heads, no mask. Each role comes as a pair of matrices, one a head, to be used as `x @ q_proj[0]`.
+# Head 0's numbers come first in every row.
+
+# %% nbgrader={"grade": false, "grade_id": "two_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def two_heads(x, q_proj, k_proj, v_proj):  # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
+    ### BEGIN SOLUTION
+    contexts = []
+    for head in (0, 1):
+        queries, keys, values = x @ q_proj[head], x @ k_proj[head], x @ v_proj[head]  # (t, m) @ (m, d) -> (t, d)
+        weights = ((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1)
+        contexts.append(weights @ values)
+    return torch.cat(contexts, dim=-1)  # 2 x (t, d) -> (t, 2 * d)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_two_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("two_heads", two_heads).passed
+### END HIDDEN TESTS
+check("two_heads", two_heads)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Write one head first, with `q_proj[0]`, `k_proj[0]`, `v_proj[0]`, and then the same with 1.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A loop over 0 and 1 can't forget to change an index. Scale by the width of one head.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `torch.cat([context_0, context_1], dim=-1)` puts them side by side.
+#
+# </details>
+
+# %% [markdown]
+# ## 2. What W^O does
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# What the heads gave comes as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Mix.
+
+# %% nbgrader={"grade": false, "grade_id": "mix_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mix_heads(contexts, w_o):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
+    ### BEGIN SOLUTION
+    joined = torch.cat(contexts, dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
+    return joined @ w_o.T
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_mix_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("mix_heads", mix_heads).passed
+### END HIDDEN TESTS
+check("mix_heads", mix_heads)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# There are two ways to write it: join first, or project each head and add.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `nn.Linear` keeps its matrix as (out, in) and computes `x @ weight.T`.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Joined: `torch.cat(contexts, dim=-1) @ w_o.T`. Added: the first head_dim columns of `w_o` are head 0's.
+#
+# </details>
+
+# %% [markdown]
+# ## 3. The wrapper
+#
+# Difficulty 3 of 5, about 8 minutes.
+#
+# Multi-head attention as a list of causal heads. `SingleHeadAttention(d_in, d_out)` of the course is there for you.
+# Call the list `heads` and the output projection `out_proj`, without bias; `d_out` is the width over all heads.
+
+# %% nbgrader={"grade": false, "grade_id": "Wrapper", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class Wrapper(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        ### BEGIN SOLUTION
+        head_dim = d_out // num_heads
+        self.heads = nn.ModuleList([SingleHeadAttention(d_in, head_dim) for _ in range(num_heads)])
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        ### END SOLUTION
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        ### BEGIN SOLUTION
+        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
+        return self.out_proj(joined)
+        ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_Wrapper", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("Wrapper", Wrapper).passed
+### END HIDDEN TESTS
+check("Wrapper", Wrapper)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# `d_out` is the width over all heads: a head is `d_out // num_heads` wide.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `nn.ModuleList([SingleHeadAttention(d_in, head_dim) for _ in range(num_heads)])` is a list of heads.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Join with `torch.cat(..., dim=-1)`, then mix with `nn.Linear(d_out, d_out, bias=False)`.
+#
+# </details>
+
+# %% [markdown]
+# ## Where you stand
+#
+# Passed them all? [Lesson 04](../04_reshape_and_transpose.ipynb) cuts the heads out of one wide tensor.
+
+# %%
+progress()

@@ -1,0 +1,201 @@
+"""Answers to the exercises of lesson 01, right and wrong, as learners write them."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def scores_by_loop(query, keys):
+    scores = torch.zeros(len(keys), dtype=keys.dtype)
+    for at, key in enumerate(keys):
+        for q, k in zip(query, key, strict=True):
+            scores[at] += q * k
+    return scores
+
+
+def scores_against_first(query, keys):
+    return torch.stack([query @ keys[0] for _ in keys])
+
+
+def scaled_by_loop(queries, keys):
+    rows = [torch.stack([query @ key for key in keys]) for query in queries]
+    return torch.stack(rows) / queries.shape[1] ** 0.5
+
+
+def softmax_by_loop(scores):
+    weights = torch.empty_like(scores)
+    for at, row in enumerate(scores):
+        row = torch.exp(row - row.max())
+        weights[at] = row / row.sum()
+    return weights
+
+
+def softmax_in_place(scores):
+    scores -= scores.max(-1, keepdim=True).values
+    return scores.exp() / scores.exp().sum(-1, keepdim=True)
+
+
+def attention_by_loop(queries, keys, values):
+    context = torch.zeros(len(queries), values.shape[1], dtype=values.dtype)
+    for at, query in enumerate(queries):
+        weights = torch.softmax(torch.stack([query @ key for key in keys]) / len(query) ** 0.5, 0)
+        for weight, value in zip(weights, values, strict=True):
+            context[at] += weight * value
+    return context
+
+
+class HeadBase(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+
+    def roles(self, x):
+        return self.q_proj(x), self.k_proj(x), self.v_proj(x)
+
+
+class PlainHead(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+
+class EinsumHead(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        weights = torch.einsum("bqd,bkd->bqk", q, k).mul(q.shape[-1] ** -0.5).softmax(2)
+        return torch.einsum("bqk,bkd->bqd", weights, v)
+
+
+class PackedHead(nn.Module):
+    """Other names, one projection for all three, PyTorch's kernel: only the doctor can judge it."""
+
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.qkv = nn.Linear(d_in, 3 * d_out)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+class HeadOnValues(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return (q @ v.transpose(1, 2) / k.shape[-1] ** 0.5).softmax(-1) @ v
+
+
+class UnscaledHead(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return (q @ k.transpose(1, 2)).softmax(-1) @ v
+
+
+class HeadOverQueries(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return (q @ k.transpose(1, 2) / k.shape[-1] ** 0.5).softmax(1) @ v
+
+
+class HeadWithoutReturn(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        self.output = (q @ k.transpose(1, 2)).softmax(-1) @ v
+
+
+class HeadWithoutSoftmax(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return q @ k.transpose(1, 2) / k.shape[-1] ** 0.5 @ v
+
+
+class HeadThatTransposesNothing(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return (q @ k).softmax(-1) @ v
+
+
+class HeadThatChangesItsInput(HeadBase):
+    def forward(self, x):
+        x += 1.0
+        q, k, v = self.roles(x)
+        return (q @ k.transpose(1, 2) / k.shape[-1] ** 0.5).softmax(-1) @ v
+
+
+class CausalHead(HeadBase):
+    def forward(self, x):
+        return F.scaled_dot_product_attention(*self.roles(x), is_causal=True)
+
+
+RIGHT = {
+    "scores_of_token": [scores_by_loop, lambda q, k: k @ q, lambda q, k: torch.einsum("d,kd->k", q, k)],
+    "scaled_scores": [
+        scaled_by_loop,
+        lambda q, k: q / q.shape[-1] ** 0.5 @ k.T,
+        lambda q, k: torch.einsum("qd,kd->qk", q, k).div(q.shape[1] ** 0.5),
+    ],
+    "softmax_rows": [
+        softmax_by_loop,
+        lambda s: F.softmax(s, dim=1),
+        lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(),
+    ],
+    "attention": [
+        attention_by_loop,
+        F.scaled_dot_product_attention,
+        lambda q, k, v: torch.einsum("qk,kd->qd", torch.softmax(q @ k.T * q.shape[1] ** -0.5, 1), v),
+    ],
+    "SingleHead": [PlainHead, EinsumHead, PackedHead],
+}
+
+WRONG = {
+    "scores_of_token": [
+        (lambda q, k: k * q, "the products before they are added up"),
+        (lambda q, k: (k * q).mean(1), "the mean of the products"),
+        (lambda q, k: k @ q / k.shape[1] ** 0.5, "one exercise too early"),
+        (lambda q, k: torch.softmax(k @ q, 0), "these are weights already"),
+        (scores_against_first, "the first key's score for every key"),
+        (lambda q, k: torch.cosine_similarity(k, q[None]), "the cosine of the angles"),
+        (lambda q, k: [(q @ key).item() for key in k], "gives back a list; it should be a tensor"),
+        (lambda q, k: (k @ q).long(), "int64; it should be float64"),
+        (lambda q, k: k.mul_(q).sum(1), "input-modified"),
+    ],
+    "scaled_scores": [
+        (torch.inner, "missing-scale"),
+        (lambda q, k: q @ k.T / q.shape[1], "wrong-scale", "not by its square root"),
+        (lambda q, k: q @ k.T / len(k) ** 0.5, "wrong-scale", "number of keys"),
+        (lambda q, k: q @ k.T * q.shape[1] ** 0.5, "wrong-scale", "multiplied"),
+        (lambda q, k: k @ q.T / q.shape[1] ** 0.5, "queries and keys exchanged"),
+        (lambda q, k: q @ k / 7**0.5, "stopped", "RuntimeError"),
+        (lambda q, k: q @ k.T / 7**0.5, "a size written into it"),
+    ],
+    "softmax_rows": [
+        (lambda s: s.softmax(0), "softmax-wrong-axis", "over the queries"),
+        (lambda s: F.softmax(s.view(-1), 0).view(s.shape), "softmax-wrong-axis", "whole table"),
+        (lambda s: torch.exp(s) / torch.exp(s).sum(1, True), "exp(2000) is infinite"),
+        (lambda s: s / s.sum(1, keepdim=True), "no-softmax"),
+        (lambda s: F.softmax(F.softmax(s, 1), 1), "double-softmax"),
+        (softmax_in_place, "input-modified"),
+        (lambda s: s.log_softmax(1), "the logarithm"),
+    ],
+    "attention": [
+        (lambda q, k, v: (q @ v.T / q.shape[1] ** 0.5).softmax(1) @ v, "scores-from-values"),
+        (lambda q, k, v: (q @ k.T).softmax(1) @ v, "missing-scale"),
+        (lambda q, k, v: F.scaled_dot_product_attention(q, k, k), "projection-reused", "mixes the keys"),
+        (lambda q, k, v: (q @ k.T / q.shape[1] ** 0.5).softmax(0) @ v, "softmax-wrong-axis"),
+        (lambda q, k, v: q @ k.T / q.shape[1] ** 0.5 @ v, "no-softmax"),
+        (lambda q, k, v: (q @ k.T / q.shape[1] ** 0.5).softmax(1), "weights-not-applied", "before the mix"),
+        (lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None]), "(1, 5, 7); it should be (5, 7)"),
+    ],
+    "SingleHead": [
+        (HeadOnValues, "scores-from-values"),
+        (UnscaledHead, "missing-scale"),
+        (HeadOverQueries, "softmax-wrong-axis"),
+        (HeadWithoutReturn, "returns-none"),
+        (HeadWithoutSoftmax, "no-softmax"),
+        (HeadThatTransposesNothing, "return (q @ k).softmax(-1) @ v"),
+        (HeadThatChangesItsInput, "input-modified"),
+        (PlainHead(7, 6), "it should be the class itself"),
+        (CausalHead, "At [0, 0, 0] your result is"),
+    ],
+}

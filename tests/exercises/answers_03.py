@@ -1,0 +1,166 @@
+"""Answers to the exercises of lesson 03, right and wrong, as learners write them."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.attention import SingleHeadAttention
+
+
+def head(x, q, k, v):
+    return F.scaled_dot_product_attention((x @ q)[None], (x @ k)[None], (x @ v)[None])[0]
+
+
+def two_by_hand(x, q, k, v):
+    weights_0 = torch.softmax(x @ q[0] @ (x @ k[0]).T / q[0].shape[1] ** 0.5, -1)
+    weights_1 = torch.softmax(x @ q[1] @ (x @ k[1]).T / q[1].shape[1] ** 0.5, -1)
+    return torch.cat([weights_0 @ (x @ v[0]), weights_1 @ (x @ v[1])], 1)
+
+
+def two_by_stack(x, q, k, v):
+    queries, keys, values = (torch.stack([x @ matrix for matrix in pair]) for pair in (q, k, v))
+    context = F.scaled_dot_product_attention(queries, keys, values)
+    return context.transpose(0, 1).flatten(1)
+
+
+def two_scaled(x, q, k, v, scale):
+    return torch.cat([(x @ q[i] @ (x @ k[i]).T * scale).softmax(-1) @ (x @ v[i]) for i in (0, 1)], 1)
+
+
+def mix_by_sum(contexts, w_o):
+    output, start = 0, 0
+    for context in contexts:
+        output = output + context @ w_o[:, start : start + context.shape[-1]].T
+        start += context.shape[-1]
+    return output
+
+
+def mix_keeping_last(contexts, w_o):
+    for i, context in enumerate(contexts):
+        width = context.shape[-1]
+        output = context @ w_o[:, i * width : (i + 1) * width].T
+    return output
+
+
+class WrapperBase(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.heads = nn.ModuleList(SingleHeadAttention(d_in, d_out // num_heads) for _ in range(num_heads))
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        return self.out_proj(torch.cat([one(x) for one in self.heads], -1))
+
+
+class WrapperThatAdds(WrapperBase):
+    def forward(self, x):
+        parts = self.out_proj.weight.chunk(len(self.heads), dim=1)
+        return sum(one(x) @ part.T for one, part in zip(self.heads, parts, strict=True))
+
+
+class OtherNames(nn.Module):
+    """Names of its own, so that only the doctor can judge it."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.parts = nn.ModuleList(SingleHeadAttention(d_in, d_out // num_heads) for _ in range(num_heads))
+        self.mix = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        return self.mix(torch.cat(tuple(part(x) for part in self.parts), dim=2))
+
+
+class NoOutProj(WrapperBase):
+    def forward(self, x):
+        return torch.cat([one(x) for one in self.heads], -1)
+
+
+class OneHeadManyTimes(WrapperBase):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads)
+        self.heads = nn.ModuleList([SingleHeadAttention(d_in, d_out // num_heads)] * num_heads)
+
+
+class HeadsTooWide(WrapperBase):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads)
+        self.heads = nn.ModuleList(SingleHeadAttention(d_in, d_out) for _ in range(num_heads))
+
+
+class SeesTheFuture(WrapperBase):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads)
+        width = d_out // num_heads
+        self.heads = nn.ModuleList(SingleHeadAttention(d_in, width, causal=False) for _ in range(num_heads))
+
+
+class FirstHeadOnly(WrapperBase):
+    def forward(self, x):
+        return self.out_proj(torch.cat([self.heads[0](x) for _ in self.heads], -1))
+
+
+class NoReturn(WrapperBase):
+    def forward(self, x):
+        self.out_proj(torch.cat([one(x) for one in self.heads], -1))
+
+
+class AddsHeads(WrapperBase):
+    def forward(self, x):
+        return self.out_proj(torch.stack([one(x) for one in self.heads]).mean(0).repeat(1, 1, len(self.heads)))
+
+
+RIGHT = {
+    "two_heads": [
+        two_by_hand,
+        two_by_stack,
+        lambda x, q, k, v: torch.hstack([head(x, q[i], k[i], v[i]) for i in (0, 1)]),
+    ],
+    "mix_heads": [
+        mix_by_sum,
+        lambda c, w: F.linear(torch.cat(c, -1), w),
+        lambda c, w: torch.einsum("hbtd,ohd->bto", torch.stack(c), w.unflatten(1, (len(c), -1))),
+    ],
+    "Wrapper": [WrapperBase, WrapperThatAdds, OtherNames],
+}
+
+WRONG = {
+    "two_heads": [
+        (lambda x, q, k, v: torch.cat([head(x, q[0], k[0], v[0])] * 2, 1), "heads-share-weights"),
+        (
+            lambda x, q, k, v: torch.cat([head(x, q[0], k[i], v[i]) for i in (0, 1)], 1),
+            "projection-reused",
+            "queries of head 0",
+        ),
+        (
+            lambda x, q, k, v: torch.cat([head(x, q[i], k[i], v[0]) for i in (0, 1)], 1),
+            "projection-reused",
+            "values of head 0",
+        ),
+        (lambda x, q, k, v: torch.cat([head(x, q[0], k[0], v[i]) for i in (0, 1)], 1), "heads-share-scores"),
+        (lambda x, q, k, v: head(x, q[0], k[0], v[0]) + head(x, q[1], k[1], v[1]), "heads-averaged"),
+        (lambda x, q, k, v: torch.stack([head(x, q[i], k[i], v[i]) for i in (0, 1)]), "on an axis of their own"),
+        (lambda x, q, k, v: torch.cat([head(x, q[i], k[i], v[i]) for i in (0, 1)]), "one below the other"),
+        (lambda x, q, k, v: two_scaled(x, q, k, v, (2 * q[0].shape[1]) ** -0.5), "wrong-scale"),
+        (lambda x, q, k, v: two_scaled(x, q, k, v, 1.0), "missing-scale"),
+        (lambda x, q, k, v: torch.cat([head(x, q[i], k[i], v[i]) for i in (1, 0)], 1), "in the wrong order"),
+    ],
+    "mix_heads": [
+        (lambda c, w: torch.cat(c, 2), "output-projection-missing"),
+        (lambda c, w: torch.cat(c, 2) @ w.T / len(c), "heads-averaged"),
+        (mix_keeping_last, "the last head alone"),
+        (lambda c, w: torch.cat(c[::-1], 2) @ w.T, "in reverse order"),
+        (lambda c, w: torch.stack(c, -1).reshape(*c[0].shape[:2], -1) @ w.T, "merge-without-transpose"),
+        (lambda c, w: sum(one @ w[:, : one.shape[2]].T for one in c), "heads-share-weights"),
+        (lambda c, w: torch.cat(c) @ w.T, "stopped", "RuntimeError"),
+        (lambda c, w: c[0].mul_(2) @ w[:, : c[0].shape[2]].T, "input-modified"),
+    ],
+    "Wrapper": [
+        (NoOutProj, "output-projection-missing"),
+        (OneHeadManyTimes, "heads-share-weights"),
+        (SeesTheFuture, "no-causal-mask"),
+        (FirstHeadOnly, "heads-share-weights"),
+        (NoReturn, "returns-none"),
+        (HeadsTooWide, "stopped", "return self.out_proj"),
+        (AddsHeads, "heads-averaged"),
+    ],
+}

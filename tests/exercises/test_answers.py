@@ -1,0 +1,71 @@
+"""Every exercise takes right answers in any style and names what is wrong with the others."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from course_lib.diagnosis import CATALOGUE
+from course_lib.exercises import check
+from course_lib.exercises.catalogue import EXERCISES
+
+HERE = Path(__file__).parent
+
+
+def _answers(kind):
+    found = {}
+    for path in sorted(HERE.glob("answers_*.py")):
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        found |= getattr(module, kind)
+    return found
+
+
+RIGHT, WRONG = _answers("RIGHT"), _answers("WRONG")
+RIGHT_CASES = [
+    pytest.param(name, one, id=f"{name}-{at}") for name, all_ in RIGHT.items() for at, one in enumerate(all_)
+]
+WRONG_CASES = [
+    pytest.param(name, one, words, id=f"{name}-{at}-{words[0][:30]}")
+    for name, all_ in WRONG.items()
+    for at, (one, *words) in enumerate(all_)
+]
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_there_are_enough_answers(name):
+    assert len(RIGHT[name]) >= 3 and len(WRONG[name]) >= 5
+
+
+@pytest.mark.parametrize(("name", "answer"), RIGHT_CASES)
+def test_a_right_answer_passes_in_any_style(name, answer):
+    verdict = check(name, answer)
+    assert verdict.passed, verdict
+    assert repr(verdict).startswith(f"✓ {name}: passed.")
+
+
+@pytest.mark.parametrize(("name", "answer", "words"), WRONG_CASES)
+def test_a_wrong_answer_is_named(name, answer, words):
+    verdict = check(name, answer)
+    assert not verdict, verdict
+    for word in words:
+        if word in CATALOGUE:
+            assert verdict.mistake == word, verdict
+        else:
+            assert word in repr(verdict), verdict
+    if words[0] not in CATALOGUE:
+        assert verdict.mistake is None or verdict.mistake in words, verdict
+    assert verdict.hint or verdict.evidence or verdict.where or "it should be" in verdict.says or ":" in verdict.says
+
+
+FUNCTIONS = [name for name, exercise in EXERCISES.items() if hasattr(exercise.judge, "wrong")]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_known_wrong_answer_is_told_from_the_others(name):
+    for known in EXERCISES[name].judge.wrong:
+        assert known.mistake is None or known.mistake in CATALOGUE
+        verdict = check(name, known.code)
+        assert not verdict.passed, f"{name}: {known.is_} passes"
+        assert verdict.mistake == known.mistake, f"{known.is_}: {verdict}"

@@ -1,0 +1,216 @@
+"""What `check` does with stubs, errors, unknown names and inputs; how verdicts and progress read."""
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.exercises import check, progress
+from course_lib.exercises.catalogue import EXERCISES
+from course_lib.exercises.running import run
+
+
+def stub(*arguments):
+    raise NotImplementedError  # your code goes here
+
+
+def ellipsis(*arguments): ...
+
+
+def docstring(*arguments):
+    """What it should do."""
+
+
+class StubModule(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+        raise NotImplementedError
+
+
+class StubForward(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+
+    def forward(self, x):
+        raise NotImplementedError
+
+
+class NoForward(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+
+
+CLASSES = [name for name in EXERCISES if name[0].isupper()]
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_stub_is_not_written_yet(name):
+    stubs = [StubModule, StubForward, NoForward] if name in CLASSES else [stub, ellipsis, docstring]
+    for answer in (*stubs, None, ...):
+        verdict = check(name, answer)
+        assert repr(verdict).startswith(f"… {name}: not written yet."), (answer, verdict)
+        assert not verdict.passed and verdict.mistake is None
+
+
+def test_a_function_that_calls_a_stub_is_not_written_either():
+    assert check("attention", lambda queries, keys, values: stub(queries)).state == "not written yet"
+
+
+def test_a_forgotten_return_is_no_stub():
+    def forgetful(query, keys):
+        keys @ query
+
+    verdict = check("scores_of_token", forgetful)
+    assert verdict.mistake == "returns-none" and "is a `return` missing?" in verdict.says
+
+
+def test_an_error_is_one_sentence_with_its_line():
+    def attention(queries, keys, values):
+        scores = queries @ keys
+        return scores
+
+    verdict = check("attention", attention)
+    assert verdict.says.startswith("Your code stopped at `scores = queries @ keys` with RuntimeError: mat1 and mat2")
+    assert verdict.says.endswith(").") and "\n" not in verdict.says
+    assert re.fullmatch(r"test_check\.py:\d+", verdict.where)
+    assert "Traceback" not in repr(verdict)
+
+
+def test_an_error_at_other_sizes_only_says_so():
+    verdict = check("merge_heads", lambda x: torch.cat([x[:, 0], x[:, 1], x[:, 2]], -1))
+    assert "IndexError" in verdict.says and "is a size written into it?" in repr(verdict)
+
+
+def test_fewer_bits_are_right_with_a_remark():
+    def scores_of_token(query, keys):
+        scores = torch.zeros(len(keys))  # float32, whatever came in
+        for at, key in enumerate(keys):
+            scores[at] = query @ key
+        return scores
+
+    verdict = check("scores_of_token", scores_of_token)
+    assert verdict.passed and "`torch.zeros(..., dtype=x.dtype)` keeps the dtype" in repr(verdict)
+    named = check("scaled_scores", lambda queries, keys: (queries @ keys.T).float())
+    assert named.mistake == "missing-scale"
+    mixed = check("attention", lambda queries, keys, values: torch.eye(len(queries), len(values)) @ values)
+    assert "RuntimeError" in mixed.says and "The check's numbers are float64" in repr(mixed)
+
+
+@pytest.mark.parametrize("answer", [3, "split_heads", torch.ones(2)])
+def test_an_answer_that_is_no_function_is_told(answer):
+    assert f"The answer is a {type(answer).__name__}" in check("split_heads", answer).says
+
+
+def test_a_class_answer_is_the_class():
+    class NoModule:
+        def __init__(self, *sizes):
+            pass
+
+    assert "it should be the class itself" in check("MultiHead", nn.Linear(7, 12)).says
+    assert "is no `nn.Module`" in check("MultiHead", NoModule).says
+    assert "TypeError" in check("MultiHead", nn.Identity).says or "differs" in check("MultiHead", nn.Identity).says
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("split_head", "there is no exercise 'split_head'; did you mean: split_heads"),
+        ("Multihead", "MultiHead"),
+        ("zzzz", "the exercises are: scores_of_token, scaled_scores"),
+        (7, "there is no exercise 7"),
+    ],
+)
+def test_an_unknown_name_lists_those_that_are_near(name, said):
+    with pytest.raises(ValueError, match=re.escape(said)) as refused:
+        check(name, None)
+    assert not isinstance(refused.value, KeyError)
+
+
+def test_the_learners_input_and_random_stream_stay_as_they_are(monkeypatch):
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    seen = []
+
+    def attention(queries, keys, values):
+        seen.append(queries)
+        torch.manual_seed(0)
+        return torch.rand_like(queries)
+
+    check("attention", attention)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    first = seen[0].clone()
+    seen[0].zero_()
+    seen.clear()
+    check("attention", attention)
+    assert torch.equal(seen[0], first), "a check's own numbers can be changed from outside"
+    assert run(lambda: torch.rand(1)).item() == run(lambda: torch.rand(1)).item()
+
+
+def test_check_prints_nothing(capsys):
+    check("split_heads", stub)
+    check("split_heads", lambda x, num_heads: x)
+    shown = capsys.readouterr()
+    assert shown.out == shown.err == ""
+
+
+def test_a_verdict_says_in_words_what_its_colour_says():
+    passed = check("causal_mask", lambda n: torch.ones(n, n).tril().bool())._repr_html_()
+    wrong = check("causal_mask", lambda n: torch.ones(n, n).triu().bool())
+    html = wrong._repr_html_()
+    unwritten = check("causal_mask", stub)._repr_html_()
+    assert "passed." in passed and "not passed yet." in html and "not written yet." in unwritten
+    for words in (wrong.says, wrong.mistake, "Ask yourself", "Look again at lesson"):
+        assert words in html
+    for page in (passed, html, unwritten):
+        assert "<script" not in page and "src=" not in page and "id=" not in page
+        assert re.findall("color|background", page) == [], "the words take the page's own colours"
+
+
+def test_a_verdict_escapes_what_it_quotes():
+    def attention(queries, keys, values):
+        raise ValueError("<b>bold</b> `tick")
+
+    html = check("attention", attention)._repr_html_()
+    assert "<b>" not in html and "&lt;b&gt;" in html
+
+
+def test_progress_counts_what_was_checked(monkeypatch):
+    monkeypatch.setattr("course_lib.exercises.summary._LATEST", {})
+    assert repr(progress()) == "No exercise was checked yet."
+    check("split_heads", lambda x, num_heads: x.view(*x.shape[:2], num_heads, -1).transpose(1, 2))
+    check("merge_heads", stub)
+    check("number_at", lambda memory, strides, index: memory[sum(index)])
+    summary = progress()
+    assert repr(summary).splitlines()[0] == "1 of 4 exercises passed."
+    states = {exercise.name: state for exercise, state in summary.rows}
+    assert states == {
+        "number_at": "not passed yet",
+        "strides_by_head": "not tried",
+        "split_heads": "passed",
+        "merge_heads": "not written yet",
+    }
+    html = summary._repr_html_()
+    assert "<caption>1 of 4 exercises passed</caption>" in html and '<th scope="col">' in html
+    assert all(state in html for state in states.values())
+    check("merge_heads", lambda x: x.transpose(1, 2).flatten(2))
+    assert progress().passed == 2
+
+
+def test_the_exercises_cover_the_lessons():
+    assert len(EXERCISES) >= 20
+    assert {exercise.lesson for exercise in EXERCISES.values()} == {"01", "02", "03", "04", "05", "06", "10"}
+    for name, exercise in EXERCISES.items():
+        assert exercise.name == name and 1 <= exercise.difficulty <= 5 and 1 <= exercise.minutes <= 20
+        assert len(exercise.hints) >= 2 and exercise.title
+
+
+def test_importing_it_needs_no_notebook_packages():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, course_lib.exercises; print([m for m in ('nbgrader', 'nbformat', 'IPython') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
