@@ -15,10 +15,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COURSE := $(BIN)/course
 
-.PHONY: help lab test course exercises bench figures links lint lock clean
+.PHONY: help lab test course exercises bench doctor-bench figures links lint lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-9s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 	@echo "  PYTHON=python3.12 chooses an interpreter (3.11 to 3.13); PORT=8890 LAB_ARGS=--no-browser go to JupyterLab."
 
 lab: $(STAMP)  ## open JupyterLab on the first lesson
@@ -35,6 +35,9 @@ exercises: $(STAMP)  ## make the learners' exercises from the teacher's solution
 
 bench: $(STAMP)  ## time the forms of attention side by side
 	@$(COURSE) bench $(ARGS)
+
+doctor-bench: $(STAMP)  ## measure how many mistakes the doctor finds, names and locates
+	@$(COURSE) doctor-bench $(ARGS)
 
 figures: $(STAMP)  ## draw the figures again
 	@$(COURSE) figures $(ARGS)

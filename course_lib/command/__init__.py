@@ -3,11 +3,11 @@
 import argparse
 import sys
 
-from course_lib.command import bench, exercises, figures, kernels, lab, links, lock, run, test
+from course_lib.command import bench, doctor, doctor_bench, exercises, figures, kernels, lab, links, lock, run, test
 from course_lib.command.root import CourseError
 
 # In the order of the help. Each module has NAME, HELP, arguments(parser) and run(args); heavy imports wait for run.
-SUBCOMMANDS = (lab, test, run, exercises, kernels, links, bench, figures, lock)
+SUBCOMMANDS = (lab, doctor, test, run, exercises, kernels, links, bench, doctor_bench, figures, lock)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from .examination import Examination, examine, expected_keep, mask_argument
 from .lines import of_attribute, of_missing_return
 from .patient import Patient, PatientFailed, line_of
 from .report import Finding, Report
-from .rules import heads, outputs, outside, running, scores, visibility
+from .rules import device, heads, outputs, outside, running, scores, visibility
 
 # What follows from what: a finding on the left explains those on the right.
 EXPLAINS = {
@@ -25,6 +25,8 @@ EXPLAINS = {
     "split-without-transpose": None,
     "batch-mixed": None,
     "fixed-batch": None,
+    "stale-cache": {"scores-from-values", "projection-reused", "heads-share-weights", "heads-share-scores",
+                    "kv-head-zero-only", "kv-heads-tiled", "no-causal-mask", "merge-without-transpose", "split-without-transpose", "causal-top-left"},
     "softmax-wrong-axis": {"no-causal-mask", "nan-on-hidden-rows", "wrong-scale", "missing-scale", "mask-inverted", "mask-with-zero",
                            "mask-off-by-one", "mask-discarded", "mask-after-softmax", "batch-mixed"},
     "no-softmax": {"no-causal-mask", "wrong-scale", "missing-scale", "mask-with-zero", "mask-after-softmax", "overflow-half"},
@@ -33,7 +35,6 @@ EXPLAINS = {
     "heads-share-weights": {"projection-reused", "output-projection-missing"},
     "mask-off-by-one": {"nan-on-hidden-rows"},
     "mask-inverted": {"nan-on-hidden-rows"},
-    "stale-cache": {"no-causal-mask", "merge-without-transpose", "split-without-transpose", "causal-top-left"},
     "kv-head-zero-only": {"projection-reused", "output-projection-missing", "heads-share-weights"},
     "scores-from-values": {"output-projection-missing", "projection-reused"},
     "projection-reused": {"output-projection-missing"},
@@ -152,7 +153,7 @@ def _findings(examination: Examination) -> Iterable[Finding]:
         rules += [heads.check_split]
     rules += [
         outputs.check_output_projection, outputs.check_output_width, running.check_rotary, running.check_state,
-        running.check_sizes, running.check_half, running.check_dtypes, running.check_dropout_place, running.check_device,
+        running.check_sizes, running.check_half, running.check_dtypes, running.check_dropout_place, device.check_device,
     ]  # fmt: skip
     for rule in rules:
         yield from rule(examination)

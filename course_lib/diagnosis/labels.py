@@ -84,7 +84,8 @@ def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
         if other is not None:
             target.copy_(torch.where(target == NOTHING, other, target))
         return [target]
-    ends = name in CONTRACTIONS or name in REDUCTIONS
+    made_new = name.endswith("_like") or name.startswith("new_")
+    ends = name in CONTRACTIONS or name in REDUCTIONS or made_new
     made = []
     for value in operation.outputs:
         labels = None if ends else _together(operation.inputs, now, value.tensor.shape)

@@ -166,7 +166,9 @@ def _targets(node: ast.Assign) -> set[str]:
     return {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
 
 
-def first_reading(operation: Operation, place: Place, wanted: Callable[[str], bool]) -> str | None:
+def first_reading(
+    operation: Operation, place: Place, wanted: Callable[[str], bool], but: set[str | None]
+) -> str | None:
     """The first statement below a place, in the function of an operation, that reads a wanted name."""
     code = next((frame[0] for frame in operation.frames[::-1]), None)
     source = source_of(code)
@@ -180,7 +182,7 @@ def first_reading(operation: Operation, place: Place, wanted: Callable[[str], bo
         and node.lineno + source.offset > place.line
         and wanted(node.id)
     ]
-    return source.where(min(lines)) if lines else None
+    return next((source.where(line) for line in sorted(lines) if source.where(line) not in but), None)
 
 
 def of_return(operation: Operation) -> str | None:

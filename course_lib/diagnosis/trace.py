@@ -56,6 +56,10 @@ class Operation:
     def where(self) -> str | None:
         return self.place.where or None
 
+    def by(self, code: CodeType | None) -> bool:
+        """Whether one function alone did it, without calling another one of an author's."""
+        return len(self.frames) == 1 and self.frames[0][0] is code
+
     def place_in(self, code: CodeType | None) -> Place:
         """The line in one function that led to it; the outermost one if the function had no part in it."""
         found = [frame for frame in self.frames if frame[0] is code]
@@ -149,7 +153,7 @@ class Trace:
         self.values: list[Value] = []
         self.x: Value | None = None
         self.output: Value | None = None
-        self._examiner = examiner
+        self.examiner = examiner
         self._known: dict[int, Value] = {}
         self._alive: list[Tensor] = []
         self._written: set[int] = set()
@@ -200,7 +204,7 @@ class Trace:
             if not frame.f_code.co_filename.startswith(OURS):
                 found.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back
-        return tuple(one for one in found if one[0] is not self._examiner) or tuple(found)
+        return tuple(one for one in found if one[0] is not self.examiner) or tuple(found)
 
     def finish(self, x: Value, output: Any) -> None:
         self.x = x
@@ -327,6 +331,10 @@ class _Writer(TorchDispatchMode):
         results = func(*args, **kwargs)
         trace.note(func, *swapped, results)
         return results
+
+
+# PyTorch wraps this method so that it is never compiled; the wrapper's first call imports the compiler for two seconds.
+_Writer.__torch_dispatch__ = getattr(_Writer.__torch_dispatch__, "__wrapped__", _Writer.__torch_dispatch__)
 
 
 def write_down(run: Callable[[Tensor], Any], x: Tensor, examiner: CodeType | None = None) -> tuple[Trace, Any]:

@@ -10,6 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from course_lib.diagnosis.twins import Weights
+
+from .case import Case, some_x
+
 
 def linear(matrix, bias):
     """An nn.Linear that computes x @ matrix + bias."""
@@ -399,3 +403,27 @@ OWN_HEADS = (
     Packed, PackedUnbound, PackedIndexed, Parameters, EinsumParameters, ScaledWeights, InFloat32, plain_function,
 )  # fmt: skip
 SHARED_HEADS = (SharedByRepeat, SharedByExpand, SharedByGroups, SharedBySdpa)
+
+
+def _cases():
+    """Each style as a case, the sharing ones with as many, fewer and one kv head."""
+    made = []
+    for number, style in enumerate((*OWN_HEADS, *SHARED_HEADS)):
+        for kv_heads in (6,) if style in OWN_HEADS else (6, 2, 1):
+
+            def make(style=style, kv_heads=kv_heads, seed=number):
+                d_in, heads, head_dim, d_out = 11, 6, 7, 42
+                generator = torch.Generator().manual_seed(seed)
+                q, k, v, o = (
+                    torch.randn(rows, columns, generator=generator, dtype=torch.float64) / rows**0.5
+                    for rows, columns in ((d_in, heads * head_dim), *[(d_in, kv_heads * head_dim)] * 2, (42, d_out))
+                )
+                weights = Weights(q, k, v, o, num_heads=heads, num_kv_heads=kv_heads)
+                return style(weights), some_x(2, 5, d_in), {"num_heads": heads, "num_kv_heads": kv_heads}
+
+            make.__name__ = f"{style.__name__}_{kv_heads}"
+            made.append(Case(None, make))
+    return made
+
+
+CASES = _cases()

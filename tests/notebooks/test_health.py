@@ -15,7 +15,7 @@ LESSONS = find_notebooks(ROOT)
 
 def test_there_are_lessons(real_lessons):
     numbers = [int(lesson.name[:2]) for lesson in real_lessons]
-    assert numbers == list(range(len(numbers))), f"the lessons are not numbered from 00 on without a gap: {numbers}"
+    assert numbers[0] == 0 and len(set(numbers)) == len(numbers), f"the lessons are not numbered from 00 on: {numbers}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.label)

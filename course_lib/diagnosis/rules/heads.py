@@ -500,7 +500,7 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "kv-head-zero-only",
                 f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}",
-                operation.where if operation else _indexing(_meeting_of(anatomy, first[0]).operation),
+                _indexing(operation or _meeting_of(anatomy, first[0]).operation),
             )
             return
         if count < 2 or heads % count or count == heads:
@@ -521,14 +521,15 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "kv-heads-tiled",
                 f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}",
-                operation.where if operation else _indexing(_meeting_of(anatomy, first[0]).operation),
+                _indexing(operation or _meeting_of(anatomy, first[0]).operation),
             )
             return
 
 
 def _indexing(operation: Operation) -> str | None:
     """Where the index was computed by which a loop picks a kv head."""
-    return of_local(operation, "%|//") or operation.where
+    picks = operation.name in ("select", "index", "slice") or operation.name not in LAYOUT
+    return (of_local(operation, "%|//") if picks else None) or operation.where
 
 
 def _selecting(examination: Examination, name: str) -> Operation | None:

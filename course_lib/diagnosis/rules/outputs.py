@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 
 import torch
@@ -127,7 +128,8 @@ def check_applied(examination: Examination) -> Iterator[Finding]:
     last = soft[-1] if soft else anatomy.meetings[-1].operation
     after = [op for op in examination.trace.operations if op.number > last.number and op.number in examination.alive]
     other = [op for op in after if op.where and op.where != last.where]
-    where = first_reading(last, last.place, lambda name: role_of(name) == "values")
+    dead = {op.where for op in examination.trace.operations if op.number not in examination.alive}
+    where = first_reading(last, last.place, lambda name: role_of(name) == "values", dead)
     where = where or ((other or after)[0].where if after else of_return(last))
     yield Finding.named("weights-not-applied", "no token's output moves when another token changes", where)
 
@@ -206,6 +208,8 @@ def _first_reshape(examination: Examination) -> Operation | None:
     for operation in examination.trace.operations:
         if operation.number in examination.alive and operation.name in ("view", "_unsafe_view") and operation.outputs:
             before, after = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape
+            if not re.search(r"view|reshape", operation.place.source):
+                continue
             if len(before) >= 3 and before[0] == batch and len(after) >= 3 and after[0] == 1 and after[1] != batch:
                 return operation
     return None

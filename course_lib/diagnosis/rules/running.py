@@ -11,13 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from course_lib.recorder.source import where_of
-
 from ..anatomy import MANY, Anatomy
 from ..examination import Examination
 from ..labels import NOTHING
 from ..lines import attribute_line, of_attribute, of_loop
-from ..patient import OURS, Patient, PatientFailed, line_of
+from ..patient import PatientFailed
 from ..probes import differs_from_call_to_call, other_sizes
 from ..report import Finding
 from ..trace import Operation, Trace, write_down
@@ -409,152 +407,6 @@ def check_dropout_place(examination: Examination) -> Iterator[Finding]:
                 operation.where,
             )
             return
-
-
-class _OnDevice(TorchFunctionMode):
-    """Runs on the meta device and stops where a tensor of the CPU meets one of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.made: dict[int, str | None] = {}
-        self.alive: list[Tensor] = []
-        self.met: tuple[str, str | None, tuple[int, ...]] | None = None
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-        name = getattr(func, "__name__", "")
-        if self.met is None and name not in (
-            "to",
-            "copy_",
-            "__get__",
-            "__set__",
-            "size",
-            "dim",
-            "type_as",
-            "__len__",
-            "stride",
-        ):
-            tensors = list(_tensors((args, tuple(kwargs.values()))))
-            away = [t for t in tensors if t.device.type == "meta"]
-            here = [t for t in tensors if t.device.type == "cpu" and t.dim() > 0]
-            index = name in ("__getitem__", "__setitem__", "index_select")
-            if away and here and not index:
-                self.met = (name, self.made.get(id(here[0]), "?"), tuple(here[0].shape))
-                raise _Met
-        result = func(*args, **kwargs)
-        for tensor in _tensors(result):
-            if id(tensor) not in self.made and tensor.device.type == "cpu":
-                before = [self.made[id(t)] for t in _tensors((args, tuple(kwargs.values()))) if id(t) in self.made]
-                self.made[id(tensor)] = before[0] if before else _here()
-                self.alive.append(tensor)
-        return result
-
-
-class _Met(Exception):
-    pass
-
-
-def _tensors(thing: Any) -> Iterator[Tensor]:
-    if isinstance(thing, Tensor):
-        yield thing
-    elif isinstance(thing, (tuple, list)):
-        for part in thing:
-            yield from _tensors(part)
-    elif isinstance(thing, dict):
-        yield from _tensors(tuple(thing.values()))
-
-
-def _here() -> str | None:
-    import sys
-
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith((*OURS, "<")):
-        frame = frame.f_back
-    return None if frame is None else where_of(frame.f_code.co_filename, frame.f_lineno)
-
-
-def check_device(examination: Examination) -> Iterator[Finding]:
-    """On another device, whatever forward makes must be made there."""
-    patient = examination.patient
-    if not isinstance(patient.original, nn.Module):
-        yield from _device_of_function(examination)
-        return
-    try:
-        code = patient.copy(torch.float64).to("meta")
-    except (RuntimeError, NotImplementedError):
-        return
-    watching = _OnDevice()
-    met_at = None
-    try:
-        with watching, torch.no_grad():
-            patient.call(code, examination.x.to("meta"))
-    except _Met as met:
-        met_at = line_of(met)
-    except Exception:
-        return
-    if watching.met is None:
-        return
-    name, made, shape = watching.met
-    if made == "?":  # not made in forward: kept as a plain attribute
-        made = _plain_attribute(patient, shape) or met_at
-        if patient.told and _is_outside(patient, shape):
-            return
-    yield Finding.named(
-        "device-pinned",
-        f"with x and the weights elsewhere, `{name}` meets a tensor of the CPU with the shape {shape}",
-        made or met_at,
-    )
-
-
-def _plain_attribute(patient: Patient, shape: tuple[int, ...]) -> str | None:
-    for module in patient.code.modules():
-        for name, value in vars(module).items():
-            if isinstance(value, Tensor):
-                return of_attribute(patient.code, name)
-    return None
-
-
-def _is_outside(patient: Patient, shape: tuple[int, ...]) -> bool:
-    """Whether a tensor came from the call that the examiner wrote, and not from the module."""
-    return not any(isinstance(value, Tensor) for module in patient.code.modules() for value in vars(module).values())
-
-
-class _OnFunction(_OnDevice):
-    """The same for a function: what it found around itself is moved as it meets the other device."""
-
-    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-
-        def moved(thing: Any) -> Any:
-            if isinstance(thing, Tensor):
-                return thing.to("meta") if thing.device.type == "cpu" and id(thing) not in self.made else thing
-            if type(thing) in (tuple, list):
-                return type(thing)(moved(one) for one in thing)
-            return thing
-
-        with torch._C.DisableTorchFunction():
-            args = moved(args)
-            kwargs = {key: moved(one) for key, one in kwargs.items()}
-        return super().__torch_function__(func, types, args, kwargs)
-
-
-def _device_of_function(examination: Examination) -> Iterator[Finding]:
-    watching = _OnFunction()
-    met_at = None
-    try:
-        with watching, torch.no_grad():
-            examination.patient.call(examination.patient.code, examination.x.to("meta"))
-    except _Met as met:
-        met_at = line_of(met)
-    except Exception:
-        return
-    if watching.met is not None:
-        name, made, shape = watching.met
-        yield Finding.named(
-            "device-pinned",
-            f"with x and the weights elsewhere, `{name}` meets a tensor of the CPU with the shape {shape}",
-            (made if made != "?" else None) or met_at,
-        )
 
 
 # -- positions --

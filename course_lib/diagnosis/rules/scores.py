@@ -93,9 +93,11 @@ def check_normalisation(examination: Examination) -> Iterator[Finding]:
     if not soft:
         sign = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from "
         sign += f"{float(total[rows].min()):.3f} to {float(total[rows].max()):.3f}"
-        if _follows_scores(examination, weights) or bool((weights < -1e-9).any()):
-            way = [op for op in pipeline(examination) if op.where]
-            where = mixes[0].operation.where if not way or mixes[0].size == 1 else way[-1].where
+        unlike = bool((off > 1e-6).any())
+        if _follows_scores(examination, weights) or bool((weights < -1e-9).any()) or unlike:
+            mixed = mixes[0].operation.where
+            way = [op for op in pipeline(examination) if op.where and op.where != mixed]
+            where = mixed if not way or mixes[0].size == 1 else way[-1].where
             yield Finding.named("no-softmax", sign, where, None)
             return
     for index, name in ((2, "queries"), (1, "heads"), (0, "samples")):

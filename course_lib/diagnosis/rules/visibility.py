@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from course_lib.recorder.source import place_of
+
 from ..examination import Examination
 from ..labels import NOTHING
 from ..lines import mask_in, of_local
@@ -42,7 +44,9 @@ def seen_pattern(examination: Examination) -> Tensor:
 def weights_of(examination: Examination) -> Tensor:
     """The weights that count, with the operand's own where nan spoiled the output; nan is nothing."""
     flow = examination.flow
-    shares = torch.where(flow.shares.isnan(), flow.operand, flow.shares)
+    # What the values were multiplied with is exact; what they did counts where the two differ, as in online softmax.
+    same = (flow.shares - flow.operand).abs() < 1e-9
+    shares = torch.where(flow.shares.isnan() | same, flow.operand, flow.shares)
     return shares.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 
@@ -113,7 +117,12 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
         yield Finding.named("mask-rank", rank, _brought_in(examination) or where, draw)
         return
     if examination.causal and is_("transposed"):
-        yield Finding.named("mask-transposed", "every token sees itself and the later ones", made, draw)
+        yield Finding.named(
+            "mask-transposed",
+            "every token sees itself and the later ones",
+            _made(examination, turned=True) or where,
+            draw,
+        )
         return
     if examination.causal and is_("ahead"):
         yield Finding.named("mask-off-by-one", f"every token sees the next one, too: {leak}", made, draw)
@@ -157,13 +166,13 @@ def _other_than_causal(examination: Examination) -> Tensor:
     return expected_keep(False, examination.keep, batch, examination.anatomy.num_heads, num_tokens)
 
 
-def _made(examination: Examination) -> str | None:
+def _made(examination: Examination, *, turned: bool = False) -> str | None:
     """The line that gave the mask its pattern: a buffer's triangle, a triangle, a comparison, a transpose, a loop."""
     put = masking(examination)
     if not put:  # a loop over queries that takes slices of the keys
-        return of_local(examination.anatomy.meetings[0].operation, "slice|range")
+        return of_local(examination.anatomy.meetings[0].operation, r"slice|range|\[[^\]]*:[^\]]*\]")
     way = _mask_ways(examination, put[0])
-    made = [op for op in way if op.name in ("transpose", "t", "permute", "flip", "rot90")]
+    made = [op for op in way if turned and op.name in ("transpose", "t", "permute", "flip", "rot90", "numpy_T")]
     made = made or [op for op in way if op.name in PATTERNS] or [op for op in way if op.in_place]
     return made[-1].where if made else mask_in(examination.patient.code, put[0])
 
@@ -174,8 +183,10 @@ PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "l
 def _mask_ways(examination: Examination, operation: Operation) -> list[Operation]:
     """The operations behind the constant that an operation masks with, in order; its own if it makes the triangle."""
     trace, labels = examination.trace, examination.anatomy.score_labels
-    masks = [v for v in operation.inputs if (labels[v.number] == NOTHING).all()]
+    tokens = examination.anatomy.tokens
+    masks = [v for v in operation.inputs if (labels[v.number] == NOTHING).all() and not tokens[v.number].any()]
     way = [trace.operations[number] for number in sorted(trace.ancestors(masks))]
+    way = [op for op in way if op.outputs and not tokens[op.outputs[0].number].any() and not op.by(trace.examiner)]
     return [*way, operation] if operation.name in PATTERNS else way
 
 
@@ -194,22 +205,22 @@ def _brought_in(examination: Examination) -> str | None:
 
 
 def _by_head(examination: Examination, seen: Tensor, expected: Tensor) -> str | None:
-    """Masks of samples that were applied to heads, or to other samples."""
-    if examination.keep is None:
-        return None
-    batch, heads = seen.shape[:2]
-    per_sample = expected[:, 0]
-    if (per_sample == per_sample[:1]).all():
+    """Masks of samples that were applied to heads, to other samples or to queries."""
+    if examination.keep is None or not (expected & ~seen).any():
         return None
     rows = expected.any(-1).all(0).all(0)
-    for sample in range(batch):
-        for head in range(heads):
-            mine = seen[sample, head][rows]
-            if torch.equal(mine, per_sample[sample][rows]):
-                continue
-            others = [o for o in range(batch) if o != sample and torch.equal(mine, per_sample[o][rows])]
-            if others:
-                return f"sample {sample}, head {head} is masked as sample {others[0]} should be"
+    each = expected[:, 0]
+    apart = not torch.equal(each, each[:1].expand_as(each))
+    alike = torch.equal(expected, expected[:, :1].expand_as(expected))
+    if alike and not torch.equal(seen, seen[:, :1].expand_as(seen)):
+        return "the heads of one sample have different masks"
+    if apart and torch.equal(seen, seen[:1].expand_as(seen)):
+        return "every sample has the same mask although other tokens are hidden in each"
+    for sample in range(len(seen)) if apart else ():
+        mine = seen[sample, 0][rows]
+        others = [other for other in range(len(seen)) if other != sample and torch.equal(mine, each[other][rows])]
+        if others and not torch.equal(mine, each[sample][rows]):
+            return f"sample {sample} is masked as sample {others[0]} should be"
     return None
 
 
@@ -261,7 +272,7 @@ def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: st
         yield Finding.named(
             "mask-discarded",
             f"the result of `{discarded.name.rstrip('_')}` is never used, and {leak}",
-            discarded.where,
+            thrown_away(discarded),
             draw,
         )
         return
@@ -307,6 +318,15 @@ def _discarded(examination: Examination) -> Operation | None:
         if masks and (labels[operation.outputs[0].number] != NOTHING).any():
             return operation
     return None
+
+
+def thrown_away(operation: Operation) -> str | None:
+    """The statement that drops a result: the innermost one that neither assigns nor returns it."""
+    for frame in operation.frames:
+        place = place_of(*frame)
+        if not any(place.names) and not place.source.startswith("return"):
+            return place.where
+    return operation.where
 
 
 def _hidden_as_zero(examination: Examination, weights: Tensor, hidden: Tensor) -> str | None:
