@@ -48,6 +48,8 @@ class Pretence(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         tensors = list(_tensors((args, kwargs)))
+        if any(is_mapped(one) for one in tensors):  # torch.vmap hands on tensors of its own: nothing can be said
+            raise NotImplementedError("torch.vmap")
         if func == Tensor.device.__get__ and self._is_away(args[0]):
             return ELSEWHERE
         moved = name in MOVES and any(self._is_away(one) for one in tensors[1:])
@@ -71,7 +73,7 @@ class Pretence(TorchFunctionMode):
         return result
 
     def _is_away(self, tensor: Any) -> bool:
-        if id(tensor) in self.away or is_mapped(tensor):  # torch.vmap hands on tensors of its own
+        if id(tensor) in self.away:
             return True
         return not self.owned and isinstance(tensor, Tensor) and id(tensor) not in self.made
 
