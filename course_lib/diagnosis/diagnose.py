@@ -299,7 +299,8 @@ def _checked(examination: Examination, findings: list[Finding]) -> Iterable[str]
     yield f"{anatomy.num_heads} heads of width {anatomy.head_dim}, traced with {batch} samples of {num_tokens} tokens"
     weights = visibility.weights_of(examination)
     error = float((weights.sum(-1) - 1).abs()[examination.expected.any(-1)].max())
-    yield f"each query's weights sum to 1 (to {error:.1e}), and hidden tokens get 0"
+    digits = "9 digits or more" if error < 1e-9 else f"{error:.0e}"
+    yield f"each query's weights sum to 1 (to {digits}), and hidden tokens get 0"
 
 
 def _remarks(examination: Examination) -> Iterable[str]:

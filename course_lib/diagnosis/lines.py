@@ -4,44 +4,85 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
 
 from course_lib.recorder.source import Place, where_of
 
-from .trace import Operation
+if TYPE_CHECKING:
+    from .trace import Operation
+
+
+class Line(str):
+    """A place in few letters, "file.py:12" or "cell:3", that still knows its text.
+
+    Attributes:
+        text: what is written there, without the blanks before it.
+    """
+
+    text: str
+
+    def __new__(cls, file: str, number: int) -> Line:
+        made = super().__new__(cls, where_of(file, number))
+        made.text = linecache.getline(file, number).strip()
+        return made
+
+
+def line_at(place: Place) -> Line | None:
+    """The line of a place, or None where it has none."""
+    return Line(place.file, place.line) if place.where else None
 
 
 class Source(NamedTuple):
-    """A function's parsed text; `offset` is what is added to its line numbers."""
+    """A class or function as parsed text."""
 
     tree: ast.AST
     file: str
-    offset: int
 
-    def where(self, line: int) -> str:
-        return where_of(self.file, line + self.offset)
+    def where(self, number: int) -> Line:
+        return Line(self.file, number)
 
 
-def source_of(code: Any) -> Source | None:
-    """The text of a code object, a function or a class, or None where it can't be had."""
-    try:
-        lines, first = inspect.getsourcelines(code)
-        tree = ast.parse(inspect.cleandoc("\n" + "".join(lines)) if lines[0][:1].isspace() else "".join(lines))
-    except (OSError, TypeError, SyntaxError):
+def source_of(thing: Any) -> Source | None:
+    """The text of a code object or a class, in a file or in a notebook's cell, or None where it can't be had."""
+    code = thing if isinstance(thing, CodeType) else _some_code(thing)
+    if code is None:
         return None
-    file = inspect.getsourcefile(code) or getattr(code, "co_filename", "")
-    return Source(tree, file, max(first, 1) - 1)
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return None
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda) if thing is code else (ast.ClassDef,)
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+        and _first_line(node) <= code.co_firstlineno <= node.end_lineno
+        and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
+    ]
+    return Source(max(around, key=_first_line), code.co_filename) if around else None
+
+
+def _some_code(cls: Any) -> CodeType | None:
+    """The code of one of a class's own functions, which knows the file."""
+    functions = (inspect.unwrap(one) for one in vars(cls).values() if inspect.isfunction(one))
+    return next((one.__code__ for one in functions if one.__qualname__.startswith(cls.__qualname__)), None)
+
+
+def _first_line(node: ast.AST) -> int:
+    return min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
 
 
 # -- attributes --
 
 
-def of_attribute(code: Callable[..., Any], name: str, inside: str = "") -> str | None:
+def of_attribute(code: Callable[..., Any], name: str, inside: str = "") -> Line | None:
     """Where a class of the patient sets `self.name`, or registers it as a buffer or parameter.
 
     Args:
@@ -57,7 +98,7 @@ def of_attribute(code: Callable[..., Any], name: str, inside: str = "") -> str |
     return None
 
 
-def mask_attribute(code: Callable[..., Any], name: str) -> str | None:
+def mask_attribute(code: Callable[..., Any], name: str) -> Line | None:
     """Where the triangle was made that was registered under a name."""
     for cls in _classes(code):
         source = source_of(cls)
@@ -121,7 +162,7 @@ def attributes_read(operation: Operation, code: Callable[..., Any]) -> Iterator[
                 break
 
 
-def attribute_line(operation: Operation, code: Callable[..., Any], wanted: Callable[[Any], bool]) -> str | None:
+def attribute_line(operation: Operation, code: Callable[..., Any], wanted: Callable[[Any], bool]) -> Line | None:
     """Where an attribute was set that an operation's statement reads and that is of a wanted kind."""
     for name, value in attributes_read(operation, code):
         if wanted(value):
@@ -129,12 +170,12 @@ def attribute_line(operation: Operation, code: Callable[..., Any], wanted: Calla
     return None
 
 
-def softmax_in(code: Callable[..., Any], operation: Operation) -> str | None:
+def softmax_in(code: Callable[..., Any], operation: Operation) -> Line | None:
     """Where the nn.Softmax was made that an operation's statement calls."""
     return attribute_line(operation, code, lambda value: isinstance(value, nn.Softmax))
 
 
-def mask_in(code: Callable[..., Any], operation: Operation) -> str | None:
+def mask_in(code: Callable[..., Any], operation: Operation) -> Line | None:
     """Where the triangle of the buffer was made that an operation's statement reads."""
     for name, value in attributes_read(operation, code):
         if isinstance(value, torch.Tensor) and value.dim() >= 2 and not isinstance(value, nn.Parameter):
@@ -145,7 +186,7 @@ def mask_in(code: Callable[..., Any], operation: Operation) -> str | None:
 # -- statements --
 
 
-def of_local(operation: Operation, pattern: str) -> str | None:
+def of_local(operation: Operation, pattern: str) -> Line | None:
     """The last line above an operation, in its function, that assigns a name of the statement and fits a pattern."""
     source = source_of(operation.code)
     if source is None:
@@ -155,7 +196,7 @@ def of_local(operation: Operation, pattern: str) -> str | None:
         node.lineno
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Assign)
-        and node.end_lineno + source.offset < operation.place.line
+        and node.end_lineno < operation.place.line
         and _targets(node) & names
         and re.search(pattern, ast.unparse(node.value))
     ]
@@ -168,7 +209,7 @@ def _targets(node: ast.Assign) -> set[str]:
 
 def first_reading(
     operation: Operation, place: Place, wanted: Callable[[str], bool], but: set[str | None]
-) -> str | None:
+) -> Line | None:
     """The first statement below a place, in the function of an operation, that reads a wanted name."""
     code = next((frame[0] for frame in operation.frames[::-1]), None)
     source = source_of(code)
@@ -179,37 +220,37 @@ def first_reading(
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Name)
         and isinstance(node.ctx, ast.Load)
-        and node.lineno + source.offset > place.line
+        and node.lineno > place.line
         and wanted(node.id)
     ]
     return next((source.where(line) for line in sorted(lines) if source.where(line) not in but), None)
 
 
-def of_return(operation: Operation) -> str | None:
+def of_return(operation: Operation) -> Line | None:
     """The last `return` of the patient's forward, in which an operation ran; its last line where there is none."""
     source = source_of(operation.frames[-1][0]) if operation.frames else None
-    body = getattr(source.tree.body[0], "body", None) if source is not None else None
+    body = getattr(source.tree, "body", None) if source is not None else None
     if not isinstance(body, list):
-        return operation.outermost.where or None
+        return line_at(operation.outermost)
     returns = [node.lineno for node in ast.walk(source.tree) if isinstance(node, ast.Return)]
     return source.where(max(returns) if returns else body[-1].lineno)
 
 
-def of_missing_return(operation: Operation) -> str | None:
+def of_missing_return(operation: Operation) -> Line | None:
     """Where a forward should have returned: a `return` that stands in a branch, or the last line that ran."""
     source = source_of(operation.frames[-1][0]) if operation.frames else None
     for node in ast.walk(source.tree) if source is not None else ():
         if isinstance(node, ast.If) and any(isinstance(one, ast.Return) for one in node.body) and not node.orelse:
             return source.where(node.lineno)
-    return operation.outermost.where or None
+    return line_at(operation.outermost)
 
 
-def of_loop(where: str | None, operation: Operation | None) -> str | None:
+def of_loop(where: str | None, operation: Operation | None) -> Line | None:
     """The loop over a fixed number of things in which a line stands, or None."""
     source = source_of(operation.frames[-1][0]) if operation is not None and operation.frames else None
     if source is None or where is None:
         return None
-    line = int(where.rsplit(":", 1)[1]) - source.offset
+    line = int(where.rsplit(":", 1)[1])
     for node in ast.walk(source.tree):
         if isinstance(node, ast.For) and node.lineno < line <= node.end_lineno:
             words = ast.unparse(node.iter)

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.recorder.source import where_of
 from course_lib.recorder.watcher import FOREIGN
 
+from .lines import Line
 from .trace import Trace, write_down
 
 OURS = (*FOREIGN, str(Path(__file__).parent))
@@ -119,9 +119,9 @@ def _library_call(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
     return output if module.batch_first else output.transpose(0, 1)
 
 
-def line_of(error: BaseException) -> str | None:
+def line_of(error: BaseException) -> Line | None:
     """The innermost line that is the patient's own, not PyTorch's and not the doctor's: "attention.py:12"."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(OURS):
-            return where_of(frame.filename, frame.lineno or 0)
+            return Line(frame.filename, frame.lineno or 0)
     return None

@@ -22,6 +22,7 @@ class Finding:
         mistake: id in the catalogue, or None for what has no name there.
         evidence: what was measured, with numbers.
         where: "file.py:12" or "cell:3", the line to look at, or None where no line is to blame.
+        source: what is written there.
         title: one sentence that says what is wrong.
         hint: a question that leads to it.
         lesson: number of the lesson that teaches it, or None.
@@ -42,12 +43,17 @@ class Finding:
         return cls(mistake, evidence, where, entry.title, entry.hint, entry.lesson, draw)
 
     @property
+    def source(self) -> str:
+        """What is written in the line to look at; "" where it can't be had."""
+        return getattr(self.where, "text", "")
+
+    @property
     def picture(self) -> Picture | None:
         """The picture that makes it visible, or None."""
         return self.draw() if self.draw is not None else None
 
     def as_dict(self) -> dict[str, str | None]:
-        names = ("mistake", "title", "evidence", "where", "hint", "lesson")
+        names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson")
         return {name: getattr(self, name) for name in names}
 
 
@@ -83,7 +89,7 @@ class Report:
             name = f" [{finding.mistake}]" if finding.mistake else ""
             lines += ["", f"{number}. {finding.title}{name}"]
             if finding.where:
-                lines.append(f"   Look at {finding.where}.")
+                lines.append(f"   Look at {finding.where}{f':  {finding.source}' if finding.source else ''}")
             lines.append(f"   Seen: {finding.evidence}")
             if finding.hint:
                 lines.append(f"   Ask yourself: {finding.hint}")
@@ -104,7 +110,8 @@ class Report:
             parts.append("<ol>")
         for finding in self.findings:
             name = f" <code>{escape(finding.mistake)}</code>" if finding.mistake else ""
-            place = f"<br>Look at <code>{escape(finding.where)}</code>." if finding.where else ""
+            text = f": <code>{escape(finding.source)}</code>" if finding.source else ""
+            place = f"<br>Look at {escape(finding.where)}{text}" if finding.where else ""
             lesson = f" Lesson {finding.lesson} is about this." if finding.lesson else ""
             picture = finding.picture
             hint = f"<details><summary>A question to ask</summary>{escape(finding.hint)}{lesson}</details>"

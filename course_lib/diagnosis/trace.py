@@ -19,6 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from course_lib.recorder.source import Place, place_of
 from course_lib.recorder.watcher import FOREIGN
 
+from .lines import Line, line_at
+
 OURS = (*FOREIGN, str(Path(__file__).parent), "<frozen", "<string>")
 
 
@@ -53,8 +55,8 @@ class Operation:
         return place_of(*self.frames[0]) if self.frames else Place()
 
     @property
-    def where(self) -> str | None:
-        return self.place.where or None
+    def where(self) -> Line | None:
+        return line_at(self.place)
 
     def by(self, code: CodeType | None) -> bool:
         """Whether one function alone did it, without calling another one of an author's."""

@@ -12,7 +12,18 @@ from course_lib.diagnosis import Report, diagnose
 
 from .case import Case
 
-FILES = ("masks", "scores", "heads", "outputs", "running", "healthy", "unusual", "libraries")
+FILES = (
+    "masks",
+    "scores",
+    "heads",
+    "outputs",
+    "running",
+    "healthy",
+    "unusual",
+    "libraries",
+    "second_wrong",
+    "second_right",
+)
 GOALS = {"detected": 1.0, "named": 0.97, "first guess": 0.95, "located": 0.9}
 
 

@@ -12,7 +12,7 @@ from ..anatomy import MANY, NOTHING, Row, column_sets
 from ..contraction import Contraction
 from ..examination import Examination
 from ..labels import LAYOUT, REDUCTIONS
-from ..lines import of_attribute, of_local
+from ..lines import line_at, of_attribute, of_local
 from ..report import Finding
 from ..trace import Operation
 
@@ -331,7 +331,7 @@ def branch(examination: Examination, row: Row, which: str, dead: set[str]) -> st
         operation = trace.operations[number]
         if operation.number in anatomy.below:
             continue
-        return operation.place_in(meeting.operation.code).where or None
+        return line_at(operation.place_in(meeting.operation.code))
     return None
 
 
@@ -481,7 +481,7 @@ def _copying(examination: Examination) -> str | None:
         ours = number in made or not anatomy.tokens[operation.outputs[0].number].any()
         if grows and (ours or operation.inputs[0].number in projected):
             return operation.where
-    return anatomy.projections[-1].operation.outermost.where if anatomy.projections else None
+    return line_at(anatomy.projections[-1].operation.outermost) if anatomy.projections else None
 
 
 def check_kv_sharing(examination: Examination) -> Iterator[Finding]:

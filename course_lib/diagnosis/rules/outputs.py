@@ -48,7 +48,8 @@ def check_output_projection(examination: Examination) -> Iterator[Finding]:
     width = len({row.head for row in anatomy.rows}) * len(anatomy.rows[0].outs) if anatomy.rows else None
     for name in examination.dead:
         shape = tuple(examination.parameters[name].shape)
-        if role_of(name.split(".")[-2] if "." in name else name) and not OUT.search(name):
+        own = name.removesuffix(".weight").split(".")[-1]
+        if role_of(own):
             continue
         if width is not None and width not in shape and not OUT.search(name):
             continue

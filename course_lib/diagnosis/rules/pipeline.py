@@ -54,5 +54,19 @@ def masking(examination: Examination) -> list[Operation]:
     return found
 
 
+def after_softmax(examination: Examination, operations: list[Operation]) -> list[Operation]:
+    """Those of some operations that a softmax of the same scores flows into."""
+    labels = examination.anatomy.score_labels
+    found = []
+    for soft in softmaxes(examination):
+        below = examination.trace.below({soft.number})
+        mine = set(labels[soft.outputs[0].number].flatten().tolist()) - {NOTHING}
+        for operation in operations:
+            theirs = set(labels[operation.outputs[0].number].flatten().tolist())
+            if operation.number in below and operation is not soft and mine & theirs and operation not in found:
+                found.append(operation)
+    return found
+
+
 def _varies(tensor: torch.Tensor) -> bool:
     return tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from ..anatomy import MANY, Anatomy
 from ..examination import Examination
 from ..labels import NOTHING
-from ..lines import attribute_line, of_attribute, of_loop
+from ..lines import attribute_line, line_at, of_attribute, of_loop
 from ..patient import PatientFailed
 from ..probes import differs_from_call_to_call, other_sizes
 from ..report import Finding
@@ -76,7 +76,7 @@ def check_state(examination: Examination) -> Iterator[Finding]:
         words = f"after another prompt the output has the shape {tuple(second.shape)}"
         yield Finding.named("stale-cache", words, _cache_line(examination, _second_run(examination)))
         return
-    apart = float((fresh - second).abs().nan_to_num(nan=torch.inf).max())
+    apart = float((fresh - second).abs().nan_to_num(nan=torch.inf).where(fresh.isfinite(), 0.0).max())
     if apart > 1e-9:
         yield Finding.named(
             "stale-cache",
@@ -468,7 +468,7 @@ def _unturned(examination: Examination, start: list[Operation]) -> str | None:
     if turned:
         place = trace.operations[turned[-1]].outermost
         if not any(place.names):
-            return place.where
+            return line_at(place)
     return meeting.where
 
 
@@ -530,7 +530,7 @@ def _turned_values(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "rotary-on-values",
                 f"with the same token everywhere, the values differ from place to place by up to {apart:.4f}",
-                turned[0].place_in(mix.operation.code).where if turned else None,
+                line_at(turned[0].place_in(mix.operation.code)) if turned else None,
             )
             return
 

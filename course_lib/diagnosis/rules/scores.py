@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..anatomy import NOTHING
+from ..anatomy import NOTHING, Anatomy
 from ..examination import Examination
 from ..lines import attributes_read, of_attribute, softmax_in
 from ..report import Finding
-from ..trace import Operation
-from .pipeline import SOFTMAXES, pipeline, softmaxes
+from ..trace import Operation, Value
+from .pipeline import SOFTMAXES, after_softmax, masking, pipeline, softmaxes
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,7 @@ def check_normalisation(examination: Examination) -> Iterator[Finding]:
         yield Finding.named("double-softmax", twice[0], _softmax_line(examination, [twice[1]]), draw)
         return
     if off.numel() and float(off.max()) > 1e-5:
-        from .pipeline import masking
-
-        late = [op for op in masking(examination) if soft and op.number > soft[0].number]
+        late = after_softmax(examination, masking(examination))
         if late and bool((total[rows] < 1 + 1e-9).all()):
             first = float(total[rows].min())
             yield Finding.named(
@@ -419,33 +417,24 @@ def _learned(examination: Examination) -> bool:
 
 
 def _folded(examination: Examination, right: float) -> bool:
-    """Whether the missing factor is in the weights: those of the queries are drawn that much smaller."""
+    """Whether the missing factor is in the weights: those of queries or keys are that much smaller than the others."""
     anatomy = examination.anatomy
-    spreads = []
-    for side in (0, 1):
-        meeting = anatomy.meetings[0]
-        value, _ = meeting.sides()[side]
-        columns = set(anatomy.sources[value.number].flatten().tolist()) - {NOTHING}
-        numbers = [
-            product.sides()[1 if _is_token(anatomy, product.left) else 0][0].tensor.double()
-            for product in anatomy.projections
-            if columns & set(anatomy.sources[product.out.number].flatten().tolist())
-        ]
-        if not numbers:
-            return False
-        # Packed weights: only the columns of this side.
-        product = next(
-            p for p in anatomy.projections if columns & set(anatomy.sources[p.out.number].flatten().tolist())
-        )
-        fixed = product.sides()[1 if _is_token(anatomy, product.left) else 0]
-        mine = torch.isin(anatomy.sources[product.out.number].flatten(), torch.tensor(sorted(columns)))
-        used = fixed[0].tensor.double().flatten()[fixed[1][mine]]
-        spreads.append(float(used.std()))
-    if min(spreads) <= 0:
+    meeting, mix = anatomy.meetings[0], anatomy.mixes[0]
+    values = [value for value, _ in mix.sides() if (anatomy.sources[value.number] != NOTHING).any()]
+    sides = [_spread(anatomy, value) for value, _ in meeting.sides()]
+    rest = _spread(anatomy, values[-1]) if values else None
+    if None in sides or rest is None:
         return False
-    ratio = min(spreads) / max(spreads)
-    return abs(ratio / right - 1) < 0.3 and ratio < 0.75
+    small, large = min(sides) / rest, max(sides) / rest
+    return abs(small / right - 1) < 0.35 and abs(large - 1) < 0.35
 
 
-def _is_token(anatomy, value) -> bool:
-    return bool(anatomy.tokens[value.number].any())
+def _spread(anatomy: Anatomy, value: Value) -> float | None:
+    """The standard deviation of the weights that projected a value."""
+    columns = torch.unique(anatomy.sources[value.number])
+    for product in anatomy.projections:
+        mine = torch.isin(anatomy.sources[product.out.number].flatten(), columns[columns != NOTHING])
+        if mine.any():
+            fixed, which = product.sides()[1 if anatomy.tokens[product.left.number].any() else 0]
+            return float(fixed.tensor.double().flatten()[which[mine]].std()) or None
+    return None

@@ -11,10 +11,10 @@ from course_lib.recorder.source import place_of
 
 from ..examination import Examination
 from ..labels import NOTHING
-from ..lines import mask_in, of_local
+from ..lines import line_at, mask_in, of_local
 from ..report import Finding
 from ..trace import Operation
-from .pipeline import MASKS, masking, pipeline, softmaxes
+from .pipeline import MASKS, after_softmax, masking, pipeline, softmaxes
 from .scores import fit
 
 TINY = 1e-13
@@ -262,7 +262,6 @@ def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: st
     """Some of what should be hidden is seen, and all that should be seen is."""
     discarded = _discarded(examination)
     soft = softmaxes(examination)
-    number = soft[0].number if soft else None
     put = masking(examination)
     zero = _hidden_as_zero(examination, weights, hidden)
     if zero is not None and put:
@@ -276,7 +275,7 @@ def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: st
             draw,
         )
         return
-    late = [op for op in put if number is not None and op.number > number]
+    late = after_softmax(examination, put)
     if late:
         yield Finding.named("mask-after-softmax", leak, late[0].where, draw)
         return
@@ -325,7 +324,7 @@ def thrown_away(operation: Operation) -> str | None:
     for frame in operation.frames:
         place = place_of(*frame)
         if not any(place.names) and not place.source.startswith("return"):
-            return place.where
+            return line_at(place)
     return operation.where
 
 
@@ -359,4 +358,5 @@ def picture_of(examination: Examination):
     if (weights < 0).any() or (weights > 1 + 1e-9).any() or raw.isnan().any():
         return None
     right = (raw * examination.anatomy.head_dim**-0.5).masked_fill(~expected, -torch.inf).softmax(-1).nan_to_num()
-    return compare(weights.clamp(max=1), right, names=("yours", "attention"))
+    words = [f"token {number}" for number in range(len(weights))]
+    return compare(weights.clamp(max=1), right, words, names=("your head 0", "attention"))
