@@ -7,7 +7,7 @@ from .case import collector, some_x
 
 try:
     import transformers
-except ImportError:  # an extra of the tests, not of the course
+except ImportError:  # it belongs to the tests' packages, not to the course's
     transformers = None
 
 CASES, case = collector()

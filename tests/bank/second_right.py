@@ -523,66 +523,6 @@ def preallocated_cache_in_chunks():
 
 
 @case(None)
-def transformers_llama():
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaAttention, LlamaRotaryEmbedding
-
-    torch.manual_seed(23)
-    config = LlamaConfig(
-        hidden_size=24,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        vocab_size=16,
-        attn_implementation="eager",
-    )
-    rotary = LlamaRotaryEmbedding(config)
-
-    def call(m, x):
-        n = x.shape[1]
-        positions = rotary(x, torch.arange(n, device=x.device)[None])
-        mask = torch.full((1, 1, n, n), torch.finfo(x.dtype).min, device=x.device, dtype=x.dtype).triu(1)
-        return m(x, positions, mask)[0]
-
-    return LlamaAttention(config, 0), some_x(2, 6, 24), {"num_heads": 4, "num_kv_heads": 2, "call": call}
-
-
-@case(None)
-def transformers_gpt2():
-    from transformers import GPT2Config
-    from transformers.models.gpt2.modeling_gpt2 import GPT2Attention
-
-    torch.manual_seed(24)
-    config = GPT2Config(n_embd=18, n_head=3, n_layer=1, n_positions=32, vocab_size=16, attn_implementation="eager")
-
-    def call(m, x):
-        n = x.shape[1]
-        mask = torch.full((1, 1, n, n), torch.finfo(x.dtype).min, device=x.device, dtype=x.dtype).triu(1)
-        return m(x, attention_mask=mask)[0]
-
-    return GPT2Attention(config, layer_idx=0), some_x(3, 5, 18, spread=5.0), {"num_heads": 3, "call": call}
-
-
-@case(None)
-def transformers_bert():
-    from transformers import BertConfig
-    from transformers.models.bert.modeling_bert import BertSelfAttention
-
-    torch.manual_seed(25)
-    config = BertConfig(
-        hidden_size=20,
-        num_attention_heads=4,
-        num_hidden_layers=1,
-        intermediate_size=24,
-        vocab_size=16,
-        attn_implementation="eager",
-    )
-    options = {"num_heads": 4, "causal": False, "call": lambda m, x: m(x)[0]}
-    return BertSelfAttention(config), some_x(2, 7, 20), options
-
-
-@case(None)
 def annotated_transformer():
     torch.manual_seed(26)
 

@@ -2066,51 +2066,6 @@ def widths_exchanged():
     return MultiHeadAttention(11, 18, 3), some_x(2, 6, 11), {"num_heads": 3}
 
 
-@case("output-projection-shape")
-def factory_with_swapped_arguments():
-    torch.manual_seed(83)
-
-    def dense(units, fan_in):
-        return nn.Linear(fan_in, units, bias=False)
-
-    class KerasLikeAttention(nn.Module):
-        def __init__(self, num_heads, key_dim, input_dim):
-            super().__init__()
-            self.num_heads, self.key_dim = num_heads, key_dim
-            units = num_heads * key_dim
-            self.query_dense, self.key_dense, self.value_dense = (dense(units, input_dim) for _ in range(3))
-            self.output_dense = dense(input_dim, units)  # wrong
-
-        def _heads(self, t):
-            return t.unflatten(-1, (self.num_heads, self.key_dim)).transpose(1, 2)
-
-        def forward(self, inputs):
-            q, k, v = (self._heads(d(inputs)) for d in (self.query_dense, self.key_dense, self.value_dense))
-            x = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.output_dense(x.transpose(1, 2).flatten(2))
-
-    return KerasLikeAttention(2, 6, 17), some_x(3, 5, 17), {"num_heads": 2}
-
-
-@case("output-projection-shape")
-def parameter_tensor_back_to_inputs():
-    torch.manual_seed(84)
-
-    class TensorAttention(nn.Module):
-        def __init__(self, d_in, heads, d_head):
-            super().__init__()
-            self.qkv = nn.Parameter(torch.randn(3, heads, d_in, d_head) * 0.3)
-            self.out = nn.Parameter(torch.randn(heads, d_head, d_in) * 0.3)  # wrong
-
-        def forward(self, x):
-            q, k, v = torch.einsum("bti,phid->pbhtd", x, self.qkv)
-            att = (q @ k.mT) / q.size(-1) ** 0.5
-            att = att + torch.full_like(att, -torch.inf).triu(1)
-            return torch.einsum("bhts,bhsd,hdo->bto", att.softmax(-1), v, self.out)
-
-    return TensorAttention(9, 4, 5), some_x(2, 7, 9), {"num_heads": 4}
-
-
 @case("weights-not-applied")
 def values_straight_to_the_projection():
     torch.manual_seed(85)
