@@ -1,8 +1,9 @@
 """The parts of an attention pass, found in its trace: what was projected, compared, shared out, mixed and merged.
 
-Nothing is known of names, classes or layouts. A number is told by what it depends on: change one token of the input, run
-the trace again, and what moves belongs to that token. Queries and keys are then what meets in the first products that
-depend on two tokens, values what the shares are multiplied with, and each weight has a sample, a head, a query and a key.
+Nothing is known of names, classes or layouts. A number is told by what it depends on: change one token of the input,
+run the trace again, and what moves belongs to that token. Queries and keys are then what meets in the first products
+that depend on two tokens, values what the shares are multiplied with, and each share has a sample, a head, a query and
+a key.
 """
 
 from __future__ import annotations
@@ -250,7 +251,7 @@ def column_sets(sources: Tensor) -> list[tuple[int, int]]:
 def _find_rows(anatomy: Anatomy) -> None:
     trace = anatomy.trace
     start, base = {}, 0
-    first, second, samples, raw, sources_a, sources_b, mixed = [], [], [], [], [], [], []
+    first, second, samples, raw, sources_a, sources_b = [], [], [], [], [], []
     for meeting in anatomy.meetings:
         count = meeting.out.tensor.numel()
         start[meeting.out.number] = base + torch.arange(count).view(meeting.out.tensor.shape)
@@ -272,7 +273,7 @@ def _find_rows(anatomy: Anatomy) -> None:
     anatomy.score_sources = (sources_a, sources_b)
     anatomy.score_labels = carry(trace, start)
     rows: list[Row] = []
-    second_holds_keys = _key_sides(anatomy)
+    second_holds_keys = key_sides(anatomy)
     for mix in anatomy.mixes:
         side = share_side(anatomy, mix)
         (share, shares), (value, values) = mix.sides() if side == 0 else mix.sides()[::-1]
@@ -325,7 +326,7 @@ def _find_rows(anatomy: Anatomy) -> None:
     _number_heads(anatomy)
 
 
-def _key_sides(anatomy: Anatomy) -> Counter:
+def key_sides(anatomy: Anatomy) -> Counter:
     """For each line that mixes, how many more scores have the value's token as their second factor than as their first.
 
     One query with one key can't tell which is which, so the line is asked as a whole.
@@ -348,13 +349,9 @@ def _number_heads(anatomy: Anatomy) -> None:
     keys = []
     for row in anatomy.rows:
         pieces = taken.setdefault((row.sample, row.query, row.query_source), [])
-        for copy, met in enumerate(pieces):
-            if not met & set(row.keys):
-                met |= set(row.keys)
-                break
-        else:
-            copy = len(pieces)
-            pieces.append(set(row.keys))
+        copy = next((number for number, met in enumerate(pieces) if not met & set(row.keys)), len(pieces))
+        pieces[copy:] = pieces[copy:] or [set()]
+        pieces[copy] |= set(row.keys)
         keys.append((*row.query_source, copy))
     order = {key: head for head, key in enumerate(sorted(set(keys)))}
     for row, key in zip(anatomy.rows, keys, strict=True):

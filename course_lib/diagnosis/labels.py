@@ -10,28 +10,19 @@ from .trace import Operation, Trace, Value, swap
 NOTHING = -1  # the label of a number that came from elsewhere
 
 LAYOUT = {
-    "view", "_unsafe_view", "_reshape_alias", "reshape", "transpose", "transpose_", "t", "t_", "permute", "expand", "alias", "detach",
-    "unsqueeze", "unsqueeze_", "squeeze", "squeeze_", "slice", "select", "split", "split_with_sizes", "unbind", "chunk", "unfold",
-    "as_strided", "diagonal", "lift_fresh", "lift_fresh_copy", "clone", "contiguous", "cat", "stack", "repeat", "flip", "roll",
-    "index", "index_select", "gather", "repeat_interleave", "pixel_shuffle", "movedim", "swapaxes", "narrow", "take_along_dim",
+    "view", "_unsafe_view", "_reshape_alias", "reshape", "transpose", "transpose_", "t", "t_", "permute", "expand",
+    "alias", "detach", "unsqueeze", "unsqueeze_", "squeeze", "squeeze_", "slice", "select", "split", "split_with_sizes",
+    "unbind", "chunk", "unfold", "as_strided", "diagonal", "lift_fresh", "lift_fresh_copy", "clone", "contiguous",
+    "cat", "stack", "repeat", "flip", "roll", "index", "index_select", "gather", "repeat_interleave", "movedim",
+    "swapaxes", "narrow", "take_along_dim", "slice_scatter", "select_scatter",
 }  # fmt: skip
 CONTRACTIONS = {
-    "mm",
-    "bmm",
-    "addmm",
-    "baddbmm",
-    "mv",
-    "addmv",
-    "dot",
-    "vdot",
-    "linear",
-    "convolution",
-    "addbmm",
-    "einsum",
-}
-REDUCTIONS = {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "var", "std", "norm", "logsumexp",
-              "linalg_vector_norm", "all", "any", "var_mean"}  # fmt: skip
-COPIES = {"_to_copy", "to", "type_as"}
+    "mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "convolution", "addbmm", "einsum",
+}  # fmt: skip
+REDUCTIONS = {
+    "sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "var", "std", "norm", "logsumexp",
+    "linalg_vector_norm", "all", "any", "var_mean",
+}  # fmt: skip
 
 
 def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:

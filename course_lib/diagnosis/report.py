@@ -1,4 +1,4 @@
-"""What the doctor says: findings in words, as plain data and, in a notebook, with the picture that shows the mistake."""
+"""What the doctor says: findings in words, as data and, in a notebook, with the picture that shows the mistake."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Trace:
     def ancestors(self, start: list[Value]) -> set[int]:
         """The operations that something in `start` came from."""
         writers = self.writers
-        todo = [value for value in start]
+        todo = list(start)
         seen: set[int] = set()
         known: set[int] = set()
         while todo:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from bank.recipes import RIGHT, run
 from picture_checks import check_picture
 from test_twins import X, modules, weights_of
 
 from course_lib.diagnosis.patient import Patient
 from course_lib.diagnosis.probes import influence
-from course_lib.diagnosis.twins import RIGHT, run
 from course_lib.pictures import layout_steps
 from course_lib.recorder import record
 

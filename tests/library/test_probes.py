@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from bank.recipes import TWINS, run
 from test_twins import G, H, M, T, modules, weights_of
 from torch import nn
 
@@ -18,7 +19,6 @@ from course_lib.diagnosis.probes import (
     other_sizes,
     without_gradient,
 )
-from course_lib.diagnosis.twins import TWINS, run
 
 X = torch.randn(2, T, M, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 HEALTHY = {

@@ -4,10 +4,10 @@ from itertools import combinations
 
 import pytest
 import torch
+from bank.recipes import RIGHT, TWINS, Weights, run
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
 from course_lib.diagnosis import CATALOGUE
-from course_lib.diagnosis.twins import RIGHT, TWINS, Weights, run
 
 B, T, M, H, G, D = 2, 5, 11, 6, 3, 7  # all different, also their products
 X = torch.randn(B, T, M, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

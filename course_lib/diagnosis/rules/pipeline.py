@@ -47,9 +47,7 @@ def masking(examination: Examination) -> list[Operation]:
     found = []
     for operation in pipeline(examination):
         constant = [v for v in operation.inputs if not anatomy.tokens[v.number].any() and v.tensor.dim() >= 2]
-        if operation.name in MASKS:
-            found.append(operation)
-        elif operation.name in SUMS and any(_varies(v.tensor) for v in constant):
+        if operation.name in MASKS or (operation.name in SUMS and any(_varies(v.tensor) for v in constant)):
             found.append(operation)
     return found
 

@@ -1,4 +1,4 @@
-"""Mistakes with masks, read off the weights that count."""
+"""Who sees whom, compared with who should: the patterns of masks that went wrong."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from torch import Tensor
 
 from course_lib.recorder.source import place_of
 
-from ..examination import Examination
+from ..examination import Examination, expected_keep
 from ..labels import NOTHING
-from ..lines import line_at, mask_in, of_local
+from ..lines import line_at, mask_in
 from ..report import Finding
 from ..trace import Operation
+from .fit import fit
+from .mask_lines import alignment_line, meeting_line, pattern_line
 from .pipeline import MASKS, after_softmax, masking, pipeline, softmaxes
-from .scores import fit
-
-TINY = 1e-13
+from .weights import TINY, picture_of, seen_pattern, weights_of
 
 
 def check_rank(examination: Examination) -> Iterator[Finding]:
@@ -32,22 +32,6 @@ def check_rank(examination: Examination) -> Iterator[Finding]:
                 operation.where,
             )
             return
-
-
-def seen_pattern(examination: Examination) -> Tensor:
-    """Who sees whom, (batch, head, query, key)."""
-    weights = weights_of(examination)
-    # Hardly any weight is still some where it is meant; where it is not, rounding is not held against the code.
-    return torch.where(examination.expected, weights != 0, weights.abs() > TINY)
-
-
-def weights_of(examination: Examination) -> Tensor:
-    """The weights that count, with the operand's own where nan spoiled the output; nan is nothing."""
-    flow = examination.flow
-    # What the values were multiplied with is exact; what they did counts where the two differ, as in online softmax.
-    same = (flow.shares - flow.operand).abs() < 1e-9
-    shares = torch.where(flow.shares.isnan() | same, flow.operand, flow.shares)
-    return shares.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def check_visibility(examination: Examination) -> Iterator[Finding]:
@@ -84,7 +68,7 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
     put = masking(examination)
     soft = softmaxes(examination)
     where = put[0].where if put else (soft[0].where if soft else None)
-    made = _made(examination) or where
+    made = pattern_line(examination) or where
     share = float(weights[hidden].abs().max()) if hidden.any() else 0.0
     leak = f"a hidden token gets a weight of up to {share:.4f}"
     if (
@@ -98,14 +82,14 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
         other = causal & _other_than_causal(examination).logical_not()
         rows = other.any(-1) & asked
         if rows.any() and torch.equal(seen[rows], other[rows]):
-            line = _brought_in(examination) or where
+            line = meeting_line(examination) or where
             yield Finding.named("mask-inverted", "exactly the tokens that keep should hide are seen", line, draw)
             return
         turned = causal & _other_than_causal(examination).mT
         rows = turned.any(-1) & asked
         if rows.any() and torch.equal(seen[rows], turned[rows]):
             words = "the mask of the keys is applied to the queries"
-            yield Finding.named("mask-rank", words, _brought_in(examination) or where, draw)
+            yield Finding.named("mask-rank", words, meeting_line(examination) or where, draw)
             return
     if examination.causal and is_("inverted"):
         yield Finding.named(
@@ -114,13 +98,13 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
         return
     rank = _by_head(examination, seen, expected)
     if rank:
-        yield Finding.named("mask-rank", rank, _brought_in(examination) or where, draw)
+        yield Finding.named("mask-rank", rank, meeting_line(examination) or where, draw)
         return
     if examination.causal and is_("transposed"):
         yield Finding.named(
             "mask-transposed",
             "every token sees itself and the later ones",
-            _made(examination, turned=True) or where,
+            pattern_line(examination, turned=True) or where,
             draw,
         )
         return
@@ -160,48 +144,9 @@ def _first_missing(missing: Tensor) -> tuple[None, str]:
 
 def _other_than_causal(examination: Examination) -> Tensor:
     """The keep mask without the causal one."""
-    from ..examination import expected_keep
 
     batch, num_tokens = examination.x.shape[:2]
     return expected_keep(False, examination.keep, batch, examination.anatomy.num_heads, num_tokens)
-
-
-def _made(examination: Examination, *, turned: bool = False) -> str | None:
-    """The line that gave the mask its pattern: a buffer's triangle, a triangle, a comparison, a transpose, a loop."""
-    put = masking(examination)
-    if not put:  # a loop over queries that takes slices of the keys
-        return of_local(examination.anatomy.meetings[0].operation, r"slice|range|\[[^\]]*:[^\]]*\]")
-    way = _mask_ways(examination, put[0])
-    made = [op for op in way if turned and op.name in ("transpose", "t", "permute", "flip", "rot90", "numpy_T")]
-    made = made or [op for op in way if op.name in PATTERNS] or [op for op in way if op.in_place]
-    return made[-1].where if made else mask_in(examination.patient.code, put[0])
-
-
-PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
-
-
-def _mask_ways(examination: Examination, operation: Operation) -> list[Operation]:
-    """The operations behind the constant that an operation masks with, in order; its own if it makes the triangle."""
-    trace, labels = examination.trace, examination.anatomy.score_labels
-    tokens = examination.anatomy.tokens
-    masks = [v for v in operation.inputs if (labels[v.number] == NOTHING).all() and not tokens[v.number].any()]
-    way = [trace.operations[number] for number in sorted(trace.ancestors(masks))]
-    way = [op for op in way if op.outputs and not tokens[op.outputs[0].number].any() and not op.by(trace.examiner)]
-    return [*way, operation] if operation.name in PATTERNS else way
-
-
-def _brought_in(examination: Examination) -> str | None:
-    """The line where a mask that was given meets the code's own or the scores."""
-    put = masking(examination)
-    if not put:
-        return None
-    both = [
-        op
-        for op in _mask_ways(examination, put[-1])
-        if op.name in ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and__", "__or__")
-        or op.name in ("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_")
-    ]
-    return both[-1].where if both else put[-1].where
 
 
 def _by_head(examination: Examination, seen: Tensor, expected: Tensor) -> str | None:
@@ -237,7 +182,7 @@ def _top_left(examination: Examination, seen: Tensor, missing: Tensor, hidden: T
         together = sorted({r.query for r in anatomy.rows if r.mix is row.mix and r.sample == row.sample})
         place = together.index(row.query)
         if len(together) < len(met) and visible == met[: place + 1]:
-            where = _aligned(examination, row.mix.operation, len(together)) or row.mix.operation.where
+            where = alignment_line(examination, row.mix.operation, len(together)) or row.mix.operation.where
             return Finding.named(
                 "causal-top-left",
                 f"token {row.query} meets {len(met)} keys and sees only the first {len(visible)}",
@@ -245,17 +190,6 @@ def _top_left(examination: Examination, seen: Tensor, missing: Tensor, hidden: T
                 lambda: picture_of(examination),
             )
     return None
-
-
-def _aligned(examination: Examination, mix: Operation, num_queries: int) -> str | None:
-    """The line that lays the mask out before it is used: its slice, its padding, or the places of the queries."""
-    put = [op for op in masking(examination) if op.number < mix.number]
-    if not put:
-        return None
-    own = put[-1].where
-    way = [op for op in _mask_ways(examination, put[-1]) if op.where and op.where != own]
-    places = [op for op in way if op.name == "arange" and op.outputs[0].tensor.numel() == num_queries]
-    return places[-1].where if places else way[-1].where if way else own
 
 
 def _leaking(examination: Examination, weights: Tensor, hidden: Tensor, leak: str, draw) -> Iterator[Finding]:
@@ -349,14 +283,30 @@ def _hidden_as_zero(examination: Examination, weights: Tensor, hidden: Tensor) -
     return f"all hidden scores count as {fills[0]:.4g}"
 
 
-def picture_of(examination: Examination):
-    """The weights of head 0 beside those that were meant, where both can be drawn."""
-    from course_lib.pictures import compare
+def check_hidden_rows(examination: Examination) -> Iterator[Finding]:
+    """A token that may look at nothing must give finite numbers."""
+    output = examination.trace.output.tensor
+    if examination.keep is None or not output.isnan().any():
+        return
 
-    weights, raw = weights_of(examination)[0, 0], examination.flow.raw[0, 0]
-    expected = examination.expected[0, 0]
-    if (weights < 0).any() or (weights > 1 + 1e-9).any() or raw.isnan().any():
-        return None
-    right = (raw * examination.anatomy.head_dim**-0.5).masked_fill(~expected, -torch.inf).softmax(-1).nan_to_num()
-    words = [f"token {number}" for number in range(len(weights))]
-    return compare(weights.clamp(max=1), right, words, names=("your head 0", "attention"))
+    batch, num_tokens = examination.x.shape[:2]
+    expected = expected_keep(examination.causal, examination.keep, batch, 1, num_tokens)[:, 0]
+    blind = ~expected.any(-1)  # (batch, query)
+    rows = output.isnan().any(-1)
+    if not (rows & blind).any() or (rows & ~blind).any():
+        return
+    sample, query = (rows & blind).nonzero()[0].tolist()
+    first = examination.first(
+        lambda op: (
+            bool(op.outputs)
+            and op.outputs[0].tensor.is_floating_point()
+            and bool(op.outputs[0].tensor.isnan().any())
+            and not any(v.tensor.is_floating_point() and v.tensor.isnan().any() for v in op.inputs)
+        )
+    )
+    yield Finding.named(
+        "nan-on-hidden-rows",
+        f"query {query} of sample {sample} may look at nothing and becomes nan; "
+        f"{int(rows.sum())} of {rows.numel()} rows are nan",
+        first.where if first else None,
+    )

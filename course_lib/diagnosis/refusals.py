@@ -1,0 +1,44 @@
+"""What `diagnose` does not take, in one sentence each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def check_arguments(code: Any, x: Any, causal: Any, num_heads: Any, num_kv_heads: Any, keep: Any, call: Any) -> None:
+    """Refuse what can't be examined, before anything is run.
+
+    Raises:
+        TypeError, ValueError: as `diagnose`.
+    """
+    if not callable(code):
+        raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise TypeError(f"x must be a floating-point tensor (batch, token, d_in), got {kind}: give it embeddings.")
+    if x.dim() not in (2, 3) or x.numel() == 0:
+        raise ValueError(f"x must be (batch, token, d_in) or (token, d_in), got the shape {tuple(x.shape)}.")
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal must be True or False, got {causal!r}.")
+    for name, number in (("num_heads", num_heads), ("num_kv_heads", num_kv_heads)):
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+            raise ValueError(f"{name} must be a whole number of at least 1, or None, got {number!r}.")
+    if keep is not None:
+        _check_keep(keep, x)
+    if call is not None and not callable(call):
+        raise TypeError(f"call must be a function of (code, x), got {type(call).__name__}.")
+
+
+def _check_keep(keep: Any, x: Tensor) -> None:
+    if not isinstance(keep, Tensor) or keep.dtype != torch.bool:
+        kind = keep.dtype if isinstance(keep, Tensor) else type(keep).__name__
+        raise TypeError(f"keep must be a bool tensor, True = may attend, got {kind}.")
+    num_tokens = x.shape[-2]
+    if keep.dim() > 4 or (keep.dim() and keep.shape[-1] not in (1, num_tokens)):
+        raise ValueError(
+            f"keep must broadcast to (batch, head, query, key) for {num_tokens} tokens, got the shape "
+            f"{tuple(keep.shape)}."
+        )

@@ -1,0 +1,99 @@
+"""Which query head reads which kv head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ..examination import Examination
+from ..labels import LAYOUT
+from ..lines import of_local
+from ..report import Finding
+from ..trace import Operation
+from .projections import meeting_of
+
+
+def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
+    """Consecutive query heads must share a kv head, and every kv head must be read."""
+    anatomy = examination.anatomy
+    heads = anatomy.num_heads
+    first = {row.head: row for row in reversed(anatomy.rows)}
+    told = examination.num_kv_heads
+    for name in ("keys", "values"):
+        sources = [first[h].key_sources[0] if name == "keys" else first[h].value_sources[0] for h in range(heads)]
+        order = sorted(set(sources))
+        reads = [order.index(source) for source in sources]
+        count = len(order)
+        if told and 1 <= count < told <= heads:
+            operation = _selecting(examination, name)
+            yield Finding.named(
+                "kv-head-zero-only",
+                f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}",
+                _indexing(operation or meeting_of(anatomy, first[0]).operation),
+            )
+            return
+        if count < 2 or heads % count or count == heads:
+            if count == heads and told in (None, heads) and reads != sorted(reads):
+                yield Finding(
+                    None,
+                    f"query heads 0 to {heads - 1} read the {name} of heads {reads}",
+                    None,
+                    "It differs from attention in this way: heads use each other's keys or values.",
+                )
+                return
+            continue
+        right = [h // (heads // count) for h in range(heads)]
+        if reads == right:
+            continue
+        if reads == [h % count for h in range(heads)] or sorted(reads) == right:
+            operation = _selecting(examination, name)
+            yield Finding.named(
+                "kv-heads-tiled",
+                f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}",
+                _indexing(operation or meeting_of(anatomy, first[0]).operation),
+            )
+            return
+
+
+def _indexing(operation: Operation) -> str | None:
+    """Where the index was computed by which a loop picks a kv head."""
+    picks = operation.name in ("select", "index", "slice") or operation.name not in LAYOUT
+    return (of_local(operation, "%|//") if picks else None) or operation.where
+
+
+def _selecting(examination: Examination, name: str) -> Operation | None:
+    """The first operation that repeats or picks heads on the way to the keys or values."""
+    anatomy = examination.anatomy
+    row = anatomy.rows[0]
+    if name == "keys":
+        values = [v for meeting in anatomy.meetings for v, _ in meeting.sides()]
+    else:
+        values = [v for v, _ in row.mix.sides()]
+    way = examination.trace.ancestors(values)
+    made = {p.operation.number for p in anatomy.projections}
+    start = min(made) if made else 0
+    best = None
+    for operation in examination.trace.operations:
+        if operation.number not in way or operation.number < start or operation.name not in LAYOUT:
+            continue
+        before, after = operation.inputs[0].tensor.numel(), operation.outputs[0].tensor.numel()
+        several = len(operation.outputs) == 1
+        many = len(torch.unique(anatomy.sources[operation.inputs[0].number]))
+        now = len(torch.unique(anatomy.sources[operation.outputs[0].number]))
+        if operation.name in ("repeat", "index", "index_select", "cat", "stack") and after != before and several:
+            return operation
+        if operation.name in ("select", "slice") and now < many and (after < before) and _is_kv(examination, operation):
+            best = best or operation
+        if operation.name == "expand" and after > before and operation.outputs[0].tensor.dim() >= 4:
+            best = best or operation
+    return best
+
+
+def _is_kv(examination: Examination, operation: Operation) -> bool:
+    """Whether what is cut belongs to keys and values alone and not to a packed projection's three parts."""
+    anatomy = examination.anatomy
+    queries = set()
+    for row in anatomy.rows:
+        queries.add(row.query_source[0])
+    return not (set(anatomy.sources[operation.inputs[0].number].flatten().tolist()) & queries)
