@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .patient import Patient, PatientFailed
 
@@ -109,20 +107,6 @@ def _what_happened(patient: Patient, x: Tensor) -> tuple[str, str | None] | None
     return f"with an input of {tuple(x.shape)}: its output has the shape {tuple(output.shape)}", WRONG_SHAPE
 
 
-def moved_by_permuting(patient: Patient, x: Tensor) -> float:
-    """How far the output is from being permuted like the tokens; zero for attention without mask and positions.
-
-    Args:
-        patient: what to run.
-        x: (batch, token, d_in).
-
-    Raises:
-        PatientFailed: as `influence`.
-    """
-    order = torch.arange(x.shape[1]).roll(1)
-    return float((patient.run(x[:, order]) - _rows(patient, x)[:, order]).abs().max())
-
-
 def differs_from_call_to_call(patient: Patient, x: Tensor) -> float:
     """How far two runs in evaluation are apart when the random numbers differ; zero if none are drawn.
 
@@ -135,72 +119,3 @@ def differs_from_call_to_call(patient: Patient, x: Tensor) -> float:
     """
     many = x.repeat(8, 1, 1)
     return float((patient.run(many, seed=1) - patient.run(many, seed=2)).abs().max())
-
-
-def changes_its_input(patient: Patient, x: Tensor) -> float:
-    """How far x is from itself after the call.
-
-    Args:
-        patient: what to run.
-        x: (batch, token, d_in).
-
-    Raises:
-        PatientFailed: it can't be run.
-    """
-    given: list[Tensor] = []
-    usual = patient.call
-    patient.call = lambda code, copied: (given.append(copied), usual(code, copied))[1]
-    try:
-        patient.run(x)
-    finally:
-        patient.call = usual
-    return float((given[0] - x).abs().max())
-
-
-def without_gradient(patient: Patient, x: Tensor) -> list[str]:
-    """The parameters that no gradient reaches, bias of the keys included (it can't matter: softmax cancels it).
-
-    Args:
-        patient: what to run; a function has no parameters.
-        x: (batch, token, d_in).
-
-    Returns:
-        Names, in order.
-
-    Raises:
-        PatientFailed: it can't be run.
-    """
-    if not isinstance(patient.original, nn.Module):
-        return []
-    code = patient.copy(torch.float64).requires_grad_(True)
-    output = patient.run(x, code, gradients=True)
-    if output.requires_grad:
-        output.backward(torch.randn(output.shape, generator=torch.Generator().manual_seed(1), dtype=output.dtype))
-    return [name for name, parameter in code.named_parameters() if not _reached(parameter.grad)]
-
-
-def _reached(gradient: Tensor | None) -> bool:
-    return gradient is not None and bool((gradient.abs() > 1e-12).any())
-
-
-def dtypes(patient: Patient, x: Tensor, wanted: Iterable[torch.dtype]) -> dict[torch.dtype, str]:
-    """What goes wrong in other dtypes.
-
-    Args:
-        patient: what to run.
-        x: (batch, token, d_in).
-        wanted: the dtypes to try.
-
-    Returns:
-        dtype -> what happened; nothing for a dtype in which it runs and that it gives back.
-    """
-    failed = {}
-    for dtype in wanted:
-        try:
-            output = patient.run(x.to(dtype), patient.copy(dtype))
-        except PatientFailed as failure:
-            failed[dtype] = str(failure)
-            continue
-        if output.dtype != dtype:
-            failed[dtype] = f"its output is {output.dtype} for an input of {dtype}"
-    return failed

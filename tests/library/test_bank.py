@@ -1,10 +1,8 @@
 """The bank of right modules is right: each style computes what the library computes on the same weights."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+from bank.healthy import OWN_HEADS, SHARED_HEADS, EinsumParameters
 from bank.recipes import RIGHT, run
 from picture_checks import check_picture
 from test_twins import X, modules, weights_of
@@ -13,9 +11,6 @@ from course_lib.diagnosis.patient import Patient
 from course_lib.diagnosis.probes import influence
 from course_lib.pictures import layout_steps
 from course_lib.recorder import record
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from bank.healthy import OWN_HEADS, SHARED_HEADS, EinsumParameters
 
 WITHOUT_LAYOUT = (EinsumParameters,)  # einsum does it all underneath
 

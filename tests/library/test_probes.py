@@ -7,18 +7,9 @@ from bank.recipes import TWINS, run
 from test_twins import G, H, M, T, modules, weights_of
 from torch import nn
 
-from course_lib.attention import MultiHeadAttention, MultiHeadAttentionWrapper, SingleHeadAttention
+from course_lib.attention import MultiHeadAttentionWrapper, SingleHeadAttention
 from course_lib.diagnosis.patient import Patient, PatientFailed
-from course_lib.diagnosis.probes import (
-    changes_its_input,
-    differs_from_call_to_call,
-    dtypes,
-    influence,
-    influence_of_samples,
-    moved_by_permuting,
-    other_sizes,
-    without_gradient,
-)
+from course_lib.diagnosis.probes import differs_from_call_to_call, influence, influence_of_samples, other_sizes
 
 X = torch.randn(2, T, M, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 HEALTHY = {
@@ -52,9 +43,7 @@ def test_the_healthy_pass_every_probe(name):
     samples = influence_of_samples(patient, X)
     assert torch.equal(samples > 1e-9, torch.eye(2, dtype=torch.bool))
     assert other_sizes(patient, X) == {}
-    assert differs_from_call_to_call(patient, X) == 0 and changes_its_input(patient, X) == 0
-    assert [name for name in without_gradient(patient, X) if "k_proj.bias" not in name] == []
-    assert dtypes(patient, X, (torch.float32, torch.bfloat16)) == {}
+    assert differs_from_call_to_call(patient, X) == 0
     # The patient is as it was.
     assert module.training and torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
@@ -94,55 +83,19 @@ def test_mixed_samples_show():
     assert bool((influence_of_samples(mixing, X) > 1e-9).all())
 
 
-def test_blindness_to_order_shows():
-    module = MultiHeadAttention(M, 14, 2, causal=False)
-    assert moved_by_permuting(Patient(module), X) < 1e-12
-    assert moved_by_permuting(twin("split-without-transpose"), X) > 1e-3
-    positions = torch.arange(T, dtype=torch.float64)[:, None]
-    assert moved_by_permuting(Patient(lambda x: module.double()(x + positions)), X) > 1e-3
-
-
 def test_sizes_that_are_built_in_show():
     fixed_tokens = other_sizes(Patient(lambda x: x.view(-1, T, M) * torch.ones(T, 1)), X)
-    assert (
-        fixed_tokens.keys() == {"tokens"}
-        and "with an input of (2, 6, 11): RuntimeError: shape" in fixed_tokens["tokens"]
-    )
+    assert fixed_tokens.keys() == {"tokens"}
+    words, line = fixed_tokens["tokens"]
+    assert "with an input of (2, 4, 11): RuntimeError: shape" in words and line.startswith("test_probes.py:")
     fixed_samples = other_sizes(Patient(lambda x: x.view(2, -1, M) * 1.0), X)
     assert fixed_samples.keys() == {"tokens", "samples"} or fixed_samples.keys() == {"samples"}
     folded = other_sizes(Patient(lambda x: x.reshape(1, -1, M)), X)
-    assert "its output has the shape (1, 12, 11)" in folded["tokens"]
+    assert "its output has the shape (1, 8, 11)" in folded["tokens"][0]
 
 
 def test_dropout_that_stays_on_shows():
     assert differs_from_call_to_call(Patient(lambda x: F.dropout(x, 0.1)), X) > 1e-3
-
-
-def test_a_changed_input_shows():
-    assert changes_its_input(Patient(lambda x: x.add_(1.0)), X) == pytest.approx(1.0)
-
-
-def test_parameters_without_a_purpose_show():
-    class Unused(MultiHeadAttention):
-        def forward(self, x):
-            return self.v_proj(x) + self.q_proj(x)
-
-    names = without_gradient(Patient(Unused(M, 14, 2)), X)
-    assert names == ["k_proj.weight", "out_proj.weight"]
-    assert without_gradient(Patient(lambda x: x), X) == []
-
-    class Detached(nn.Linear):
-        def forward(self, x):
-            return super().forward(x).detach()
-
-    assert without_gradient(Patient(Detached(M, 3)), X) == ["weight", "bias"]
-
-
-def test_a_dtype_that_is_built_in_shows():
-    failed = dtypes(Patient(lambda x: x.float()), X, (torch.float32, torch.bfloat16))
-    assert failed == {torch.bfloat16: "its output is torch.float32 for an input of torch.bfloat16"}
-    failed = dtypes(Patient(lambda x: x @ torch.ones(M, M)), X, (torch.bfloat16,))
-    assert failed[torch.bfloat16].startswith("RuntimeError: expected")
 
 
 def test_what_can_not_be_run_is_reported_with_its_line():
