@@ -25,6 +25,7 @@ from .rules import (
     heads,
     kv_heads,
     layout,
+    mask_axes,
     masks,
     outputs,
     projections,
@@ -39,7 +40,7 @@ from .twins import compared
 
 # In order of likelihood: what a rule finds comes before what a later one finds.
 ALWAYS = (calls.check_repeats, calls.check_input)
-WITH_MIXES = (masks.check_rank,)
+WITH_MIXES = (mask_axes.check_rank,)
 WITH_MEETINGS = (outputs.check_applied, samples.check_samples)
 WITH_SCORES = (heads.check_scores_merged,)
 WITH_NUMBERS = (

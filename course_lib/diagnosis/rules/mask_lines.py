@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from ..examination import Examination
 from ..labels import NOTHING
-from ..lines import mask_in, of_local
+from ..lines import Line, mask_in, of_local
 from ..trace import Operation
-from .pipeline import masking
+from .pipeline import masking, softmaxes
+
+PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
+TURNS = ("transpose", "t", "permute", "flip", "rot90", "numpy_T")
 
 
-def pattern_line(examination: Examination, *, turned: bool = False) -> str | None:
+def masking_line(examination: Examination) -> Line | None:
+    """The line that masks; where there is none, that of softmax."""
+    found = masking(examination) or softmaxes(examination)
+    return found[0].where if found else None
+
+
+def pattern_line(examination: Examination, *, turned: bool = False) -> Line | None:
     """The line that gave the mask its pattern: a buffer's triangle, a triangle, a comparison, a transpose, a loop."""
     put = masking(examination)
     if not put:  # a loop over queries that takes slices of the keys
         return of_local(examination.anatomy.meetings[0].operation, r"slice|range|\[[^\]]*:[^\]]*\]")
     way = _mask_ways(examination, put[0])
-    made = [op for op in way if turned and op.name in ("transpose", "t", "permute", "flip", "rot90", "numpy_T")]
+    made = [op for op in way if turned and op.name in TURNS]
     made = made or [op for op in way if op.name in PATTERNS] or [op for op in way if op.in_place]
     return made[-1].where if made else mask_in(examination.patient.code, put[0])
-
-
-PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
 
 
 def _mask_ways(examination: Examination, operation: Operation) -> list[Operation]:
@@ -33,7 +39,7 @@ def _mask_ways(examination: Examination, operation: Operation) -> list[Operation
     return [*way, operation] if operation.name in PATTERNS else way
 
 
-def meeting_line(examination: Examination) -> str | None:
+def meeting_line(examination: Examination) -> Line | None:
     """The line where a mask that was given meets the code's own or the scores."""
     put = masking(examination)
     if not put:
@@ -41,13 +47,12 @@ def meeting_line(examination: Examination) -> str | None:
     both = [
         op
         for op in _mask_ways(examination, put[-1])
-        if op.name in ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and__", "__or__")
-        or op.name in ("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_")
+        if op.name.rstrip("_") in ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and", "__or")
     ]
     return both[-1].where if both else put[-1].where
 
 
-def alignment_line(examination: Examination, mix: Operation, num_queries: int) -> str | None:
+def alignment_line(examination: Examination, mix: Operation, num_queries: int) -> Line | None:
     """The line that lays the mask out before it is used: its slice, its padding, or the places of the queries."""
     put = [op for op in masking(examination) if op.number < mix.number]
     if not put:

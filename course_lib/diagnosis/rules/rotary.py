@@ -9,58 +9,47 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..anatomy import share_side
+from ..anatomy import Anatomy, share_side
 from ..examination import Examination
 from ..labels import NOTHING
 from ..lines import line_at, of_attribute
 from ..report import Finding
-from ..trace import Operation
+from ..trace import Operation, Value, storage_of
+
+TRIGONOMETRY = ("cos", "sin", "polar", "cos_", "sin_")
+TABLE = re.compile(r"cos|sin|freq|rot|rope|theta|angle|phase|cis", re.I)
 
 
 def check_rotary(examination: Examination) -> Iterator[Finding]:
     """Tables of cosines must reach queries and keys, and must not reach the values."""
-    anatomy, trace, alive = examination.anatomy, examination.trace, examination.alive
-    trig = [op for op in trace.operations if op.name in ("cos", "sin", "polar", "cos_", "sin_")]
-    queries_or_keys = [v for meeting in anatomy.meetings for v, _ in meeting.sides()]
-    used = trace.ancestors(queries_or_keys)
-    code = examination.patient.code
+    code, alive = examination.patient.code, examination.alive
+    waves = [op for op in examination.trace.operations if op.name in TRIGONOMETRY]
     tables = _tables(code)
-    read = {v.storage for v in trace.values if v.made_by is None for op in [None]}
-    met = {v.storage for op in trace.operations if op.number in alive for v in op.inputs}
-    unread = [name for name, storage in tables if storage not in met]
-    if trig and not any(op.number in alive for op in trig):
-        yield Finding.named(
-            "rotary-unused", "cosines and sines are computed and nothing reads them", _unturned(examination, trig)
-        )
-    elif tables and len(unread) == len(tables):
-        yield Finding.named(
-            "rotary-unused",
-            f"`{unread[0]}` is prepared and never changes the output",
-            _unturned(examination, _readers(examination, unread)) or of_attribute(code, unread[0].split(".")[0]),
-        )
-    elif not trig and not tables:
-        idle = _idle_rotary(examination)
-        if idle is not None:
-            yield Finding.named("rotary-unused", f"`{idle}` is never called", of_attribute(code, idle.split(".")[-1]))
-    _ = used, read
+    read = {value.storage for op in examination.trace.operations if op.number in alive for value in op.inputs}
+    idle = [name for name, storage in tables.items() if storage not in read]
+    if waves and not any(op.number in alive for op in waves):
+        words, where = "cosines and sines are computed and nothing reads them", _unturned(examination, waves)
+        yield Finding.named("rotary-unused", words, where)
+    elif idle and len(idle) == len(tables):
+        readers = [op for op in examination.trace.operations if any(v.storage in tables.values() for v in op.inputs)]
+        where = _unturned(examination, readers) or of_attribute(code, idle[0].split(".")[0])
+        yield Finding.named("rotary-unused", f"`{idle[0]}` is prepared and never changes the output", where)
+    elif not waves and not tables:
+        module = _rotary_module(code)
+        if module is not None:
+            where = of_attribute(code, module.split(".")[-1])
+            yield Finding.named("rotary-unused", f"`{module}` is never called", where)
     yield from _turned_values(examination)
 
 
-def _tables(code: Any) -> list[tuple[str, int]]:
-    """Buffers and attributes that hold cosines, frequencies or positions."""
-    found = []
-    if not isinstance(code, nn.Module):
-        return found
-    for prefix, module in code.named_modules():
-        own = dict(module.named_buffers(recurse=False)) | {
-            k: v for k, v in vars(module).items() if isinstance(v, Tensor)
-        }
-        for name, tensor in own.items():
-            if (
-                re.search(r"cos|sin|freq|rot|rope|theta|angle|phase|cis", name, re.I)
-                and tensor.is_floating_point() | tensor.is_complex()
-            ):
-                found.append((f"{prefix}.{name}" if prefix else name, tensor.untyped_storage()._cdata))
+def _tables(code: Any) -> dict[str, int]:
+    """Names and storages of buffers and attributes that hold cosines, frequencies or angles."""
+    found = {}
+    for prefix, module in code.named_modules() if isinstance(code, nn.Module) else ():
+        plain = {name: value for name, value in vars(module).items() if isinstance(value, Tensor)}
+        for name, tensor in (dict(module.named_buffers(recurse=False)) | plain).items():
+            if TABLE.search(name) and (tensor.is_floating_point() or tensor.is_complex()):
+                found[f"{prefix}.{name}" if prefix else name] = storage_of(tensor)
     return found
 
 
@@ -77,16 +66,9 @@ def _unturned(examination: Examination, start: list[Operation]) -> str | None:
     return meeting.where
 
 
-def _readers(examination: Examination, names: list[str]) -> list[Operation]:
-    storages = {storage for name, storage in _tables(examination.patient.code) if name in names}
-    return [op for op in examination.trace.operations if any(v.storage in storages for v in op.inputs)]
-
-
-def _idle_rotary(examination: Examination) -> str | None:
-    code = examination.patient.code
-    if not isinstance(code, nn.Module):
-        return None
-    for name, module in code.named_modules():
+def _rotary_module(code: Any) -> str | None:
+    """The name of a module that is called rotary."""
+    for name, module in code.named_modules() if isinstance(code, nn.Module) else ():
         if name and re.search(r"rot(ary)?|rope", name + type(module).__name__, re.I):
             return name
     return None
@@ -95,44 +77,35 @@ def _idle_rotary(examination: Examination) -> str | None:
 def _turned_values(examination: Examination) -> Iterator[Finding]:
     """With the same token everywhere, values must be the same everywhere."""
     anatomy, trace = examination.anatomy, examination.trace
-    same = examination.x[:, :1].expand_as(examination.x).contiguous()
-    seen = trace.replay(same)
-
-    def moves(value, which_tokens) -> float:
-        tokens = anatomy.single(value)
-        sources, samples = anatomy.sources[value.number], anatomy.samples[value.number]
-        if (tokens < 0).any() or (sources == NOTHING).any():
-            return 0.0
-        keys = (samples * 100_003 + sources).flatten()
-        groups = torch.unique(keys, return_inverse=True)[1]
-        numbers = seen[value.number].double().flatten()
-        count = int(groups.max()) + 1
-        low = torch.full((count,), torch.inf, dtype=torch.float64).scatter_reduce(0, groups, numbers, "amin")
-        high = torch.full((count,), -torch.inf, dtype=torch.float64).scatter_reduce(0, groups, numbers, "amax")
-        return float((high - low).max())
-
+    seen = trace.replay(examination.x[:, :1].expand_as(examination.x).contiguous())
     for mix in anatomy.mixes:
-        value = mix.sides()[1 - share_side(anatomy, mix)][0]
+        values = mix.sides()[1 - share_side(anatomy, mix)][0]
+        columns = set(anatomy.sources[values.number].flatten().tolist())
         projected = [
-            p.out
-            for p in anatomy.projections
-            if set(anatomy.sources[value.number].flatten().tolist())
-            & set(anatomy.sources[p.out.number].flatten().tolist())
+            p.out for p in anatomy.projections if columns & set(anatomy.sources[p.out.number].flatten().tolist())
         ]
-        apart = moves(value, None)
-        if apart > 1e-6 and projected and all(moves(p, None) < 1e-9 for p in projected):
-            way = trace.ancestors([value])
-            turned = [
-                op
-                for op in trace.operations
-                if op.number in way
-                and op.name in ("mul", "view_as_complex", "bmm", "mm")
-                and op.number > projected[0].made_by
-                and moves(op.outputs[0], None) > 1e-6
-            ]
-            yield Finding.named(
-                "rotary-on-values",
-                f"with the same token everywhere, the values differ from place to place by up to {apart:.4f}",
-                line_at(turned[0].place_in(mix.operation.code)) if turned else None,
-            )
-            return
+        apart = _spread(anatomy, values, seen)
+        if apart < 1e-6 or not projected or any(_spread(anatomy, value, seen) > 1e-9 for value in projected):
+            continue
+        way = trace.ancestors([values])
+        turned = [
+            op
+            for op in trace.operations
+            if op.number in way and op.number > projected[0].made_by and _spread(anatomy, op.outputs[0], seen) > 1e-6
+        ]
+        words = f"with the same token everywhere, the values differ from place to place by up to {apart:.4f}"
+        yield Finding.named("rotary-on-values", words, line_at(turned[0].place_in(mix.operation.code)))
+        return
+
+
+def _spread(anatomy: Anatomy, value: Value, seen: list[Tensor]) -> float:
+    """How far the numbers of one column and sample are apart from token to token."""
+    tokens, sources = anatomy.single(value), anatomy.sources[value.number]
+    if (tokens < 0).any() or (sources == NOTHING).any():
+        return 0.0
+    columns = torch.stack([anatomy.samples[value.number].flatten(), sources.flatten()])
+    groups = torch.unique(columns, dim=1, return_inverse=True)[1]
+    numbers = seen[value.number].double().flatten()
+    empty = torch.zeros(int(groups.max()) + 1, dtype=torch.float64)
+    ends = [empty.scatter_reduce(0, groups, numbers, end, include_self=False) for end in ("amin", "amax")]
+    return float((ends[1] - ends[0]).max())
