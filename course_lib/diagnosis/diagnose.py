@@ -107,7 +107,8 @@ def diagnose(
         if call is None:
             examination = with_mask(examination, told)
         findings = ordered([compared(examination, finding) for finding in _findings(examination)])
-        return Report(name, findings, () if findings else tuple(_in_order(examination)))
+        checked = () if findings else tuple(_in_order(examination))
+        return Report(name, findings, checked, tuple(examination.left_out))
 
 
 def _findings(examination: Examination) -> Iterator[Finding]:
@@ -138,7 +139,11 @@ def _findings(examination: Examination) -> Iterator[Finding]:
     elif anatomy.rows:
         rules += (layout.check_split,)
     for rule in (*rules, *AFTERWARDS):
-        yield from rule(examination)
+        try:
+            yield from rule(examination)
+        except Exception as error:  # stranger code may be stranger than a rule foresaw; the others still count
+            about = (rule.__doc__ or rule.__name__).splitlines()[0]
+            examination.left_out.append(f"not checked: {about} ({type(error).__name__}: {error})")
 
 
 def _in_order(examination: Examination) -> Iterator[str]:

@@ -30,6 +30,7 @@ class Examination:
         causal, num_heads, num_kv_heads, keep: as told.
         trace, result: of the run on x; the result is an exception if it failed.
         free: whether sizes may be changed: no keep mask ties them.
+        left_out: what could not be checked, and why.
     """
 
     patient: Patient
@@ -43,6 +44,7 @@ class Examination:
     result: Any
     free: bool = True
     why_not: str = field(default="", init=False)
+    left_out: list[str] = field(default_factory=list, init=False)
 
     @cached_property
     def anatomy(self) -> Anatomy | None:
@@ -54,6 +56,8 @@ class Examination:
             return dissect(self.trace)
         except NoAnatomy as missing:
             self.why_not = str(missing)
+        except Exception as error:  # stranger code may be stranger than was foreseen
+            self.why_not = f"its parts could not be told apart ({type(error).__name__}: {error})"
         return None
 
     @cached_property

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..anatomy import key_sides
 from ..examination import Examination
 from ..labels import NOTHING
-from ..lines import softmax_in
+from ..lines import Line, softmax_in
 from ..report import Finding
 from ..trace import Operation
 from .pipeline import SOFTMAXES, after_softmax, masking, pipeline, softmaxes
@@ -18,78 +18,59 @@ from .weights import picture_of, weights_of
 
 
 def check_normalisation(examination: Examination) -> Iterator[Finding]:
-    """What the weights sum to, and over which axis."""
-
-    weights, expected = weights_of(examination), examination.expected
-    rows = expected.any(-1)
-    total = weights.sum(-1)
+    """Name what is wrong with the sums of the weights, or with how softmax came to them."""
+    weights, rows = weights_of(examination), examination.expected.any(-1)
+    total = weights.sum(-1)[rows]
+    if not total.numel():
+        return
+    sums = f"{float(total.min()):.4f} to {float(total.max()):.4f}"
+    off = float((total - 1).abs().max())
     soft = softmaxes(examination)
-    explicit = [op for op in soft if "softmax" in op.name]
+    named = [operation for operation in soft if "softmax" in operation.name]
+    axis = _softmax_axis(examination, named)
+    other = axis if axis != "keys" else None
+    if axis is None and soft and off > 1e-6:
+        other = _summing_to_one(weights, rows)
+    twice = _twice(examination, weights)
+    late = after_softmax(examination, masking(examination))
 
     def draw():
         return picture_of(examination)
 
-    off = (total - 1).abs()[rows]
-    axis = _softmax_axis(examination, explicit)
-    mixes = examination.anatomy.mixes
-    if not soft:
-        sign = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from "
-        sign += f"{float(total[rows].min()):.3f} to {float(total[rows].max()):.3f}"
-        unlike = bool((off > 1e-6).any())
-        if _follows_scores(examination, weights) or bool((weights < -1e-9).any()) or unlike:
-            mixed = mixes[0].operation.where
-            way = [op for op in pipeline(examination) if op.where and op.where != mixed]
-            where = mixed if not way or mixes[0].size == 1 else way[-1].where
-            yield Finding.named("no-softmax", sign, where, None)
-            return
-    for index, name in ((2, "queries"), (1, "heads"), (0, "samples")):
-        if weights.shape[index] < 2:
-            continue
-        sums = weights.sum(index)
-        full = rows.all() and float((sums - 1).abs().max()) < 1e-6
-        other = axis == name or (full and off.numel() != 0 and float(off.max()) > 1e-6)
-        if other and float(off.max()) > 1e-9 and axis in (None, name):
-            sums_of = sums[sums.abs() > 1e-12]
-            yield Finding.named(
-                "softmax-wrong-axis",
-                f"the weights sum to 1 over the {name}, over the keys to {float(total[rows].min()):.3f} up to "
-                f"{float(total[rows].max()):.3f}"
-                if sums_of.numel()
-                else f"softmax runs over the {name}",
-                _softmax_line(examination, explicit),
-                draw,
-            )
-            return
-    if axis not in (None, "keys"):
-        yield Finding.named(
-            "softmax-wrong-axis", f"softmax runs over the {axis}", _softmax_line(examination, explicit), draw
-        )
-        return
-    twice = _twice(examination, weights)
-    if twice is not None:
-        yield Finding.named("double-softmax", twice[0], _softmax_line(examination, [twice[1]]), draw)
-        return
-    if off.numel() and float(off.max()) > 1e-5:
-        late = after_softmax(examination, masking(examination))
-        if late and bool((total[rows] < 1 + 1e-9).all()):
-            first = float(total[rows].min())
-            yield Finding.named(
-                "mask-after-softmax", f"the weights of a row sum to as little as {first:.4f}", late[0].where, draw
-            )
-            return
-        where = explicit[-1].where if explicit else (soft[-1].where if soft else None)
-        gated = _one_factor_a_row(examination, weights)
-        if not gated:
-            yield Finding(
-                None,
-                f"row sums from {float(total[rows].min()):.4f} to {float(total[rows].max()):.4f}",
-                where,
-                "It differs from attention in this way: the weights of a row don't sum to 1.",
-                draw=draw,
-            )
+    if not soft and (off > 1e-6 or bool((weights < -1e-9).any()) or _follows_scores(examination, weights)):
+        words = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from {sums}"
+        yield Finding.named("no-softmax", words, _mixing_line(examination))
+    elif other is not None:
+        words = f"softmax runs over the {other}; over the keys the weights sum to {sums}"
+        yield Finding.named("softmax-wrong-axis", words, _softmax_line(examination, named), draw)
+    elif twice is not None:
+        operation, most = twice
+        words = f"softmax gets numbers between 0 and 1: no weight is more than {most:.3f} times another"
+        yield Finding.named("double-softmax", words, _softmax_line(examination, [operation]), draw)
+    elif off > 1e-5 and late and float(total.max()) < 1 + 1e-9:
+        words = f"the weights of a row sum to as little as {float(total.min()):.4f}"
+        yield Finding.named("mask-after-softmax", words, late[0].where, draw)
+    elif off > 1e-5 and not _one_factor_a_row(examination):
+        title = "It differs from attention in this way: the weights of a row don't sum to 1."
+        yield Finding(None, f"row sums from {sums}", soft[-1].where if soft else None, title, draw=draw)
 
 
-def _one_factor_a_row(examination: Examination, weights: Tensor) -> bool:
+def _summing_to_one(weights: Tensor, rows: Tensor) -> str | None:
+    """The axis other than the keys over which all weights sum to 1."""
+    for axis, name in ((2, "queries"), (1, "heads"), (0, "samples")):
+        if weights.shape[axis] > 1 and rows.all() and float((weights.sum(axis) - 1).abs().max()) < 1e-6:
+            return name
+    return None
+
+
+def _mixing_line(examination: Examination) -> Line | None:
+    """The last line that changed the scores before they were used as weights."""
+    mix = examination.anatomy.mixes[0]
+    way = [op for op in pipeline(examination) if op.where and op.where != mix.operation.where]
+    return mix.operation.where if not way or mix.size == 1 else way[-1].where
+
+
+def _one_factor_a_row(examination: Examination) -> bool:
     """Rows that are right but for a factor: a gate or a scale after the mix, which is nobody's mistake."""
     operand = examination.flow.operand
     rows = examination.expected.any(-1)
@@ -109,20 +90,19 @@ def _follows_scores(examination: Examination, weights: Tensor) -> bool:
     return bool((spread[count > 1] <= 1e-6 * (1e-9 + mean.abs()[count > 1])).all())
 
 
-def _softmax_axis(examination: Examination, explicit: list) -> str | None:
+def _softmax_axis(examination: Examination, named: list) -> str | None:
     """Over what the first softmax runs, by the labels of the scores it takes together."""
-    if not explicit:
+    if not named:
         return None
     anatomy = examination.anatomy
-    operation = explicit[0]
+    operation = named[0]
     value, dim = operation.inputs[0], operation.args[1]
     labels = anatomy.score_labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
     labels = labels[(labels != NOTHING).all(1)]
     if not len(labels) or labels.shape[1] < 2:
         return None
     a, b = anatomy.first[labels], anatomy.second[labels]
-    keys_second = _keys_second(examination)
-    queries, keys = (a, b) if keys_second else (b, a)
+    queries, keys = (a, b) if sum(key_sides(anatomy).values()) >= 0 else (b, a)
     samples = anatomy.score_sample[labels]
     if (samples != samples[:, :1]).any():
         return "samples"
@@ -136,18 +116,14 @@ def _softmax_axis(examination: Examination, explicit: list) -> str | None:
     return None
 
 
-def _keys_second(examination: Examination) -> bool:
-
-    return sum(key_sides(examination.anatomy).values()) >= 0
-
-
-def _softmax_line(examination: Examination, explicit: list) -> str | None:
-    if not explicit:
+def _softmax_line(examination: Examination, named: list) -> Line | None:
+    """The line of the first of some softmaxes, or of the sum that stands for one."""
+    if not named:
         return _dividing(examination)
-    return softmax_in(examination.patient.code, explicit[0]) or explicit[0].where
+    return softmax_in(examination.patient.code, named[0]) or named[0].where
 
 
-def _dividing(examination: Examination) -> str | None:
+def _dividing(examination: Examination) -> Line | None:
     """The line of the sum by which exponentials are divided."""
     anatomy = examination.anatomy
     for operation in examination.trace.operations:
@@ -157,8 +133,8 @@ def _dividing(examination: Examination) -> str | None:
     return None
 
 
-def _twice(examination: Examination, weights: Tensor) -> tuple[str, Operation] | None:
-    """A softmax whose numbers are shares already, or come from another softmax; and what it did to the weights."""
+def _twice(examination: Examination, weights: Tensor) -> tuple[Operation, float] | None:
+    """A softmax of shares, or of what comes from another softmax; and the largest ratio in a row of weights."""
     labels = examination.anatomy.score_labels
     named = [op for op in pipeline(examination) if op.name in SOFTMAXES]
     for last in named:
@@ -182,5 +158,5 @@ def _twice(examination: Examination, weights: Tensor) -> tuple[str, Operation] |
             ratio = weights.amax(-1) / torch.where(weights > 0, weights, torch.inf).amin(-1)
             several = (weights > 0).sum(-1) > 1
             most = float(ratio[several].max()) if several.any() else 1.0
-            return f"softmax gets numbers between 0 and 1: no weight is more than {most:.3f} times another", last
+            return last, most
     return None
