@@ -119,7 +119,8 @@ print("'and' takes from 'for':", f"{pattern[words.index('and'), words.index('for
 # - **Small cells.** Each does one thing; the sentence below it reads the result. Change a number and run it again:
 #   nothing breaks, and *Kernel > Restart Kernel and Run All Cells* puts everything back.
 # - **Predict.** Where a cell says so, guess before you run. Being wrong there is where learning happens.
-# - **Your turn.** A question at the end, with a folded answer.
+# - **Your turn.** A question at the end, with a folded answer. After it come exercises, whose checks name the mistake;
+#   at the end of the walk a doctor reads your own attention code and points at the line.
 # - **Proof.** Each lesson ends with a cell that compares your tensors with the library's, number by number:
 
 # %%
@@ -140,5 +141,6 @@ print("the course's head and PyTorch's own attention agree")
 # | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory |
 # | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written |
 # | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention |
+# | [10 Find what no error reports](10_debugging_attention.ipynb) | mistakes found by probes, and by the doctor |
 #
 # **Next:** [01 Build one attention head](01_single_head.ipynb).

@@ -296,4 +296,7 @@ show("reference(x)", reference(x), "batch token width", words)
 # ## What you have now
 #
 # One head: compare, weigh, mix. Every token sees every other one, also those that come later.
+#
+# **Practise:** [five exercises](exercises/01_exercises.ipynb), half an hour.
+#
 # **Next:** [02 Hide what must not be seen](02_masks_and_dropout.ipynb).

@@ -351,4 +351,8 @@ show("reference(x)", reference(x), "batch token width", words)
 # ## What you have now
 #
 # A head that sees the past and nothing else, a batch with padding, and a way to test both: change what must not be
-# seen, and look whether anything moves. **Next:** [03 Put heads side by side](03_wrapper.ipynb).
+# seen, and look whether anything moves.
+#
+# **Practise:** [five exercises](exercises/02_exercises.ipynb), half an hour.
+#
+# **Next:** [03 Put heads side by side](03_wrapper.ipynb).

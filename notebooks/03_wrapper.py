@@ -274,4 +274,8 @@ print("largest difference with weights that attend:", f"{difference:.2f}")
 # ## What you have now
 #
 # Multi-head attention that anyone can read, as a loop over heads. To run all heads in one product, the heads must be
-# cut out of one wide tensor: **next,** [04 Reshape and transpose](04_reshape_and_transpose.ipynb).
+# cut out of one wide tensor.
+#
+# **Practise:** [three exercises](exercises/03_exercises.ipynb), twenty minutes.
+#
+# **Next:** [04 Reshape and transpose](04_reshape_and_transpose.ipynb).

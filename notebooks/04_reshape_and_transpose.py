@@ -326,4 +326,7 @@ print("merge_heads:", tuple(heads.shape), "->", tuple(merge_heads(heads).shape))
 # ## What you have now
 #
 # The two moves that carry heads in and out of one tensor, and the reason why they come in this order.
+#
+# **Practise:** [four exercises](exercises/04_exercises.ipynb), twenty minutes.
+#
 # **Next:** [05 Split the weights](05_weight_split.ipynb), where they become multi-head attention.

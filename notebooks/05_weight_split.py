@@ -410,5 +410,8 @@ with torch.no_grad():
 #
 # ## What you have now
 #
-# Multi-head attention, proven equal to a loop over heads and to PyTorch. **Next:**
-# [06 Share keys and values](06_multi_query.ipynb).
+# Multi-head attention, proven equal to a loop over heads and to PyTorch.
+#
+# **Practise:** [three exercises](exercises/05_exercises.ipynb), half an hour.
+#
+# **Next:** [06 Share keys and values](06_multi_query.ipynb).

@@ -347,3 +347,7 @@ record(grouped, x).layout()
 #
 # The whole family, from one head to many heads to shared heads, each step written by you and proven equal. That is the
 # spine of this course.
+#
+# **Practise:** [five exercises](exercises/06_exercises.ipynb), half an hour.
+#
+# **Next:** [10 Find what no error reports](10_debugging_attention.ipynb), for the mistakes that stay quiet.

@@ -37,11 +37,12 @@ def run(args: argparse.Namespace) -> int:
     path, name = _split(args.target)
     words, options = _arguments(args.args)
     print(f"course doctor: running {name} of {path} (importing a file runs it)", file=sys.stderr)
-    patient = _built(_loaded(path, name), name, words, options)
     import torch
 
     from course_lib.diagnosis import diagnose
 
+    torch.manual_seed(0)  # the same weights, so the same numbers, each time
+    patient = _built(_loaded(path, name), name, words, options)
     d_in = args.d_in or _width(patient)
     if d_in is None:
         raise CourseError(f"{name} has no Linear that says how wide a token is: give --d-in.")

@@ -109,6 +109,8 @@ def check_landing(examination: Examination) -> Iterator[Finding]:
     num_tokens = len(landing)
     if torch.equal(landing, torch.eye(num_tokens, dtype=torch.bool)) or not landing.any():
         return
+    if _attends_again(examination):
+        return
     stray = (landing & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
     if not len(stray):
         return
@@ -120,6 +122,19 @@ def check_landing(examination: Examination) -> Iterator[Finding]:
         "are crossed",
         operation.where if operation else None,
         lambda: picture_of_layout(examination),
+    )
+
+
+def _attends_again(examination: Examination) -> bool:
+    """Whether another layer lets tokens meet after the first one: then everything reaches everybody."""
+    anatomy = examination.anatomy
+    mixes = {mix.operation.number for mix in anatomy.mixes}
+    after = examination.trace.below(mixes)
+    return any(
+        product.operation.number in after - mixes
+        and all(anatomy.tokens[value.number].any() for value, _ in product.sides())
+        and any((anatomy.single(value) == MANY).any() for value, _ in product.sides())
+        for product in anatomy.products
     )
 
 

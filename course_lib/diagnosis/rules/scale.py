@@ -134,7 +134,7 @@ def scale_before(examination: Examination) -> float | None:
                 keys = zip(samples[row].tolist(), tokens[row].tolist(), sources[row].tolist(), strict=True)
                 before = [norms.get(key) for key in keys if key[2] != NOTHING]
                 if any(one is None for one in before):
-                    return 1.0 if not anatomy.projections else None
+                    return None
                 size = sum(one * one for one in before)
                 if size > 1e-20:
                     ratios.append(float((numbers[row] ** 2).sum()) / size)
@@ -156,8 +156,7 @@ def _projected(examination: Examination) -> dict[tuple[int, int, int], float]:
     """(sample, token, column) -> how far the projection's number moves when x does; a bias stays out of it."""
     anatomy = examination.anatomy
     found: dict[tuple[int, int, int], float] = {}
-    for product in anatomy.projections:
-        value = product.out
+    for value in (examination.trace.x, *(product.out for product in anatomy.projections)):
         keys = zip(
             _single_sample(anatomy, value).flatten().tolist(),
             anatomy.single(value).flatten().tolist(),
