@@ -6,6 +6,7 @@ import copy
 import inspect
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from course_lib.recorder.watcher import FOREIGN
 
 from .lines import Line
 from .trace import Trace, write_down
+from .widen import Widened
 
 OURS = (*FOREIGN, str(Path(__file__).parent))
 
@@ -50,8 +52,19 @@ class Patient:
         self.original = code
         self.code = self.copy(torch.float64)
         self.told = call is not None
-        self.call = call or _usual_call(code)
+        self.call = self._in_64_bits(call or _usual_call(code))
         self.examiner = getattr(call, "__code__", None)
+
+    def _in_64_bits(self, call: Callable[[Any, Tensor], Any]) -> Callable[[Any, Tensor], Any]:
+        """The same call, for a function with what is around it in 64 bits as soon as x is."""
+        if isinstance(self.original, nn.Module):
+            return call
+
+        def wide(code: Any, x: Tensor) -> Any:
+            with Widened(x) if x.dtype == torch.float64 else nullcontext():
+                return call(code, x)
+
+        return wide
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         """A copy of the module in a dtype; a function is itself."""
