@@ -97,6 +97,7 @@ def diagnose(
     if x.dim() == 2:
         inner = call or (lambda code, tokens: code(tokens))
         x, call = x[None], lambda code, tokens: torch.stack([inner(code, sample) for sample in tokens])
+    x = x.detach().clone()
     told = {"causal": causal, "num_heads": num_heads, "num_kv_heads": num_kv_heads, "keep": keep}
     with _one_thread():
         try:
@@ -161,10 +162,11 @@ def _in_order(examination: Examination) -> Iterator[str]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Small tensors are faster in one thread, and the numbers are the same from run to run."""
+    """Small tensors are faster in one thread, and their numbers the same; inference mode would hide views."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with torch.inference_mode(False):
+            yield
     finally:
         torch.set_num_threads(threads)

@@ -115,10 +115,11 @@ class Examination:
 
     @cached_property
     def expected(self) -> Tensor:
-        """Who should see whom, (batch, head, query, key)."""
+        """Who should see whom, (batch, head, query, key), in the rows that were found."""
         batch, num_tokens = self.x.shape[:2]
         heads = self.anatomy.num_heads if self.anatomy is not None and self.anatomy.rows else 1
-        return expected_keep(self.causal, self.keep, batch, heads, num_tokens)
+        expected = expected_keep(self.causal, self.keep, batch, heads, num_tokens)
+        return expected if self.flow is None else expected & self.flow.present[..., None]
 
     @cached_property
     def _moved(self) -> list[Tensor]:

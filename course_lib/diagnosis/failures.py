@@ -51,8 +51,7 @@ def of_failed_run(examination: Examination) -> Iterator[Finding]:
 
 
 def _words(error: BaseException) -> str:
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def _broken_projection(examination: Examination) -> str | None:

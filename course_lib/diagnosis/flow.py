@@ -20,6 +20,7 @@ class Flow:
         raw: products of queries and keys; nan where they never met.
         operand: what the values were multiplied with.
         shares: how far the heads' results follow a change of each token's values: the weights that count.
+        present: (batch, head, query), whether the row was found; a softmax of one score leaves no trace.
         landing: (token of the output, query), whose result reaches which row.
         same_for_heads: how far the output's reactions to the same change in each head are apart, or None for one head.
         finished: the values that a last projection reads, empty where there is none.
@@ -29,6 +30,7 @@ class Flow:
     raw: Tensor
     operand: Tensor
     shares: Tensor
+    present: Tensor
     landing: Tensor
     same_for_heads: float | None
     finished: list[Value]
@@ -48,6 +50,7 @@ def follow(anatomy: Anatomy) -> Flow:
     heads = anatomy.num_heads
     shape = (batch, heads, num_tokens, num_tokens)
     raw, operand = torch.full(shape, torch.nan, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64)
+    present = torch.zeros(shape[:3], dtype=torch.bool)
     scores = anatomy.raw.tolist()
     width = max(len(row.outs) for row in anatomy.rows)
     start: dict[int, Tensor] = {}
@@ -57,6 +60,7 @@ def follow(anatomy: Anatomy) -> Flow:
     for row in anatomy.rows:
         if row.query < 0 or row.sample < 0:
             continue
+        present[row.sample, row.head, row.query] = True
         for key, label, share in zip(row.keys, row.scores, row.shares, strict=True):
             if key >= 0:
                 raw[row.sample, row.head, row.query, key] = scores[label]
@@ -76,7 +80,8 @@ def follow(anatomy: Anatomy) -> Flow:
     finished = _finished(anatomy, labels)
     shares = _shares(anatomy, labels, finished, shape, width)
     landing, same, reached = _reactions(anatomy, query_of, head_of, column_of, heads)
-    return Flow(raw, operand, operand.clone() if shares is None else shares, landing, same, finished, reached)
+    shares = operand.clone() if shares is None else shares
+    return Flow(raw, operand, shares, present, landing, same, finished, reached)
 
 
 def _finished(anatomy: Anatomy, labels: list[Tensor]) -> list[Value]:

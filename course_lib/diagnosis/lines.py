@@ -176,11 +176,25 @@ def softmax_in(code: Callable[..., Any], operation: Operation) -> Line | None:
 
 
 def mask_in(code: Callable[..., Any], operation: Operation) -> Line | None:
-    """Where the triangle of the buffer was made that an operation's statement reads."""
-    for name, value in attributes_read(operation, code):
-        if isinstance(value, torch.Tensor) and value.dim() >= 2 and not isinstance(value, nn.Parameter):
-            return mask_attribute(code, name)
+    """Where the triangle of the buffer was made that an operation's statement reads, itself or by a variable."""
+    texts = [operation.place.source, *_assigned_above(operation)]
+    for name in dict.fromkeys(re.findall(r"self\.(\w+)", " ".join(texts))):
+        for module in code.modules() if isinstance(code, nn.Module) else ():
+            value = getattr(module, name, None)
+            if isinstance(value, torch.Tensor) and value.dim() >= 2 and not isinstance(value, nn.Parameter):
+                return mask_attribute(code, name)
     return None
+
+
+def _assigned_above(operation: Operation) -> list[str]:
+    """What the variables of an operation's statement were set to, further up in its function."""
+    source = source_of(operation.code)
+    names = set(re.findall(r"[A-Za-z_]\w*", operation.place.source))
+    return [
+        ast.unparse(node.value)
+        for node in (ast.walk(source.tree) if source is not None else ())
+        if isinstance(node, ast.Assign) and node.lineno < operation.place.line and _targets(node) & names
+    ]
 
 
 # -- statements --

@@ -6,7 +6,6 @@ import copy
 import inspect
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,9 @@ from torch import Tensor, nn
 
 from course_lib.recorder.watcher import FOREIGN
 
+from .copies import OnCopies
 from .lines import Line
 from .trace import Trace, write_down
-from .widen import Widened
 
 OURS = (*FOREIGN, str(Path(__file__).parent))
 
@@ -52,25 +51,25 @@ class Patient:
         self.original = code
         self.code = self.copy(torch.float64)
         self.told = call is not None
-        self.call = self._in_64_bits(call or _usual_call(code))
+        self.call = self._on_copies(call or _usual_call(code))
         self.examiner = getattr(call, "__code__", None)
 
-    def _in_64_bits(self, call: Callable[[Any, Tensor], Any]) -> Callable[[Any, Tensor], Any]:
-        """The same call, for a function with what is around it in 64 bits as soon as x is."""
+    def _on_copies(self, call: Callable[[Any, Tensor], Any]) -> Callable[[Any, Tensor], Any]:
+        """The same call; for a function on copies of what is around it."""
         if isinstance(self.original, nn.Module):
             return call
 
-        def wide(code: Any, x: Tensor) -> Any:
-            with Widened(x) if x.dtype == torch.float64 else nullcontext():
+        def on_copies(code: Any, x: Tensor) -> Any:
+            with OnCopies(x):
                 return call(code, x)
 
-        return wide
+        return on_copies
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         """A copy of the module in a dtype; a function is itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        return copy.deepcopy(self.original).to(dtype).train(training)
+        return copy.deepcopy(self.original, _kept(self.original)).to(dtype).train(training)
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None) -> tuple[Trace, Any]:
         """Run it as `run` does and write down what it did; what came out may be an exception."""
@@ -102,6 +101,21 @@ class Patient:
         if not isinstance(output, Tensor):
             raise PatientFailed(f"it gave back {type(output).__name__} instead of a tensor")
         return output
+
+
+def _kept(module: nn.Module) -> dict[int, Tensor]:
+    """Copies of the results that modules keep: PyTorch copies no tensor that came out of a computation."""
+    found: dict[int, Tensor] = {}
+    todo = [value for one in module.modules() for value in vars(one).values()]
+    while todo:
+        thing = todo.pop()
+        if isinstance(thing, Tensor) and not thing.is_leaf:
+            found[id(thing)] = thing.detach().clone()
+        elif isinstance(thing, (tuple, list)):
+            todo.extend(thing)
+        elif type(thing) is dict:
+            todo.extend(thing.values())
+    return found
 
 
 def _usual_call(code: Callable[..., Any]) -> Callable[[Any, Tensor], Any]:

@@ -27,18 +27,22 @@ def check_arguments(code: Any, x: Any, causal: Any, num_heads: Any, num_kv_heads
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
             raise ValueError(f"{name} must be a whole number of at least 1, or None, got {number!r}.")
     if keep is not None:
-        _check_keep(keep, x)
+        _check_keep(keep, x, num_heads)
     if call is not None and not callable(call):
         raise TypeError(f"call must be a function of (code, x), got {type(call).__name__}.")
 
 
-def _check_keep(keep: Any, x: Tensor) -> None:
+def _check_keep(keep: Any, x: Tensor, num_heads: int | None) -> None:
     if not isinstance(keep, Tensor) or keep.dtype != torch.bool:
         kind = keep.dtype if isinstance(keep, Tensor) else type(keep).__name__
         raise TypeError(f"keep must be a bool tensor, True = may attend, got {kind}.")
-    num_tokens = x.shape[-2]
-    if keep.dim() > 4 or (keep.dim() and keep.shape[-1] not in (1, num_tokens)):
+    batch, num_tokens = len(x) if x.dim() == 3 else 1, x.shape[-2]
+    heads = () if num_heads is None else (1, num_heads)
+    wanted = ((1, batch), heads, (1, num_tokens), (1, num_tokens))[4 - keep.dim() :] if keep.dim() <= 4 else None
+    fits = wanted is not None and all(not able or size in able for size, able in zip(keep.shape, wanted, strict=True))
+    of_samples = keep.shape in ((batch, num_tokens), (batch, num_tokens, num_tokens))  # padding, a mask a sample
+    if not fits and not of_samples:
         raise ValueError(
-            f"keep must broadcast to (batch, head, query, key) for {num_tokens} tokens, got the shape "
-            f"{tuple(keep.shape)}."
+            f"keep must broadcast to (batch, head, query, key) for {batch} samples of {num_tokens} tokens, got the "
+            f"shape {tuple(keep.shape)}."
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from torch import nn
+
 from ..anatomy import Row, column_sets
 from ..contraction import Contraction
 from ..examination import Examination
@@ -46,6 +48,8 @@ def check_projections(examination: Examination) -> Iterator[Finding]:
                 branch(examination, row, "keys and values", {"keys"}) or meeting.operation.where,
             )
             return
+    if isinstance(examination.patient.code, nn.Module) and not dead and not _made_apart(examination, row):
+        return  # one projection that is meant to feed two roles
     names = {same_kv: "keys and values", same_qk: "queries and keys", same_qv: "queries and values"}
     which = names[max(same_kv, same_qk, same_qv)]
     unused = f"; the weights of the {', '.join(sorted(dead))} don't matter" if dead else ""
@@ -54,6 +58,13 @@ def check_projections(examination: Examination) -> Iterator[Finding]:
         f"{which} come from the same columns of weights, in {max(same_kv, same_qk, same_qv)} of {total} rows{unused}",
         branch(examination, row, which, dead) or meeting.operation.where,
     )
+
+
+def _made_apart(examination: Examination, row: Row) -> bool:
+    """Whether the same weights are multiplied with the tokens more than once."""
+    anatomy = examination.anatomy
+    column = row.key_sources[0][0]
+    return sum(bool((anatomy.sources[product.out.number] == column).any()) for product in anatomy.projections) > 1
 
 
 def meeting_of(anatomy, row: Row) -> Contraction:

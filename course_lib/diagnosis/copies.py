@@ -1,4 +1,4 @@
-"""Lets a function compute in 64 bits although the tensors around it have 32."""
+"""Lets a function compute on copies of the tensors around it, in 64 bits as soon as x is."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 
-class Widened(TorchFunctionMode):
-    """Every tensor that was there before takes part as a copy in 64 bits; what the code itself makes stays as it is.
+class OnCopies(TorchFunctionMode):
+    """Every tensor that was there before takes part as a copy; what the code itself makes stays as it is.
 
-    A module can be copied and converted; the tensors that a function found around itself can't be, and a matrix of
-    32 bits does not multiply x of 64.
+    A module can be copied and converted. The tensors that a function found around itself are copied as they come up:
+    it must not change them, and a matrix of 32 bits does not multiply x of 64.
     """
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
         self.made = {id(x)}
-        self.wide: dict[int, Tensor] = {}
+        self.copies: dict[int, Tensor] = {}
+        self.wide = x.dtype == torch.float64
         self.alive: list[Tensor] = [x]  # an id is only a name as long as its tensor lives
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
         if getattr(func, "__name__", "") not in ("__get__", "__set__"):
-            args, kwargs = self._widened(args), {key: self._widened(one) for key, one in kwargs.items()}
+            args, kwargs = self._copied(args), {key: self._copied(one) for key, one in kwargs.items()}
         result = func(*args, **kwargs)
         self._note(result)
         return result
 
-    def _widened(self, thing: Any) -> Any:
+    def _copied(self, thing: Any) -> Any:
         if isinstance(thing, Tensor):
-            if id(thing) in self.made or not thing.is_floating_point() or thing.dtype == torch.float64:
+            if id(thing) in self.made:
                 return thing
-            if id(thing) not in self.wide:
+            if id(thing) not in self.copies:
                 self.alive.append(thing)
-                self.wide[id(thing)] = thing.detach().double()
-            return self.wide[id(thing)]
+                copy = thing.detach().clone()
+                self.copies[id(thing)] = copy.double() if self.wide and copy.is_floating_point() else copy
+            return self.copies[id(thing)]
         if type(thing) in (tuple, list):
-            return type(thing)(self._widened(part) for part in thing)
+            return type(thing)(self._copied(part) for part in thing)
         return thing
 
     def _note(self, thing: Any) -> None:
