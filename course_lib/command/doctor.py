@@ -8,6 +8,7 @@ import ast
 import importlib.util
 import inspect
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
     from course_lib.diagnosis import diagnose
 
     torch.manual_seed(0)  # the same weights, so the same numbers, each time
-    patient = _built(_loaded(path, name), name, words, options)
-    d_in = args.d_in or _width(patient)
+    with redirect_stdout(sys.stderr):  # what the file prints is not the report
+        patient = _built(_loaded(path, name), name, words, options)
+    d_in = _width(patient) if args.d_in is None else args.d_in
     if d_in is None:
         raise CourseError(f"{name} has no Linear that says how wide a token is: give --d-in.")
     for option, number in (("--d-in", d_in), ("--batch", args.batch), ("--tokens", args.tokens)):
@@ -52,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
     x = torch.randn(args.batch, args.tokens, d_in, generator=torch.Generator().manual_seed(0))
     told = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads, "call": _call(args.call)}
     try:
-        report = diagnose(patient, x, causal=not args.not_causal, **told)
+        with redirect_stdout(sys.stderr):
+            report = diagnose(patient, x, causal=not args.not_causal, **told)
     except (TypeError, ValueError) as error:
         raise CourseError(str(error)) from None
     print(report.as_json() if args.json else report)
@@ -73,6 +76,8 @@ def _arguments(text: str) -> tuple[list[Any], dict[str, Any]]:
     try:
         call = ast.parse(f"f({text})", mode="eval").body
         words = [ast.literal_eval(one) for one in call.args]
+        if any(one.arg is None for one in call.keywords):
+            raise ValueError("** unpacks what is no plain value")
         return words, {one.arg: ast.literal_eval(one.value) for one in call.keywords}
     except (SyntaxError, ValueError, AttributeError):
         raise CourseError(f'--args {text!r} is no list of plain values, such as "3, 4, num_heads=2".') from None
@@ -85,7 +90,7 @@ def _loaded(path: Path, name: str) -> Any:
     sys.path.insert(0, str(path.resolve().parent))  # what it imports from beside it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CourseError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]

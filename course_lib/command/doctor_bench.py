@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from course_lib.command.root import repository
+from course_lib.command.root import CourseError, repository
 
 NAME, HELP = "doctor-bench", "measure how many of a bank of mistakes the doctor finds, names and locates"
 OWN_OPTIONS = True
@@ -18,6 +18,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the table; 0 if every goal is met."""
     sys.path.insert(0, str(repository() / "tests"))
-    from bank.score import main
+    from bank.score import FILES, main
 
+    unknown = [name for name in args.names if name not in FILES]
+    if unknown:
+        raise CourseError(f"the bank has no file {unknown[0]}; its files are {', '.join(FILES)}.")
     return main(args.names, misses=args.misses)

@@ -172,19 +172,38 @@ def _find_projections(anatomy: Anatomy) -> None:
     d_in = trace.x.tensor.shape[-1]
     begin = {trace.x.number: base + torch.arange(d_in).expand(trace.x.tensor.shape)}
     base += d_in
+    turns: list[tuple[Contraction, Value, Tensor]] = []
     for product in anatomy.products:
         (left, lefts), (right, rights) = product.sides()
-        for token, fixed, which in ((left, right, rights), (right, left, lefts)):
+        for token, made_of, fixed, which in ((left, lefts, right, rights), (right, rights, left, lefts)):
             constant = not any(n in of_x for n in trace.makers(fixed, product.factors[0].number))
-            if constant and _one_each(anatomy, token) and _one_each(anatomy, product.out):
-                columns = weights[fixed.number].flatten()[which[:, 0]]
-                if (columns == NOTHING).any():  # weights that were computed: each product has columns of its own
-                    columns = base + which[:, 0]
-                    base += fixed.tensor.numel()
-                begin[product.out.number] = columns.view(product.out.tensor.shape)
-                anatomy.projections.append(product)
+            if not constant or not _one_each(anatomy, token) or not _one_each(anatomy, product.out):
+                continue
+            if _turns(anatomy, product, which):
+                turns.append((product, token, made_of))
                 break
+            columns = weights[fixed.number].flatten()[which[:, 0]]
+            if (columns == NOTHING).any():  # weights that were computed: each product has columns of its own
+                columns = base + which[:, 0]
+                base += fixed.tensor.numel()
+            begin[product.out.number] = columns.view(product.out.tensor.shape)
+            anatomy.projections.append(product)
+            break
     anatomy.sources = carry(trace, begin)
+    for product, token, made_of in turns:  # in order: what is turned keeps its columns
+        columns = anatomy.sources[token.number].flatten()[made_of]
+        begin[product.out.number] = columns[torch.arange(len(columns)), torch.arange(len(columns)) % product.size].view(
+            product.out.tensor.shape
+        )
+        anatomy.sources = carry(trace, begin)
+
+
+def _turns(anatomy: Anatomy, product: Contraction, which: Tensor) -> bool:
+    """Whether a constant has numbers of its own for each token: it turns them by their place and projects nothing."""
+    tokens = anatomy.single(product.out).flatten()
+    used = torch.stack([which[:, 0], tokens])[:, tokens >= 0]
+    apart = len(torch.unique(used, dim=1).T) == len(torch.unique(used[0]))
+    return apart and len(torch.unique(used[1])) > 1
 
 
 def _find_meetings(anatomy: Anatomy) -> None:

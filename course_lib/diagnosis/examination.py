@@ -85,28 +85,33 @@ class Examination:
 
     @cached_property
     def dead(self) -> list[str]:
-        """The matrices whose numbers don't matter, in order; biases left out, since that of the keys never does."""
-        output = self.trace.output
-        if output is None:
+        """The matrices whose numbers don't matter, in order: "k_proj.weight", or "w[3]" for a part of a packed one.
+
+        Biases are left out, since that of the keys never matters.
+        """
+        if self.trace.output is None:
             return []
         found = []
         for name, tensor in self.parameters.items():
             values = self.leaves.get(name)
             if tensor.dim() < 2:
                 continue
-            if values:
-                noise = torch.randn(tensor.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
-                changed = {
-                    value.number: value.tensor + noise.to(value.tensor.dtype)
-                    if value.tensor.shape == noise.shape
-                    else value.tensor + 1
-                    for value in values
-                }
-                now = self.trace.replay(leaves=changed)[output.number]
-                if differs(now, output.tensor).any():
-                    continue
-            found.append(name)
+            if not values or not self._matters(values, slice(None)):
+                found.append(name)
+            elif tensor.dim() > 2 and tensor.shape[0] <= 6 and all(v.tensor.shape == tensor.shape for v in values):
+                found += [f"{name}[{part}]" for part in range(len(tensor)) if not self._matters(values, part)]
         return found
+
+    def _matters(self, values: list[Value], part: int | slice) -> bool:
+        """Whether the output changes with a part of some leaves."""
+        leaves = {}
+        for value in values:
+            changed = value.tensor.clone()
+            noise = torch.randn(changed.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+            changed[part] += noise.to(changed.dtype)[part]
+            leaves[value.number] = changed
+        output = self.trace.output
+        return bool(differs(self.trace.replay(leaves=leaves)[output.number], output.tensor).any())
 
     @cached_property
     def alive(self) -> set[int]:

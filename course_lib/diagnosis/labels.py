@@ -37,6 +37,7 @@ def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
     """
     now: dict[int, Tensor] = {}
     seen: list[Tensor] = []
+    partners: dict[int, int] = {}  # real part -> imaginary part of a complex number
     for value in trace.values:
         blank = torch.full_like(value.tensor, NOTHING, dtype=torch.int64)
         seen.append(start.get(value.number, blank))
@@ -45,7 +46,7 @@ def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
     for operation in trace.operations:
         if not operation.outputs:
             continue
-        results = _labels(operation, now)
+        results = _labels(operation, now, partners)
         for value, labels in zip(operation.outputs, results, strict=True):
             if value.number in start:
                 labels = torch.empty_like(value.tensor, dtype=torch.int64).copy_(start[value.number])
@@ -54,7 +55,7 @@ def carry(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
     return seen
 
 
-def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
+def _labels(operation: Operation, now: dict[int, Tensor], partners: dict[int, int]) -> list[Tensor]:
     name = operation.name
     if name in LAYOUT:
         moved = _moved(operation, now)
@@ -64,9 +65,13 @@ def _labels(operation: Operation, now: dict[int, Tensor]) -> list[Tensor]:
         target, given = (now[value.number] for value in operation.inputs[:2])
         return [target.copy_(given.expand_as(target))]
     if name == "view_as_complex":
-        return [now[operation.inputs[0].number][..., 0]]
+        pairs = now[operation.inputs[0].number]
+        partners.update(zip(pairs[..., 0].flatten().tolist(), pairs[..., 1].flatten().tolist(), strict=True))
+        return [pairs[..., 0].clone()]
     if name in ("view_as_real", "view_as_real_copy"):
-        return [now[operation.inputs[0].number][..., None].repeat_interleave(2, dim=-1)]
+        real = now[operation.inputs[0].number]
+        other = torch.tensor([partners.get(label, label) for label in real.flatten().tolist()], dtype=torch.int64)
+        return [torch.stack([real, other.view(real.shape)], dim=-1)]
     if name == "constant_pad_nd":
         return [operation.func(now[operation.inputs[0].number], operation.args[1], NOTHING)]
     if operation.in_place and name not in CONTRACTIONS:

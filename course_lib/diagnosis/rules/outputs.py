@@ -44,23 +44,20 @@ def check_averaged(examination: Examination) -> Iterator[Finding]:
 def check_output_projection(examination: Examination) -> Iterator[Finding]:
     """A matrix that could be the output projection must be read."""
     anatomy = examination.anatomy
-    width = len({row.head for row in anatomy.rows}) * len(anatomy.rows[0].outs) if anatomy.rows else None
+    merged = anatomy.num_heads * len(anatomy.rows[0].outs) if anatomy.rows else None
     for name in examination.dead:
-        shape = tuple(examination.parameters[name].shape)
-        own = name.removesuffix(".weight").split(".")[-1]
-        if role_of(own):
-            continue
-        if width is not None and width not in shape and not OUT.search(name):
-            continue
-        if examination.flow is not None and examination.flow.finished and not OUT.search(name):
-            continue
-        last = _last_own(examination)
-        yield Finding.named(
-            "output-projection-missing",
-            f"`{name}` {shape} does not change the output",
-            of_return(last) if last else None,
-        )
-        return
+        whole, _, part = name.partition("[")
+        shape = tuple(examination.parameters[whole].shape)[1 if part else 0 :]
+        called = bool(OUT.search(name))
+        if role_of(whole.removesuffix(".weight").split(".")[-1]) or (part and (called or part != "3]")):
+            continue  # what is missing is another role, or a slice that is none's
+        fits = merged is None or merged in shape
+        finished = examination.flow is not None and examination.flow.finished
+        if called or part or (fits and not finished):
+            last = _last_own(examination)
+            where = of_return(last) if last else None
+            yield Finding.named("output-projection-missing", f"`{name}` {shape} does not change the output", where)
+            return
 
 
 def _last_own(examination: Examination) -> Operation | None:

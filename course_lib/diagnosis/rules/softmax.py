@@ -155,8 +155,31 @@ def _twice(examination: Examination, weights: Tensor) -> tuple[Operation, float]
             and last.number in examination.trace.below({op.number})
         ]
         if shares or again:
-            ratio = weights.amax(-1) / torch.where(weights > 0, weights, torch.inf).amin(-1)
-            several = (weights > 0).sum(-1) > 1
-            most = float(ratio[several].max()) if several.any() else 1.0
-            return last, most
+            return last, _largest_ratio(weights)
+    return _shared_again(examination, weights)
+
+
+def _shared_again(examination: Examination, weights: Tensor) -> tuple[Operation, float] | None:
+    """Exponentials of what is already shared out, where softmax is written by hand."""
+    way = pipeline(examination)
+    for shared in way:
+        numbers = shared.outputs[0].tensor
+        if not numbers.is_floating_point() or not numbers.dim() or not _sums_to_one(numbers):
+            continue
+        below = examination.trace.below({shared.number})
+        for again in way:
+            if again.number > shared.number and again.number in below and again.name in ("exp", "exp_", "exp2"):
+                return again, _largest_ratio(weights)
     return None
+
+
+def _sums_to_one(numbers: Tensor) -> bool:
+    inside = bool((numbers >= 0).all() and (numbers <= 1 + 1e-9).all())
+    return inside and numbers.shape[-1] > 1 and bool(((numbers.sum(-1) - 1).abs() < 1e-6).all())
+
+
+def _largest_ratio(weights: Tensor) -> float:
+    """How many times the smallest weight of a row its largest one is, at most."""
+    ratio = weights.amax(-1) / torch.where(weights > 0, weights, torch.inf).amin(-1)
+    several = (weights > 0).sum(-1) > 1
+    return float(ratio[several].max()) if several.any() else 1.0
