@@ -110,15 +110,29 @@ def _moved(operation: Operation, now: dict[int, Tensor]) -> list[Tensor] | None:
 
 
 def _together(inputs: tuple[Value, ...], now: dict[int, Tensor], shape: torch.Size) -> Tensor | None:
-    """Labels of the first input that has some, where arithmetic puts them; gaps are filled from the others."""
-    made = None
+    """Labels of the first input that has some, where arithmetic puts them; gaps are filled from the others.
+
+    Where two inputs have other labels, as the two halves of a rotation have, the one counts that stands alone
+    somewhere: the first token is turned by nothing, so what does not belong there is zero.
+    """
+    made, numbers = None, None
     for value in inputs:
         labels = now[value.number]
         if labels.dim() > len(shape) or not (labels != NOTHING).any():
             continue
         try:
-            labels = labels.expand(shape)
+            labels, other = labels.expand(shape), value.tensor.expand(shape)
         except RuntimeError:
             continue
-        made = labels.clone() if made is None else torch.where(made == NOTHING, labels, made)
+        if made is None:
+            made, numbers = labels.clone(), other
+            continue
+        apart = (made != labels) & (made != NOTHING) & (labels != NOTHING)
+        if apart.any():
+            pairs = torch.stack([made[apart], labels[apart]])
+            group = torch.unique(pairs, dim=1, return_inverse=True)[1]
+            first = torch.zeros(int(group.max()) + 1).index_add_(0, group, (numbers[apart] == 0).float()) > 0
+            second = torch.zeros(int(group.max()) + 1).index_add_(0, group, (other[apart] == 0).float()) > 0
+            made[apart] = torch.where((first & ~second)[group], labels[apart], made[apart])
+        made = torch.where(made == NOTHING, labels, made)
     return made
