@@ -25,10 +25,7 @@ class OnCopies(TorchFunctionMode):
         self.alive: list[Tensor] = [x]  # an id is only a name as long as its tensor lives
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "") not in ("__get__", "__set__"):
-            args, kwargs = self._copied(args), {key: self._copied(one) for key, one in kwargs.items()}
-        result = func(*args, **kwargs)
+        result = func(*self._copied(args), **{key: self._copied(one) for key, one in (kwargs or {}).items()})
         self._note(result)
         return result
 

@@ -150,7 +150,13 @@ def expected_keep(causal: bool, keep: Tensor | None, batch: int, heads: int, num
         keep = keep[:, None, None, :]  # padding of the keys
     elif keep.dim() == 3 and keep.shape[0] not in (1, heads) and keep.shape[0] == batch:
         keep = keep[:, None]
-    return seen & keep
+    try:
+        return seen & keep
+    except RuntimeError:
+        raise ValueError(
+            f"keep must broadcast to (batch, head, query, key) = {tuple(seen.shape)}, got the shape "
+            f"{tuple(keep.shape)}."
+        ) from None
 
 
 def examine(

@@ -10,8 +10,9 @@ from torch import nn
 from ..contraction import Contraction
 from ..examination import Examination
 from ..labels import NOTHING, REDUCTIONS
-from ..lines import line_at, of_attribute
+from ..lines import Line, line_at, of_attribute
 from ..report import Finding
+from ..trace import Operation
 
 
 def check_heads(examination: Examination) -> Iterator[Finding]:
@@ -50,20 +51,26 @@ def _kv_shared(examination: Examination) -> bool:
 
 
 def _shared_scores(examination: Examination, meeting: Contraction, words: str) -> Finding:
-    line = meeting.operation.where
-    for operation in examination.trace.operations:  # a line that picks or adds heads
-        if operation.number in examination.anatomy.below and operation.number in examination.alive:
-            labels = examination.anatomy.score_labels
-            if (
-                operation.name in ("expand", "repeat", "select", "slice")
-                and operation.outputs
-                and (labels[operation.outputs[0].number] != NOTHING).any()
-            ):
-                before, after = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape
-                if operation.name in ("select", "slice") and after.numel() < before.numel():
-                    line = operation.where
-                    break
-    return Finding.named("heads-share-scores", words, line)
+    return Finding.named("heads-share-scores", words, _sharing_line(examination) or meeting.operation.where)
+
+
+def _sharing_line(examination: Examination) -> Line | None:
+    """The line that picks one head's scores for all, or reads scores that are another head's."""
+    anatomy, alive = examination.anatomy, examination.alive
+    labels = anatomy.score_labels
+    idle = any(meeting.operation.number not in alive for meeting in anatomy.meetings)
+    readers: dict[int, list[Operation]] = {}
+    for operation in examination.trace.operations:
+        if operation.number not in anatomy.below & alive or not operation.outputs:
+            continue
+        if not (labels[operation.outputs[0].number] != NOTHING).any():
+            continue
+        value = operation.inputs[0]
+        if operation.name in ("select", "slice") and operation.outputs[0].tensor.numel() < value.tensor.numel():
+            return operation.where
+        readers.setdefault(value.number, []).append(operation)
+    several = [found for found in readers.values() if len({op.where for op in found}) > 1]
+    return several[0][0].where if idle and several else None
 
 
 def check_scores_merged(examination: Examination) -> Iterator[Finding]:

@@ -114,9 +114,28 @@ def _last_weights(examination: Examination) -> str | None:
     return None
 
 
+def _foreign_weights(examination: Examination) -> Operation | None:
+    """The operation that brings in weights that were there before, left over from another cell."""
+    anatomy, trace = examination.anatomy, examination.trace
+    for product in anatomy.products:
+        for (values, _), (fixed, _) in (product.sides(), product.sides()[::-1]):
+            mixes = product.operation.number in examination.alive and not anatomy.tokens[fixed.number].any()
+            if mixes and (anatomy.single(product.out) == MANY).any() and (anatomy.single(values) >= 0).all():
+                way = [trace.operations[n] for n in sorted(trace.ancestors([fixed]))]
+                old = [op for op in way if any(v.made_by is None for v in op.inputs) and op.name != "alias"]
+                return (old or way or [product.operation])[0]
+    return None
+
+
 def check_applied(examination: Examination) -> Iterator[Finding]:
     """Scores that never meet the values."""
     anatomy, output = examination.anatomy, examination.trace.output
+    if anatomy.meetings and not any(m.operation.number in examination.alive for m in anatomy.meetings):
+        foreign = _foreign_weights(examination)
+        if foreign is not None:
+            words = f"the scores of {len(anatomy.meetings)} products are never used; the values are mixed with weights "
+            yield Finding.named("heads-share-scores", words + "that no token of x changes", foreign.where)
+            return
     if (anatomy.single(output) == MANY).any() or not (examination.expected.sum(-1) > 1).any() or in_pieces(anatomy):
         return
     if not anatomy.meetings:
