@@ -19,8 +19,6 @@ if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
 
 # %%
-import linecache
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -242,12 +240,10 @@ diagnose(patient_1, x, num_heads=num_heads)
 
 # %%
 def doctor(code, x=x, **told):
-    cell = next(method.__code__.co_filename for method in vars(type(code)).values() if hasattr(method, "__code__"))
-    findings = diagnose(code, x, num_heads=num_heads, **told).findings
-    for finding in findings:
-        line = int(finding.where.split(":")[1]) if finding.where else 0
-        print(f"{finding.mistake or 'no name':26} {linecache.getline(cell, line).strip() or finding.where}")
-    if not findings:
+    report = diagnose(code, x, num_heads=num_heads, **told)
+    for finding in report.findings:
+        print(f"{finding.mistake or 'no name':26} {finding.source}")
+    if report.ok:
         print("nothing was found")
 
 

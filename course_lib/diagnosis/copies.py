@@ -35,7 +35,7 @@ class OnCopies(TorchFunctionMode):
                 return thing
             if id(thing) not in self.copies:
                 self.alive.append(thing)
-                copy = thing.detach().clone()
+                copy = thing.detach().cpu().clone()
                 self.copies[id(thing)] = copy.double() if self.wide and copy.is_floating_point() else copy
             return self.copies[id(thing)]
         if type(thing) in (tuple, list):

@@ -67,9 +67,10 @@ def diagnose(
 ) -> Report:
     """Find out whether code computes attention, and if not, which mistake it makes and where.
 
-    The code is run many times, on copies: in 64 bits, with one token changed, with other samples, sizes, dtypes and
-    devices. What runs is written down operation by operation, and queries, keys, values and weights are told by which
-    tokens and which columns of weights they depend on, so the style of the code does not matter.
+    The code is run many times, on copies and on the CPU: in 64 bits, with one token changed, with other samples,
+    sizes, dtypes and a pretended device. What runs is written down operation by operation, and queries, keys, values
+    and weights are told by which tokens and which columns of weights they depend on, so the style of the code does not
+    matter.
 
     Args:
         module_or_function: a module, or a function of x.
@@ -97,7 +98,7 @@ def diagnose(
     if x.dim() == 2:
         inner = call or (lambda code, tokens: code(tokens))
         x, call = x[None], lambda code, tokens: torch.stack([inner(code, sample) for sample in tokens])
-    x = x.detach().clone()
+    x, keep = x.detach().cpu().clone(), None if keep is None else keep.cpu()
     told = {"causal": causal, "num_heads": num_heads, "num_kv_heads": num_kv_heads, "keep": keep}
     with _one_thread():
         try:

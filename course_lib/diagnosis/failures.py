@@ -39,6 +39,9 @@ def of_failed_run(examination: Examination) -> Iterator[Finding]:
         patient.run(x.to(dtype), patient.copy(dtype))
         yield Finding.named("dtype-pinned", f"in 64 bits: {words}", pinned(examination, torch.float64) or line)
         return
+    if "same device" in words:
+        yield Finding.named("device-pinned", words, line)
+        return
     if any(part in words for part in WRONG_DTYPE):
         yield Finding.named("dtype-pinned", words, line)
         return

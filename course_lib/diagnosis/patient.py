@@ -66,10 +66,10 @@ class Patient:
         return on_copies
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
-        """A copy of the module in a dtype; a function is itself."""
+        """A copy of the module on the CPU, in a dtype; a function is itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        return copy.deepcopy(self.original, _kept(self.original)).to(dtype).train(training)
+        return copy.deepcopy(self.original, _kept(self.original)).to("cpu", dtype).train(training)
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None) -> tuple[Trace, Any]:
         """Run it as `run` does and write down what it did; what came out may be an exception."""

@@ -69,8 +69,8 @@ def _sharing_line(examination: Examination) -> Line | None:
         if operation.name in ("select", "slice") and operation.outputs[0].tensor.numel() < value.tensor.numel():
             return operation.where
         readers.setdefault(value.number, []).append(operation)
-    several = [found for found in readers.values() if len({op.where for op in found}) > 1]
-    return several[0][0].where if idle and several else None
+    several = [found for found in readers.values() if len(found) > 1]
+    return line_at(several[0][0].outermost) if idle and several else None
 
 
 def check_scores_merged(examination: Examination) -> Iterator[Finding]:
