@@ -251,11 +251,14 @@ def of_return(operation: Operation) -> Line | None:
 
 
 def of_missing_return(operation: Operation) -> Line | None:
-    """Where a forward should have returned: a `return` that stands in a branch, or the last line that ran."""
-    source = source_of(operation.frames[-1][0]) if operation.frames else None
-    for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.If) and any(isinstance(one, ast.Return) for one in node.body) and not node.orelse:
-            return source.where(node.lineno)
+    """Where code should have returned: a `return` in a branch, or the last line of a function that has none."""
+    for code, _ in reversed(operation.frames):  # from forward inwards: a helper may be the one that forgets
+        source = source_of(code)
+        body = getattr(source.tree, "body", None) if source is not None else None
+        if not isinstance(body, list) or isinstance(body[-1], ast.Return):
+            continue
+        returns = [node.lineno for node in ast.walk(source.tree) if isinstance(node, ast.Return)]
+        return source.where(returns[-1] if returns else body[-1].lineno)
     return line_at(operation.outermost)
 
 

@@ -10,7 +10,7 @@ from ..examination import Examination
 from ..labels import LAYOUT
 from ..lines import of_local
 from ..report import Finding
-from ..trace import Operation
+from ..trace import Operation, Trace
 from .projections import meeting_of
 
 
@@ -30,7 +30,7 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "kv-head-zero-only",
                 f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}",
-                _indexing(operation or meeting_of(anatomy, first[0]).operation),
+                _indexing(examination.trace, operation or meeting_of(anatomy, first[0]).operation),
             )
             return
         if count < 2 or heads % count or count == heads:
@@ -51,14 +51,18 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             yield Finding.named(
                 "kv-heads-tiled",
                 f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}",
-                _indexing(operation or meeting_of(anatomy, first[0]).operation),
+                _indexing(examination.trace, operation or meeting_of(anatomy, first[0]).operation),
             )
             return
 
 
-def _indexing(operation: Operation) -> str | None:
+def _indexing(trace: Trace, operation: Operation) -> str | None:
     """Where the index was computed by which a loop picks a kv head."""
-    picks = operation.name in ("select", "index", "slice") or operation.name not in LAYOUT
+    if operation.name == "index" and len(operation.inputs) > 1:
+        way = [trace.operations[number] for number in sorted(trace.ancestors(list(operation.inputs[1:])))]
+        divided = [op for op in way if op.name in ("remainder", "fmod", "floor_divide", "div")]
+        return divided[-1].where if divided else operation.where
+    picks = operation.name in ("select", "slice") or operation.name not in LAYOUT
     return (of_local(operation, "%|//") if picks else None) or operation.where
 
 
@@ -77,7 +81,9 @@ def _selecting(examination: Examination, name: str) -> Operation | None:
     for operation in examination.trace.operations:
         if operation.number not in way or operation.number < start or operation.name not in LAYOUT:
             continue
-        before, after = operation.inputs[0].tensor.numel(), operation.outputs[0].tensor.numel()
+        read = {value.number: value.tensor.numel() for value in operation.inputs}  # `[t] * n` reads one tensor
+        before = sum(read.values()) if operation.name in ("cat", "stack") else operation.inputs[0].tensor.numel()
+        after = operation.outputs[0].tensor.numel()
         several = len(operation.outputs) == 1
         many = len(torch.unique(anatomy.sources[operation.inputs[0].number]))
         now = len(torch.unique(anatomy.sources[operation.outputs[0].number]))

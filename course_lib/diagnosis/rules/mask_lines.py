@@ -26,7 +26,10 @@ def pattern_line(examination: Examination, *, turned: bool = False) -> Line | No
     way = _mask_ways(examination, put[0])
     made = [op for op in way if turned and op.name in TURNS]
     made = made or [op for op in way if op.name in PATTERNS] or [op for op in way if op.in_place]
-    return made[-1].where if made else mask_in(examination.patient.code, put[0])
+    if made:
+        return made[-1].where
+    before = [op.where for op in way if op.where and op.where != put[0].where]
+    return mask_in(examination.patient.code, put[0]) or (before[-1] if before else None)
 
 
 def _mask_ways(examination: Examination, operation: Operation) -> list[Operation]:
