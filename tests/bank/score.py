@@ -23,6 +23,7 @@ FILES = (
     "libraries",
     "second_wrong",
     "second_right",
+    "third_right",
 )
 GOALS = {"detected": 1.0, "named": 0.97, "first guess": 0.95, "located": 0.9}
 
