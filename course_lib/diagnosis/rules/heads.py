@@ -13,6 +13,7 @@ from ..labels import NOTHING, REDUCTIONS
 from ..lines import Line, line_at, of_attribute
 from ..report import Finding
 from ..trace import Operation
+from .weights import picture_of_heads
 
 
 def check_heads(examination: Examination) -> Iterator[Finding]:
@@ -51,7 +52,8 @@ def _kv_shared(examination: Examination) -> bool:
 
 
 def _shared_scores(examination: Examination, meeting: Contraction, words: str) -> Finding:
-    return Finding.named("heads-share-scores", words, _sharing_line(examination) or meeting.operation.where)
+    where = _sharing_line(examination) or meeting.operation.where
+    return Finding.named("heads-share-scores", words, where, lambda: picture_of_heads(examination))
 
 
 def _sharing_line(examination: Examination) -> Line | None:
@@ -114,6 +116,7 @@ def _shared_weights(examination: Examination, heads: int) -> Finding:
         "heads-share-weights",
         f"the queries, keys and values of all {heads} heads come from the same columns of weights",
         where or _copying(examination),
+        lambda: picture_of_heads(examination),
     )
 
 

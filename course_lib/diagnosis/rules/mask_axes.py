@@ -12,7 +12,7 @@ from ..labels import NOTHING
 from ..report import Finding
 from .mask_lines import alignment_line
 from .pipeline import masking
-from .weights import picture_of
+from .weights import picture_of, picture_of_layout
 
 
 def check_rank(examination: Examination) -> Iterator[Finding]:
@@ -22,7 +22,7 @@ def check_rank(examination: Examination) -> Iterator[Finding]:
         after = operation.outputs[0].tensor
         if before and before[0].tensor.dim() < after.dim() and operation.name not in ("baddbmm", "addmm"):
             words = f"the mask turns scores of the shape {tuple(before[0].tensor.shape)} into {tuple(after.shape)}"
-            yield Finding.named("mask-rank", words, operation.where)
+            yield Finding.named("mask-rank", words, operation.where, lambda: picture_of_layout(examination))
             return
 
 

@@ -14,6 +14,7 @@ from ..lines import attributes_read, of_attribute
 from ..report import Finding
 from ..trace import Operation, Value
 from .pipeline import SOFTMAXES
+from .weights import picture_of_layout
 
 
 def check_samples(examination: Examination) -> Iterator[Finding]:
@@ -39,7 +40,9 @@ def check_samples(examination: Examination) -> Iterator[Finding]:
     if literal is not None:
         yield Finding.named("fixed-batch", f"samples are folded into tokens: {words}", literal.where)
         return
-    yield Finding.named("batch-mixed", words, _folding(examination, operation) or where)
+    yield Finding.named(
+        "batch-mixed", words, _folding(examination, operation) or where, lambda: picture_of_layout(examination)
+    )
 
 
 def _folding(examination: Examination, mixing: Operation | None) -> str | None:

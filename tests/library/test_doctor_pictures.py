@@ -1,0 +1,71 @@
+"""The picture of a finding shows the mistake; code that can't be traced is still asked from outside."""
+
+import pytest
+import torch
+from bank.score import cases, examined
+from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from course_lib.attention import MultiHeadAttention
+from course_lib.diagnosis import diagnose
+
+X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
+SHOWN = {
+    "mask-discarded": "your head 0 and attention differ most",
+    "softmax-wrong-axis": "your head 0 and attention differ most",
+    "missing-scale": "your head 0 and attention differ most",
+    "causal-top-left": "Rows are queries, columns are keys",
+    "heads-share-scores": "Rows are queries, columns are keys",
+    "heads-share-weights": "Rows are queries, columns are keys",
+    "split-without-transpose": "The result is scrambled",
+    "merge-without-transpose": "The result is scrambled",
+}
+
+
+@pytest.mark.parametrize("mistake", SHOWN)
+def test_a_mistake_is_drawn(mistake):
+    report = examined(next(case for case in cases() if case.mistake == mistake)).report
+    finding = next(one for one in report.findings if one.mistake == mistake)
+    assert SHOWN[mistake] in finding.picture.caption
+    assert f'<img alt="{finding.picture.words.splitlines()[0][:20]}' in report._repr_html_()
+
+
+class Untraceable(nn.Module):
+    """Runs, but not under anybody's eyes, as some extensions do."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        if _get_current_dispatch_mode() is not None:
+            raise RuntimeError("not while somebody looks on")
+        return self.inner(x)
+
+
+class Backwards(nn.Module):
+    def forward(self, x):
+        return x.flip(1).cumsum(1).flip(1)
+
+
+class Mixed(nn.Module):
+    def forward(self, x):
+        return x + x.mean(dim=0, keepdim=True)
+
+
+def test_what_can_not_be_traced_and_is_right_is_left_in_peace():
+    assert diagnose(Untraceable(MultiHeadAttention(11, 21, 3)), X).ok
+
+
+@pytest.mark.parametrize(
+    ("inner", "mistake", "words"),
+    [
+        (MultiHeadAttention(11, 21, 3, causal=False), "no-causal-mask", "the output of token 0 moves when token 1"),
+        (Backwards(), None, "the output of token 0 moves when token 1 changes"),
+        (Mixed(), "batch-mixed", "the output of sample 0 moves when sample 1 changes"),
+    ],
+    ids=["no mask", "backwards", "mixed"],
+)
+def test_what_can_not_be_traced_is_asked_from_outside(inner, mistake, words):
+    (finding,) = diagnose(Untraceable(inner), X).findings
+    assert finding.mistake == mistake and words in finding.evidence
