@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any
 
 import torch
+import torch.backends.opt_einsum
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
