@@ -91,7 +91,7 @@ def _loaded(path: Path, name: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise CourseError(f"{path} could not be imported: {type(error).__name__}: {error}") from error
+        raise CourseError(f"{path} could not be imported: {_said(error)}") from error
     if not hasattr(module, name):
         there = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
         raise CourseError(f"{path} has no {name}; it has {', '.join(there) or 'nothing that can be called'}.")
@@ -107,7 +107,12 @@ def _built(thing: Any, name: str, words: list[Any], options: dict[str, Any]) -> 
         return thing(*words, **options)
     except Exception as error:
         shown = ", ".join([*map(repr, words), *(f"{key}={value!r}" for key, value in options.items())])
-        raise CourseError(f"{name}({shown}) could not be built: {type(error).__name__}: {error}") from error
+        raise CourseError(f"{name}({shown}) could not be built: {_said(error)}") from error
+
+
+def _said(error: BaseException) -> str:
+    """What was raised, in one line: some errors of PyTorch have twenty."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def _width(patient: Any) -> int | None:
@@ -125,4 +130,4 @@ def _call(code: str | None) -> Any:
     try:
         return eval(code, {"torch": torch})  # the examiner's own words, run as the file is
     except Exception as error:
-        raise CourseError(f"--call {code!r} is no function: {type(error).__name__}: {error}") from error
+        raise CourseError(f"--call {code!r} is no function: {_said(error)}") from error

@@ -192,7 +192,7 @@ class Trace:
         """Write an operation down, its arguments already as values."""
         number = len(self.operations)
         name = func._schema.name.split("::")[-1]
-        parts = (results,) if isinstance(results, Tensor) else tuple(_tensors(results))
+        parts = (results,) if isinstance(results, Tensor) else tuple(tensors_in(results))
         if name.endswith("_") and not name.endswith("__") and parts:
             storage = storage_of(parts[0])
             self._written.add(storage)
@@ -298,7 +298,7 @@ class Trace:
                 if before:
                     args = self._changed(operation, args, before)
                 results = operation.func(*args, **kwargs)
-                parts = (results,) if isinstance(results, Tensor) else tuple(_tensors(results))
+                parts = (results,) if isinstance(results, Tensor) else tuple(tensors_in(results))
                 if after and operation.number in after and parts:
                     parts = (after[operation.number](parts[0]), *parts[1:])
                 for value, tensor in zip(operation.outputs, parts, strict=True):
@@ -315,12 +315,12 @@ class Trace:
         return tuple(made)
 
 
-def _tensors(thing: Any) -> Iterator[Tensor]:
+def tensors_in(thing: Any) -> Iterator[Tensor]:
     if isinstance(thing, Tensor):
         yield thing
     elif isinstance(thing, (tuple, list)):
         for part in thing:
-            yield from _tensors(part)
+            yield from tensors_in(part)
 
 
 class _Writer(TorchDispatchMode):

@@ -252,7 +252,7 @@ REFUSED = [
     (["attend", "--args", "3", "--d-in", "11"], "attend is no class, so it can't be built with --args."),
     (["Head"], "Head() could not be built: TypeError: Head.__init__() missing 2 required positional arguments"),
     (["Head", "--args", "11, 7, heads=2"], "Head(11, 7, heads=2) could not be built: TypeError"),
-    (["Head", "--args", "11, '7'"], "Head(11, '7') could not be built: TypeError"),
+    (["Head", "--args", "11, [7]"], "Head(11, [7]) could not be built: TypeError"),
     (["NoSuch"], "has no NoSuch; it has "),
     (["A_NUMBER", "--d-in", "11"], "module_or_function must be a module or a function, got int."),
     (

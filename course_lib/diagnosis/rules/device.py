@@ -18,6 +18,7 @@ from ..examination import Examination
 from ..lines import Line, of_attribute
 from ..patient import OURS, line_of
 from ..report import Finding
+from ..trace import tensors_in
 
 ELSEWHERE = torch.device("meta")  # stands for the other device; nothing is ever put there
 MOVES = ("to", "copy_", "type_as", "cuda")
@@ -50,7 +51,7 @@ class Pretence(TorchFunctionMode):
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
-        tensors = list(_tensors((args, kwargs)))
+        tensors = list(tensors_in((args, tuple(kwargs.values()))))
         if any(is_mapped(one) for one in tensors):  # torch.vmap hands on tensors of its own: nothing can be said
             raise NotImplementedError("torch.vmap")
         if func == DEVICE and id(args[0]) not in self.here:
@@ -68,7 +69,7 @@ class Pretence(TorchFunctionMode):
         result = func(*args, **kwargs)
         stays = not moved and len(here) == len(tensors)
         line = _line(self.examiner) if stays and not here else None
-        for tensor in _tensors(result):
+        for tensor in tensors_in(result):
             self.alive.append(tensor)
             if stays and (here or line is not None):
                 self.here.setdefault(id(tensor), self.here[id(here[0])] if here else line)
@@ -77,16 +78,6 @@ class Pretence(TorchFunctionMode):
 
 def _brought_home(things: tuple) -> tuple:
     return tuple("cpu" if isinstance(one, (torch.device, str)) and one == ELSEWHERE else one for one in things)
-
-
-def _tensors(thing: Any) -> Iterator[Tensor]:
-    if isinstance(thing, Tensor):
-        yield thing
-    elif isinstance(thing, (tuple, list)):
-        for part in thing:
-            yield from _tensors(part)
-    elif isinstance(thing, dict):
-        yield from _tensors(tuple(thing.values()))
 
 
 def _line(examiner: CodeType | None) -> Line | None:
