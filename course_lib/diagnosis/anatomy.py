@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .contraction import Contraction, contractions, outer_products
 from .labels import NOTHING, carry
-from .trace import Operation, Trace, Value
+from .trace import Trace, Value
 
 CLOSE = 1e-9
 MANY = -2  # the token of a number that depends on several
@@ -40,6 +40,9 @@ class Row:
         outs: numbers of the mix's result, one for each column of the values.
         mix: the product that mixed the values.
         query_source, key_sources, value_sources: the columns of weights behind them, as a hash.
+        query_sources: those of all scores; more than one where a sum runs through several heads.
+        score_keys: token of each key by its score, which a misplaced value does not share.
+        blanks: how many numbers that belong to no token got a share.
     """
 
     sample: int
@@ -52,6 +55,9 @@ class Row:
     query_source: tuple[int, int]
     key_sources: list[tuple[int, int]]
     value_sources: list[tuple[int, int]]
+    query_sources: set[tuple[int, int]]
+    score_keys: list[int]
+    blanks: int
     head: int = -1
 
 
@@ -64,8 +70,13 @@ class Anatomy:
         tokens, samples: for each value, for each number a bit for each token and sample of the input it depends on.
         sources: for each value, for each number the weight's column that projected it.
         products: every product with a sum.
+        projections: the products of tokens with weights.
         meetings: the products of queries and keys.
         mixes: the products of shares and values.
+        rows: what each query of each head did in a mix.
+        below: the operations that a score flows into.
+        score_labels: for each value, for each number which score it came from.
+        first, second, score_sample, raw: for each score, the tokens of its two factors, its sample, and the product.
     """
 
     trace: Trace
@@ -77,6 +88,12 @@ class Anatomy:
     meetings: list[Contraction] = field(default_factory=list)
     mixes: list[Contraction] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
+    below: set[int] = field(default_factory=set)
+    score_labels: list[Tensor] = field(init=False)
+    first: Tensor = field(init=False)
+    second: Tensor = field(init=False)
+    score_sample: Tensor = field(init=False)
+    raw: Tensor = field(init=False)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -259,6 +276,11 @@ def share_side(anatomy: Anatomy, mix: Contraction) -> int:
     return 1 if _one_each(anatomy, mix.left) and not _one_each(anatomy, mix.right) else 0
 
 
+def shares_and_values(anatomy: Anatomy, mix: Contraction) -> tuple[tuple[Value, Tensor], tuple[Value, Tensor]]:
+    """The two factors of a mix, the shares first."""
+    return mix.sides() if share_side(anatomy, mix) == 0 else mix.sides()[::-1]
+
+
 def column_sets(sources: Tensor) -> list[tuple[int, int]]:
     """(…, c) -> for each row (its smallest column, a number that tells the set of columns)."""
     real = torch.where(sources == NOTHING, torch.iinfo(torch.int64).max, sources)
@@ -289,13 +311,11 @@ def _find_rows(anatomy: Anatomy) -> None:
         raw.append((left * right).sum(1))
     anatomy.first, anatomy.second = torch.cat(first), torch.cat(second)
     anatomy.score_sample, anatomy.raw = torch.cat(samples), torch.cat(raw)
-    anatomy.score_sources = (sources_a, sources_b)
     anatomy.score_labels = carry(trace, start)
     rows: list[Row] = []
     second_holds_keys = key_sides(anatomy)
     for mix in anatomy.mixes:
-        side = share_side(anatomy, mix)
-        (share, shares), (value, values) = mix.sides() if side == 0 else mix.sides()[::-1]
+        (share, shares), (value, values) = shares_and_values(anatomy, mix)
         labels = anatomy.score_labels[share.number].flatten()[shares]  # (e, c)
         tokens = anatomy.single(value).flatten()[values]
         known = labels != NOTHING
@@ -335,12 +355,11 @@ def _find_rows(anatomy: Anatomy) -> None:
                     query_source=query_sources[scores[0]],
                     key_sources=[key_sources[s] for s in scores],
                     value_sources=value_sources,
+                    query_sources={query_sources[s] for s in scores},
+                    score_keys=[key_list[e][c] for c in met],
+                    blanks=sum(abs(numbers[e][c]) > 1e-12 for c in columns_met if c not in met),
                 )
             )
-            rows[-1].blanks = sum(abs(numbers[e][c]) > 1e-12 for c in columns_met if c not in met)
-            rows[-1].query_sources = {query_sources[s] for s in scores}
-            rows[-1].score_keys = [key_list[e][c] for c in met]
-            rows[-1].score_queries = [query_list[e][c] for c in met]
     anatomy.rows = rows
     _number_heads(anatomy)
 
@@ -352,8 +371,7 @@ def key_sides(anatomy: Anatomy) -> Counter:
     """
     found: Counter = Counter()
     for mix in anatomy.mixes:
-        side = share_side(anatomy, mix)
-        (share, shares), (value, values) = mix.sides() if side == 0 else mix.sides()[::-1]
+        (share, shares), (value, values) = shares_and_values(anatomy, mix)
         labels = anatomy.score_labels[share.number].flatten()[shares]
         tokens = anatomy.single(value).flatten()[values]
         first, second = (one[labels.clamp(min=0)] == tokens for one in (anatomy.first, anatomy.second))
@@ -369,12 +387,10 @@ def _number_heads(anatomy: Anatomy) -> None:
     for row in anatomy.rows:
         pieces = taken.setdefault((row.sample, row.query, row.query_source), [])
         copy = next((number for number, met in enumerate(pieces) if not met & set(row.keys)), len(pieces))
-        pieces[copy:] = pieces[copy:] or [set()]
+        if copy == len(pieces):
+            pieces.append(set())
         pieces[copy] |= set(row.keys)
         keys.append((*row.query_source, copy))
     order = {key: head for head, key in enumerate(sorted(set(keys)))}
     for row, key in zip(anatomy.rows, keys, strict=True):
         row.head = order[key]
-
-
-__all__ = ["Anatomy", "NoAnatomy", "Operation", "Row", "dissect"]

@@ -11,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.recorder.call import storage_of
+
 from .anatomy import Anatomy, NoAnatomy, differs, dissect
 from .flow import Flow, follow
 from .patient import Patient
-from .trace import Operation, Trace, Value, storage_of
+from .trace import Operation, Trace, Value
 
 MOST_SAMPLES, MOST_TOKENS = 3, 8  # more are cut off: the mistakes are the same
 
@@ -31,6 +33,7 @@ class Examination:
         trace, result: of the run on x; the result is an exception if it failed.
         free: whether sizes may be changed: no keep mask ties them.
         left_out: what could not be checked, and why.
+        pipeline: the way from scores to shares, once a rule has asked for it.
     """
 
     patient: Patient
@@ -45,6 +48,7 @@ class Examination:
     free: bool = True
     why_not: str = field(default="", init=False)
     left_out: list[str] = field(default_factory=list, init=False)
+    pipeline: list[Operation] | None = field(default=None, init=False)
 
     @cached_property
     def anatomy(self) -> Anatomy | None:

@@ -6,7 +6,10 @@ import ast
 import inspect
 import linecache
 import re
+import traceback
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,9 +17,12 @@ import torch
 from torch import nn
 
 from course_lib.recorder.source import Place, where_of
+from course_lib.recorder.watcher import FOREIGN
 
 if TYPE_CHECKING:
     from .trace import Operation
+
+OURS = (*FOREIGN, str(Path(__file__).parent))  # files whose lines are PyTorch's or the doctor's
 
 
 class Line(str):
@@ -39,6 +45,14 @@ def line_at(place: Place) -> Line | None:
     return Line(place.file, place.line) if place.where else None
 
 
+def last_line(error: BaseException, foreign: tuple[str, ...]) -> Line | None:
+    """The innermost line that an error passed and that stands in none of the foreign files."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.lineno and not frame.filename.startswith(foreign):
+            return Line(frame.filename, frame.lineno)
+    return None
+
+
 class Source(NamedTuple):
     """A class or function as parsed text."""
 
@@ -54,19 +68,25 @@ def source_of(thing: Any) -> Source | None:
     code = thing if isinstance(thing, CodeType) else _some_code(thing)
     if code is None:
         return None
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except SyntaxError:
-        return None
+    tree = _parsed("".join(linecache.getlines(code.co_filename)))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda) if thing is code else (ast.ClassDef,)
     around = [
         node
-        for node in ast.walk(tree)
+        for node in (ast.walk(tree) if tree is not None else ())
         if isinstance(node, kinds)
         and _first_line(node) <= code.co_firstlineno <= node.end_lineno
         and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
     ]
     return Source(max(around, key=_first_line), code.co_filename) if around else None
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> ast.Module | None:
+    """A file is asked for many lines: parse it once."""
+    try:
+        return ast.parse(text)
+    except SyntaxError:
+        return None
 
 
 def _some_code(cls: Any) -> CodeType | None:
@@ -262,9 +282,9 @@ def of_missing_return(operation: Operation) -> Line | None:
     return line_at(operation.outermost)
 
 
-def of_loop(where: str | None, operation: Operation | None) -> Line | None:
+def of_loop(where: str | None, operation: Operation) -> Line | None:
     """The loop over a fixed number of things in which a line stands, or None."""
-    source = source_of(operation.frames[-1][0]) if operation is not None and operation.frames else None
+    source = source_of(operation.frames[-1][0]) if operation.frames else None
     if source is None or where is None:
         return None
     line = int(where.rsplit(":", 1)[1])

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import copy
 import inspect
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.recorder.watcher import FOREIGN
-
 from .copies import OnCopies
-from .lines import Line
+from .lines import OURS, Line, last_line
 from .trace import Trace, write_down
-
-OURS = (*FOREIGN, str(Path(__file__).parent))
 
 
 class PatientFailed(RuntimeError):
@@ -50,7 +44,6 @@ class Patient:
             raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
         self.original = code
         self.code = self.copy(torch.float64)
-        self.told = call is not None
         self.call = self._on_copies(call or _usual_call(code))
         self.examiner = getattr(call, "__code__", None)
 
@@ -75,16 +68,13 @@ class Patient:
         """Run it as `run` does and write down what it did; what came out may be an exception."""
         return write_down(lambda given: self.call(self.code if code is None else code, given), x, self.examiner)
 
-    def run(
-        self, x: Tensor, code: Callable[..., Any] | None = None, *, seed: int = 0, gradients: bool = False
-    ) -> Tensor:
+    def run(self, x: Tensor, code: Callable[..., Any] | None = None, *, seed: int = 0) -> Tensor:
         """Run the patient on a copy of x.
 
         Args:
             x: (batch, token, d_in).
             code: a copy to run; the one in 64 bits if None.
             seed: of the random numbers it may draw.
-            gradients: whether the output shall know how it came about.
 
         Returns:
             Its output.
@@ -92,7 +82,7 @@ class Patient:
         Raises:
             PatientFailed: it raised, or did not give back a tensor.
         """
-        with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(gradients):
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.default_generator.manual_seed(seed)
             try:
                 output = self.call(self.code if code is None else code, x.clone())
@@ -148,7 +138,4 @@ def _library_call(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
 
 def line_of(error: BaseException) -> Line | None:
     """The innermost line that is the patient's own, not PyTorch's and not the doctor's: "attention.py:12"."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(OURS):
-            return Line(frame.filename, frame.lineno or 0)
-    return None
+    return last_line(error, OURS)

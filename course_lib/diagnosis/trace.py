@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -17,12 +16,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from course_lib.recorder.call import storage_of, tensors_in
 from course_lib.recorder.source import Place, place_of
-from course_lib.recorder.watcher import FOREIGN
 
-from .lines import Line, line_at
+from .lines import OURS, Line, line_at
 
-OURS = (*FOREIGN, str(Path(__file__).parent), "<frozen", "<string>")
+NOBODYS = (*OURS, "<frozen", "<string>")  # files whose lines no author can look at
 
 
 @dataclass(eq=False)
@@ -50,12 +49,12 @@ class Operation:
     def code(self) -> CodeType | None:
         return self.frames[0][0] if self.frames else None
 
-    @property
+    @cached_property
     def place(self) -> Place:
         """The innermost line of an author."""
         return place_of(*self.frames[0]) if self.frames else Place()
 
-    @property
+    @cached_property
     def where(self) -> Line | None:
         return line_at(self.place)
 
@@ -77,7 +76,7 @@ class Operation:
     def in_place(self) -> bool:
         return self.name.endswith("_") and not self.name.endswith("__")
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Value, ...]:
         return tuple(values_in((self.args, tuple(self.kwargs.values()))))
 
@@ -119,10 +118,6 @@ def swap(thing: Any, kind: type, by: Callable[[Any], Any]) -> Any:
     if isinstance(thing, (tuple, list)) and type(thing) in (tuple, list):
         return type(thing)(swap(part, kind, by) for part in thing)
     return thing
-
-
-def storage_of(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 @contextmanager
@@ -192,7 +187,7 @@ class Trace:
         """Write an operation down, its arguments already as values."""
         number = len(self.operations)
         name = func._schema.name.split("::")[-1]
-        parts = (results,) if isinstance(results, Tensor) else tuple(tensors_in(results))
+        parts = tuple(tensors_in(results))
         if name.endswith("_") and not name.endswith("__") and parts:
             storage = storage_of(parts[0])
             self._written.add(storage)
@@ -204,7 +199,7 @@ class Trace:
         """The frames of authors; the examiner's `call` only counts where nobody else is there."""
         frame, found = sys._getframe(1), []
         while frame is not None and frame.f_code is not write_down.__code__:
-            if not frame.f_code.co_filename.startswith(OURS):
+            if not frame.f_code.co_filename.startswith(NOBODYS):
                 found.append((frame.f_code, frame.f_lasti))
             frame = frame.f_back
         return tuple(one for one in found if one[0] is not self.examiner) or tuple(found)
@@ -298,7 +293,7 @@ class Trace:
                 if before:
                     args = self._changed(operation, args, before)
                 results = operation.func(*args, **kwargs)
-                parts = (results,) if isinstance(results, Tensor) else tuple(tensors_in(results))
+                parts = tuple(tensors_in(results))
                 if after and operation.number in after and parts:
                     parts = (after[operation.number](parts[0]), *parts[1:])
                 for value, tensor in zip(operation.outputs, parts, strict=True):
@@ -313,14 +308,6 @@ class Trace:
             if number == operation.number:
                 made[place] = change(made[place])
         return tuple(made)
-
-
-def tensors_in(thing: Any) -> Iterator[Tensor]:
-    if isinstance(thing, Tensor):
-        yield thing
-    elif isinstance(thing, (tuple, list)):
-        for part in thing:
-            yield from tensors_in(part)
 
 
 class _Writer(TorchDispatchMode):

@@ -77,5 +77,5 @@ def compared(examination: Examination, finding: Finding) -> Finding:
 def _scales(examination: Examination, raw: Tensor, weights: Tensor) -> list[float]:
     """What the scores may have been multiplied with: nothing more, the right factor, or what fits best."""
     found = fit(raw, weights, examination.expected & (weights > 0))
-    fitted = [float(found.scale[0])] if found is not None and found.scale is not None else []
+    fitted = [] if found is None else [float(found[0])]
     return [1.0, examination.anatomy.head_dim**-0.5, *fitted]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import linecache
 import re
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.recorder.source import where_of
+from course_lib.diagnosis.lines import last_line
 
-_OURS = str(Path(__file__).resolve().parents[1])  # course_lib
-_THEIRS = str(Path(torch.__file__).resolve().parent)
+# Neither the course's lines nor PyTorch's are the learner's.
+FOREIGN = (str(Path(__file__).resolve().parents[1]), str(Path(torch.__file__).resolve().parent))
 
 
 class Stopped(Exception):
@@ -25,7 +23,8 @@ class Stopped(Exception):
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.unwritten = isinstance(error, NotImplementedError)
-        self.where, source = _blame(error)
+        self.where = last_line(error, FOREIGN)
+        source = getattr(self.where, "text", "")[:100]
         words = (str(error).strip().splitlines() or ["no reason was given"])[0][:160].rstrip(".")
         at = f" at `{source}`" if source else ""
         doubles = "The check's numbers are float64: make your own tensors with `dtype=x.dtype`, or from x."
@@ -68,12 +67,3 @@ def run(code: Callable[..., Any], *arguments: Any, seed: int = 0) -> Any:
             return code(*arguments)
         except Exception as error:
             raise Stopped(error) from error
-
-
-def _blame(error: BaseException) -> tuple[str | None, str]:
-    """The innermost line that is neither the course's nor PyTorch's: where it stands and what it says."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith((_OURS, _THEIRS)) and frame.lineno:
-            source = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
-            return where_of(frame.filename, frame.lineno), source[:100]
-    return None, ""

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from course_lib.recorder.call import tensors_in
 from course_lib.recorder.watcher import is_mapped
 
 from .. import given_mask
 from ..examination import Examination
-from ..lines import Line, of_attribute
-from ..patient import OURS, line_of
+from ..lines import OURS, Line, of_attribute
+from ..patient import line_of
 from ..report import Finding
-from ..trace import tensors_in
 
 ELSEWHERE = torch.device("meta")  # stands for the other device; nothing is ever put there
 MOVES = ("to", "copy_", "type_as", "cuda")
@@ -51,7 +51,7 @@ class Pretence(TorchFunctionMode):
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
-        tensors = list(tensors_in((args, tuple(kwargs.values()))))
+        tensors = list(tensors_in((args, kwargs)))
         if any(is_mapped(one) for one in tensors):  # torch.vmap hands on tensors of its own: nothing can be said
             raise NotImplementedError("torch.vmap")
         if func == DEVICE and id(args[0]) not in self.here:

@@ -14,6 +14,8 @@ from ..report import Finding
 from ..trace import Operation
 from .pipeline import softmaxes
 
+MEETINGS = ("mul", "div", "mul_", "div_", "add", "add_", "sub", "where")  # where numbers of two dtypes may meet
+
 
 def check_dtypes(examination: Examination) -> Iterator[Finding]:
     """Each dtype must come out as it went in, in its own precision."""
@@ -41,8 +43,7 @@ def check_dtypes(examination: Examination) -> Iterator[Finding]:
 def pinned(examination: Examination, dtype: torch.dtype) -> str | None:
     """The line that makes or casts a tensor to another dtype and lets it meet the tokens."""
     patient = examination.patient
-    code = patient.copy(dtype)
-    trace, _ = patient.trace(examination.x.to(dtype), code)
+    trace, _ = patient.trace(examination.x.to(dtype), patient.copy(dtype))
     for operation in trace.operations:
         floats = [v for v in operation.inputs if v.tensor.is_floating_point()]
         out = [v for v in operation.outputs if v.tensor.is_floating_point()]
@@ -103,16 +104,7 @@ def _rough(examination: Examination) -> Finding | None:
                 operation.where,
             )
     for operation in trace.operations:
-        if operation.number not in alive or operation.name not in (
-            "mul",
-            "div",
-            "mul_",
-            "div_",
-            "add",
-            "add_",
-            "sub",
-            "where",
-        ):
+        if operation.number not in alive or operation.name not in MEETINGS:
             continue
         wide = [v for v in operation.inputs if v.tensor.dtype == torch.float64]
         narrow = [v for v in operation.inputs if v.tensor.dtype == torch.float32]
@@ -137,10 +129,10 @@ def check_half(examination: Examination) -> Iterator[Finding]:
     dtype = x.dtype
     if isinstance(original, nn.Module):
         dtype = next((p.dtype for p in original.parameters()), x.dtype)
-    exact = examination.trace.output.tensor if examination.trace.output is not None else None
+    exact = examination.trace.output.tensor
     try:
-        rough = patient.run(x.to(dtype), patient.copy(dtype) if isinstance(original, nn.Module) else None)
-        full = patient.run(x.double()) if exact is None or exact.shape[:2] != x.shape[:2] else exact
+        rough = patient.run(x.to(dtype), patient.copy(dtype))
+        full = exact if exact.shape[:2] == x.shape[:2] else patient.run(x.double())
     except PatientFailed:
         return
     halves = [op for op in examination.trace.operations if op.outputs and op.outputs[0].tensor.dtype == torch.float16]
@@ -148,8 +140,7 @@ def check_half(examination: Examination) -> Iterator[Finding]:
         return
     if rough.isfinite().all() or (not full.isfinite().all() and not halves and dtype != torch.float16):
         return
-    code = patient.copy(dtype) if isinstance(original, nn.Module) else None
-    trace, _ = patient.trace(x.to(dtype), code)
+    trace, _ = patient.trace(x.to(dtype), patient.copy(dtype))
     for operation in trace.operations:
         out = operation.outputs[0].tensor if operation.outputs else None
         if out is None or not out.is_floating_point() or out.dtype != torch.float16 or not operation.inputs:

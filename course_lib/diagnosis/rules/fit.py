@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 
-@dataclass(frozen=True)
-class Fit:
-    """log(weights) = scale * scores + what depends on query and key alone + a number for each row.
-
-    Attributes:
-        scale: (head,), or None where no scale fits.
-        error: how far off the best one is.
-        biased: whether something was added to the scores that doesn't depend on the tokens.
-    """
-
-    scale: Tensor | None
-    error: float
-    biased: bool
-
-
-def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Fit | None:
+def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Tensor | None:
     """Find the scale by which scores became weights.
+
+    log(weights) = scale * scores + what depends on query and key alone + a number for each row.
 
     Args:
         raw: (batch, head, query, key), products of queries and keys.
@@ -32,7 +17,7 @@ def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Fit | None:
         visible: which pairs to look at.
 
     Returns:
-        Fit, or None where no row has two visible keys.
+        (head,), or None where no scale fits, or no row has two visible keys.
     """
     usable = visible & (weights > 1e-200) & ~raw.isnan()
     logs = torch.where(usable, weights.clamp(min=1e-300).log(), 0.0)
@@ -46,15 +31,12 @@ def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Fit | None:
         return torch.where(used & (used.sum(-1, keepdim=True) > 1), numbers - mean, 0.0)
 
     scores = torch.where(usable, raw, 0.0)
-    for biased in (False, True):
-        if biased and len(raw) < 2:
-            break
-        if biased:  # what does not depend on the tokens is the same in two samples
-            used = usable[:1] & usable[1:]
-            s = centred(scores[1:] - scores[:1], used)
-            w = centred(logs[1:] - logs[:1], used)
-        else:
-            used, s, w = usable, centred(scores, usable), centred(logs, usable)
+    # What does not depend on the tokens is the same in two samples: it goes with their difference.
+    both = usable[:1] & usable[1:]
+    for s, w in (
+        (centred(scores, usable), centred(logs, usable)),
+        (centred(scores[1:] - scores[:1], both), centred(logs[1:] - logs[:1], both)),
+    ):
         power = (s * s).sum((0, 2, 3))
         if (power < 1e-18).any():
             continue
@@ -62,5 +44,5 @@ def fit(raw: Tensor, weights: Tensor, visible: Tensor) -> Fit | None:
         error = (w - scale[:, None, None] * s).abs().amax((0, 2, 3))
         size = w.abs().amax((0, 2, 3)).clamp(min=1e-3)
         if float((error / size).max()) < 1e-5:
-            return Fit(scale, float((error / size).max()), biased)
-    return Fit(None, float((error / size).max()) if "error" in locals() else float("nan"), False)
+            return scale
+    return None

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..contraction import Contraction
 from ..examination import Examination
-from ..labels import NOTHING, REDUCTIONS
+from ..labels import NOTHING
 from ..lines import Line, line_at, of_attribute
 from ..report import Finding
 from ..trace import Operation
@@ -34,7 +34,7 @@ def check_heads(examination: Examination) -> Iterator[Finding]:
     if heads > 1 and examination.num_kv_heads in (None, heads):
         shares = flow.operand
         varied = (shares.amax(-1) - torch.where(shares > 0, shares, torch.inf).amin(-1)).max() > 1e-9
-        if varied and bool(((shares - shares[:, :1]).abs() < 1e-12).all()) and not _kv_shared(examination):
+        if varied and bool(((shares - shares[:, :1]).abs() < 1e-12).all()):
             yield _shared_scores(examination, meeting, f"the weights of all {heads} heads are equal to 12 digits")
             return
     if heads == 1 and told > 1:
@@ -45,10 +45,6 @@ def check_heads(examination: Examination) -> Iterator[Finding]:
                 meeting,
                 f"there is one pattern of weights for {told} heads; a score adds up {meeting.size} products",
             )
-
-
-def _kv_shared(examination: Examination) -> bool:
-    return (examination.num_kv_heads or 0) == 1
 
 
 def _shared_scores(examination: Examination, meeting: Contraction, words: str) -> Finding:
@@ -79,14 +75,12 @@ def check_scores_merged(examination: Examination) -> Iterator[Finding]:
     """A sum or mean on the way from scores to weights that runs over heads."""
     anatomy = examination.anatomy
     for operation in examination.trace.operations:
-        if operation.name not in REDUCTIONS or operation.number not in anatomy.below:
-            continue
-        if operation.number not in examination.alive or operation.name not in ("sum", "mean"):
+        if operation.name not in ("sum", "mean") or operation.number not in anatomy.below & examination.alive:
             continue
         value = operation.inputs[0]
-        labels = anatomy.score_labels[value.number] if hasattr(anatomy, "score_labels") else None
+        labels = anatomy.score_labels[value.number]
         axes = operation.args[1] if len(operation.args) > 1 else None
-        if labels is None or not axes or len(axes) != 1 or (labels == NOTHING).any():
+        if not axes or len(axes) != 1 or (labels == NOTHING).any():
             continue
         axis = axes[0] % labels.dim()
         if labels.shape[axis] < 2:

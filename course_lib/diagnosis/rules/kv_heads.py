@@ -25,35 +25,22 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
         order = sorted(set(sources))
         reads = [order.index(source) for source in sources]
         count = len(order)
-        if told and 1 <= count < told <= heads:
-            operation = _selecting(examination, name)
-            yield Finding.named(
-                "kv-head-zero-only",
-                f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}",
-                _indexing(examination.trace, operation or meeting_of(anatomy, first[0]).operation),
-            )
+        right = [h // (heads // count) for h in range(heads)] if heads % count == 0 else []
+        tiled = reads != right and (reads == [h % count for h in range(heads)] or sorted(reads) == right)
+        if told and count < told <= heads:
+            found = "kv-head-zero-only", f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}"
+        elif count == heads and told in (None, heads) and reads != sorted(reads):
+            words = f"query heads 0 to {heads - 1} read the {name} of heads {reads}"
+            title = "It differs from attention in this way: heads use each other's keys or values."
+            yield Finding(None, words, None, title)
             return
-        if count < 2 or heads % count or count == heads:
-            if count == heads and told in (None, heads) and reads != sorted(reads):
-                yield Finding(
-                    None,
-                    f"query heads 0 to {heads - 1} read the {name} of heads {reads}",
-                    None,
-                    "It differs from attention in this way: heads use each other's keys or values.",
-                )
-                return
+        elif 1 < count < heads and right and tiled:
+            found = "kv-heads-tiled", f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
+        else:
             continue
-        right = [h // (heads // count) for h in range(heads)]
-        if reads == right:
-            continue
-        if reads == [h % count for h in range(heads)] or sorted(reads) == right:
-            operation = _selecting(examination, name)
-            yield Finding.named(
-                "kv-heads-tiled",
-                f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}",
-                _indexing(examination.trace, operation or meeting_of(anatomy, first[0]).operation),
-            )
-            return
+        operation = _selecting(examination, name) or meeting_of(anatomy, first[0]).operation
+        yield Finding.named(*found, _indexing(examination.trace, operation))
+        return
 
 
 def _indexing(trace: Trace, operation: Operation) -> str | None:

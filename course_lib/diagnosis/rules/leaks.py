@@ -51,7 +51,7 @@ def _as_one_number(examination: Examination, hidden: Tensor) -> float | None:
     """The number that all hidden scores were replaced with before softmax, or None if there is no such number."""
     raw, weights = examination.flow.raw, weights_of(examination)
     found = fit(raw, weights, examination.expected & ~raw.isnan())
-    if found is None or found.scale is None:
+    if found is None:
         return None
     fills = []
     for sample, head, query in hidden.any(-1).nonzero().tolist():
@@ -59,7 +59,7 @@ def _as_one_number(examination: Examination, hidden: Tensor) -> float | None:
         if (shares[there] <= 0).any() or float(shares[there].max() - shares[there].min()) > 1e-9:
             return None
         anchor = examination.expected[sample, head, query].nonzero()[0, 0]
-        fill = torch.log(shares[there][0] / shares[anchor]) + found.scale[head] * raw[sample, head, query, anchor]
+        fill = torch.log(shares[there][0] / shares[anchor]) + found[head] * raw[sample, head, query, anchor]
         fills.append(float(fill))
     same = fills and max(fills) - min(fills) <= 1e-5 * (1 + abs(fills[0]))
     return fills[0] if same else None

@@ -16,6 +16,12 @@ SUMS = ("add", "add_", "sub", "sub_", "mul", "mul_", "rsub", "baddbmm", "addmm")
 
 def pipeline(examination: Examination) -> list[Operation]:
     """The operations that a score passes on its way to a mix, in order."""
+    if examination.pipeline is None:
+        examination.pipeline = _found(examination)
+    return examination.pipeline
+
+
+def _found(examination: Examination) -> list[Operation]:
     anatomy = examination.anatomy
     if not anatomy.mixes:
         return []

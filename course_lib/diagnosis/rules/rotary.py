@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..anatomy import Anatomy, share_side
+from course_lib.recorder.call import storage_of
+
+from ..anatomy import Anatomy, shares_and_values
 from ..examination import Examination
 from ..labels import NOTHING
 from ..lines import line_at, of_attribute
 from ..report import Finding
-from ..trace import Operation, Value, storage_of
+from ..trace import Operation, Value
 
 TRIGONOMETRY = ("cos", "sin", "polar", "cos_", "sin_")
 TABLE = re.compile(r"cos|sin|freq|rot|rope|theta|angle|phase|cis", re.I)
@@ -79,7 +81,7 @@ def _turned_values(examination: Examination) -> Iterator[Finding]:
     anatomy, trace = examination.anatomy, examination.trace
     seen = trace.replay(examination.x[:, :1].expand_as(examination.x).contiguous())
     for mix in anatomy.mixes:
-        values = mix.sides()[1 - share_side(anatomy, mix)][0]
+        values = shares_and_values(anatomy, mix)[1][0]
         columns = set(anatomy.sources[values.number].flatten().tolist())
         projected = [
             p.out for p in anatomy.projections if columns & set(anatomy.sources[p.out.number].flatten().tolist())

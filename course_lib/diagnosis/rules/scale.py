@@ -20,18 +20,17 @@ from .weights import picture_of, seen_pattern, weights_of
 
 def check_scale(examination: Examination) -> Iterator[Finding]:
     """Compare the factor between projections and weights with head_dim ** -0.5."""
-
     anatomy, flow = examination.anatomy, examination.flow
     weights = weights_of(examination)
     visible = examination.expected & seen_pattern(examination)
     found = fit(flow.raw, weights, visible)
-    if found is None or found.scale is None:
+    if found is None:
         return
     before = scale_before(examination)
     if before is None or _learned(examination):
         return
     head_dim = anatomy.head_dim
-    scale = found.scale * before
+    scale = found * before
     if float((scale - scale[0]).abs().max()) > 1e-6 * float(scale[0].abs()):
         return
     factor, right = float(scale[0]), head_dim**-0.5
@@ -147,8 +146,7 @@ def scale_before(examination: Examination) -> float | None:
     return factors[0] * factors[1]
 
 
-def _single_sample(anatomy, value) -> Tensor:
-
+def _single_sample(anatomy: Anatomy, value: Value) -> Tensor:
     return single(anatomy.samples[value.number])
 
 
@@ -188,15 +186,15 @@ def _folded(examination: Examination, right: float) -> bool:
     anatomy = examination.anatomy
     meeting, mix = anatomy.meetings[0], anatomy.mixes[0]
     values = [value for value, _ in mix.sides() if (anatomy.sources[value.number] != NOTHING).any()]
-    sides = [spread(anatomy, value) for value, _ in meeting.sides()]
-    rest = spread(anatomy, values[-1]) if values else None
+    sides = [_spread(anatomy, value) for value, _ in meeting.sides()]
+    rest = _spread(anatomy, values[-1]) if values else None
     if None in sides or rest is None:
         return False
     small, large = min(sides) / rest, max(sides) / rest
     return abs(small / right - 1) < 0.35 and abs(large - 1) < 0.35
 
 
-def spread(anatomy: Anatomy, value: Value) -> float | None:
+def _spread(anatomy: Anatomy, value: Value) -> float | None:
     """The standard deviation of the weights that projected a value."""
     columns = torch.unique(anatomy.sources[value.number])
     for product in anatomy.projections:
