@@ -11,11 +11,25 @@ from torch import Tensor, nn
 
 def check_positive(**sizes: int) -> None:
     """Refuse a size that is not a whole number of at least 1."""
+    check_at_least(1, **sizes)
+
+
+def check_at_least(least: int, **sizes: int) -> None:
+    """Refuse a size that is not a whole number of at least `least`."""
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(f"{name} must be a whole number, got {size!r} ({type(size).__name__}).")
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, got {size}.")
+        if size < least:
+            raise ValueError(f"{name} must be at least {least}, got {size}.")
+
+
+def check_even(head_dim: int) -> None:
+    """Refuse a head whose numbers can't be paired."""
+    if head_dim % 2:
+        raise ValueError(
+            f"head_dim must be even, got {head_dim}: rotary positions turn its numbers in pairs, so choose "
+            f"head_dim={head_dim + 1}."
+        )
 
 
 def check_divisible(name: str, width: int, parts_name: str, parts: int, remedy: str = "") -> None:
@@ -55,26 +69,50 @@ def check_dropout(dropout: float, name: str = "dropout") -> None:
         raise ValueError(f"{name} must be at least 0 and less than 1, got {dropout}.")
 
 
-def check_input(x: Tensor, projection: nn.Linear) -> None:
-    """Refuse an input that the module's first projection can't take."""
+def check_input(x: Tensor, projection: nn.Linear, name: str = "x", width_name: str = "d_in") -> None:
+    """Refuse an input that the module's projection can't take; name is what forward calls it."""
     weight = projection.weight
     if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a tensor, got {type(x).__name__}: wrap it with torch.tensor(x).")
+        raise TypeError(f"{name} must be a tensor, got {type(x).__name__}: wrap it with torch.tensor({name}).")
     if x.dim() != 3:
-        remedy = "add the batch axis with x[None]" if x.dim() == 2 else "bring it to three axes"
-        raise ValueError(f"x must be (batch, token, width), got the shape {tuple(x.shape)}: {remedy}.")
+        remedy = f"add the batch axis with {name}[None]" if x.dim() == 2 else "bring it to three axes"
+        raise ValueError(f"{name} must be (batch, token, width), got the shape {tuple(x.shape)}: {remedy}.")
     if x.shape[-1] != projection.in_features:
         raise ValueError(
-            f"x has the width {x.shape[-1]} (shape {tuple(x.shape)}), but the module was built with "
-            f"d_in={projection.in_features}: build it with d_in={x.shape[-1]}, or check the order of x's axes."
+            f"{name} has the width {x.shape[-1]} (shape {tuple(x.shape)}), but the module was built with "
+            f"{width_name}={projection.in_features}: build it with {width_name}={x.shape[-1]}, or check the order of "
+            f"{name}'s axes."
         )
     if not x.is_floating_point():
-        raise TypeError(f"x must be floating point, got {x.dtype}: embed the token ids first, or call x.float().")
+        raise TypeError(
+            f"{name} must be floating point, got {x.dtype}: embed the token ids first, or call {name}.float()."
+        )
     if x.dtype != weight.dtype and not _autocasts(x.device):
-        raise TypeError(f"x is {x.dtype}, but the module's weights are {weight.dtype}: call module.to(x.dtype).")
+        raise TypeError(
+            f"{name} is {x.dtype}, but the module's weights are {weight.dtype}: call module.to({name}.dtype)."
+        )
     if x.device != weight.device:
         raise ValueError(
-            f"x is on {x.device}, but the module's weights are on {weight.device}: call x.to({str(weight.device)!r})."
+            f"{name} is on {x.device}, but the module's weights are on {weight.device}: call "
+            f"{name}.to({str(weight.device)!r})."
+        )
+
+
+def check_context(context: Tensor, x: Tensor, projection: nn.Linear, causal: bool, cache: object) -> None:
+    """Refuse a context (what keys and values are made from, instead of x) that does not go with the rest."""
+    check_input(context, projection, "context")
+    if causal:
+        raise ValueError(
+            "context needs a module built with causal=False: a place in x says nothing about places in context; to "
+            "hide some of them give keep."
+        )
+    if cache is not None:
+        raise ValueError(
+            "context and cache can't be given together: a cache grows with x; keys and values of a context stay."
+        )
+    if context.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"context has {context.shape[0]} samples and x has {x.shape[0]}: there is one context for each sample."
         )
 
 
@@ -162,4 +200,6 @@ def _mask_remedy(mask_shape: Sequence[int], shape: Sequence[int]) -> str:
         return ": it looks like one mask a sample, so write keep[:, None]"
     if query_len != key_len and tuple(mask_shape[-2:]) == (key_len, query_len):
         return ": its last two axes look swapped, so write keep.transpose(-2, -1)"
+    if query_len != key_len and mask_shape[-1] == query_len:
+        return f": its last axis is for the {key_len} keys (with a cache, those in it too), not for the queries"
     return ""

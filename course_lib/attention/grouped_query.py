@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from .base import Attention
 from .checks import check_divisible, check_positive, check_widths
+from .kv_cache import KVCache
 
 
 class GroupedQueryAttention(Attention):
@@ -75,36 +76,49 @@ class GroupedQueryAttention(Attention):
         self.out_proj = nn.Linear(d_v, d_out, bias=bias) if out_proj else None
 
     def forward(
-        self, x: Tensor, *, keep: Tensor | None = None, return_weights: bool = False
+        self,
+        x: Tensor,
+        *,
+        keep: Tensor | None = None,
+        context: Tensor | None = None,
+        cache: KVCache | None = None,
+        return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Split queries into num_heads, keys and values into num_kv_heads, attend, merge.
 
         Args:
             x: (batch, token, d_in).
             keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
+            context: (batch, key, d_in) that keys and values are made from (cross-attention, causal=False only); x
+                itself if None.
+            cache: the tokens before x; keys and values of x are appended, and x attends to all of them.
             return_weights: whether to return the weights too; the explicit kernel only.
 
         Returns:
             output (batch, token, d_out), or (output, weights) with weights (batch, head, query, key).
 
         Raises:
-            ValueError, TypeError: an x or a keep that does not fit; the sentence says why.
+            ValueError, TypeError: an x, keep, context or cache that does not fit; the sentence says why, and nothing
+                is written to the cache.
         """
-        keep = self.prepare(x, self.num_heads, keep, return_weights)
+        source = self.prepare(x, self.num_heads, keep, return_weights, context, cache)
         batch, num_tokens, _ = x.shape
+        key_len = source.shape[1]
 
         queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim)  # (b, t, m) -> (b, t, h, d)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim)  # (b, t, m) -> (b, t, g, d)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.value_dim)
+        keys = self.k_proj(source).view(batch, key_len, self.num_kv_heads, self.head_dim)  # (b, t, m) -> (b, t, g, d)
+        values = self.v_proj(source).view(batch, key_len, self.num_kv_heads, self.value_dim)
 
         queries_by_head = queries.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
         keys_by_head = keys.transpose(1, 2)  # (b, t, g, d) -> (b, g, t, d)
         values_by_head = values.transpose(1, 2)
+        if cache is not None:
+            keys_by_head, values_by_head = cache.append(keys_by_head, values_by_head)  # (b, g, new, d) -> (b, g, k, d)
 
         context_by_head, weights = self.run_kernel(queries_by_head, keys_by_head, values_by_head, keep)  # bhtd, bhqk
 
-        context = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-        output = context.reshape(batch, num_tokens, self.num_heads * self.value_dim)  # (b, t, h, d) -> (b, t, h * d)
+        context_by_token = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        output = context_by_token.reshape(batch, num_tokens, self.num_heads * self.value_dim)  # -> (b, t, h * d)
         if self.out_proj is not None:
             output = self.out_proj(output)  # (b, t, h * d) -> (b, t, d_out)
         return (output, weights) if return_weights else output

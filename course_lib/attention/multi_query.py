@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from .base import Attention
 from .checks import check_positive, check_widths
+from .kv_cache import KVCache
 
 
 class MultiQueryAttention(Attention):
@@ -69,33 +70,45 @@ class MultiQueryAttention(Attention):
         self.out_proj = nn.Linear(d_v, d_out, bias=bias) if out_proj else None
 
     def forward(
-        self, x: Tensor, *, keep: Tensor | None = None, return_weights: bool = False
+        self,
+        x: Tensor,
+        *,
+        keep: Tensor | None = None,
+        context: Tensor | None = None,
+        cache: KVCache | None = None,
+        return_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Split the queries into heads, attend with all of them to one set of keys and values, merge.
 
         Args:
             x: (batch, token, d_in).
             keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
+            context: (batch, key, d_in) that keys and values are made from (cross-attention, causal=False only); x
+                itself if None.
+            cache: the tokens before x; keys and values of x are appended, and x attends to all of them.
             return_weights: whether to return the weights too; the explicit kernel only.
 
         Returns:
             output (batch, token, d_out), or (output, weights) with weights (batch, head, query, key).
 
         Raises:
-            ValueError, TypeError: an x or a keep that does not fit; the sentence says why.
+            ValueError, TypeError: an x, keep, context or cache that does not fit; the sentence says why, and nothing
+                is written to the cache.
         """
-        keep = self.prepare(x, self.num_heads, keep, return_weights)
+        source = self.prepare(x, self.num_heads, keep, return_weights, context, cache)
         batch, num_tokens, _ = x.shape
 
         queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim)  # (b, t, m) -> (b, t, h, d)
         queries_by_head = queries.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
-        keys = self.k_proj(x)[:, None]  # (b, t, m) -> (b, t, d) -> (b, 1, t, d)
-        values = self.v_proj(x)[:, None]
+        keys = self.k_proj(source)[:, None]  # (b, t, m) -> (b, t, d) -> (b, 1, t, d)
+        values = self.v_proj(source)[:, None]
+        if cache is not None:
+            keys, values = cache.append(keys, values)  # (b, 1, new, d) -> (b, 1, k, d)
 
         context_by_head, weights = self.run_kernel(queries_by_head, keys, values, keep)  # (b, h, t, d), (b, h, q, k)
 
-        context = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-        output = context.reshape(batch, num_tokens, self.num_heads * self.value_dim)  # (b, t, h, d) -> (b, t, h * d)
+        context_by_token = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        output = context_by_token.reshape(batch, num_tokens, self.num_heads * self.value_dim)  # -> (b, t, h * d)
         if self.out_proj is not None:
             output = self.out_proj(output)  # (b, t, h * d) -> (b, t, d_out)
         return (output, weights) if return_weights else output

@@ -58,7 +58,7 @@ class SingleHeadAttention(Attention):
         Raises:
             ValueError, TypeError: an x or a keep that does not fit; the sentence says why.
         """
-        keep = self.prepare(x, 1, keep, return_weights)
+        self.prepare(x, 1, keep, return_weights)
         queries = self.q_proj(x)[:, None]  # (b, t, m) -> (b, t, d) -> (b, 1, t, d): one head
         keys = self.k_proj(x)[:, None]
         values = self.v_proj(x)[:, None]

@@ -11,14 +11,18 @@ import torch
 
 from course_lib.attention import (
     GroupedQueryAttention,
+    KVCache,
+    LlamaAttention,
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
     MultiQueryAttention,
     SingleHeadAttention,
+    apply_rotary,
     attend,
     attend_fused,
     causal_keep,
     padding_keep,
+    rotary_table,
     to_torch_mask,
 )
 
@@ -104,6 +108,56 @@ def constructor_refusals() -> list[Refusal]:
     return found
 
 
+def llama_constructor_refusals() -> list[Refusal]:
+    """The same for Llama's attention, its cache and its table of angles."""
+    found = []
+    calls = {
+        "llama": lambda d_model=24, num_heads=6, **o: LlamaAttention(d_model, num_heads, **o),
+        "cache": lambda batch=2, num_kv_heads=3, max_len=7, head_dim=4, **o: KVCache(
+            batch, num_kv_heads, max_len, head_dim, **o
+        ),
+        "table": lambda num_positions=5, head_dim=4, **o: rotary_table(num_positions, head_dim, **o),
+    }
+
+    def add(name, options, kind, sentence):
+        found.append(Refusal(f"{name} {options}", lambda: calls[name](**options), kind, sentence))
+
+    sizes = {
+        "llama": ("d_model", "num_heads", "num_kv_heads", "head_dim", "max_positions"),
+        "cache": ("batch", "num_kv_heads", "max_len", "head_dim", "value_dim"),
+        "table": ("num_positions", "head_dim"),
+    }
+    for name in calls:
+        for size in sizes[name]:
+            add(name, {size: 0}, ValueError, f"{size} must be at least 1, got 0.")
+            add(name, {size: 2.0}, TypeError, f"{size} must be a whole number, got 2.0 (float).")
+            add(name, {size: True}, TypeError, f"{size} must be a whole number, got True (bool).")
+    for name in ("llama", "table"):
+        even = "head_dim must be even, got 5: rotary positions turn its numbers in pairs, so choose head_dim=6."
+        add(name, {"head_dim": 5}, ValueError, even)
+        above = "rope_theta must be above 0, got {}: Llama 2 uses 10000.0."
+        add(name, {"rope_theta": 0}, ValueError, above.format(0))
+        add(name, {"rope_theta": -2.5}, ValueError, above.format(-2.5))
+        add(name, {"rope_theta": float("nan")}, ValueError, above.format("nan"))
+        add(name, {"rope_theta": "10000"}, TypeError, "rope_theta must be a number, got '10000' (str).")
+        add(name, {"rope_theta": True}, TypeError, "rope_theta must be a number, got True (bool).")
+    add("llama", {"d_model": 30}, ValueError, even)
+    cut = "can't be cut into num_heads=6 equal parts"
+    add("llama", {"d_model": 27}, ValueError, f"d_model=27 {cut}: choose d_model=24 or 30, or give head_dim.")
+    add(
+        "llama",
+        {"num_kv_heads": 4},
+        ValueError,
+        "num_heads=6 can't be cut into num_kv_heads=4 equal parts: choose num_heads=4 or 8, or a num_kv_heads that "
+        "divides it.",
+    )
+    add("llama", {"kernel": "flash"}, ValueError, "kernel must be 'explicit' or 'fused', got 'flash'.")
+    floating = "dtype must be a floating-point dtype such as torch.float32, got {}."
+    add("cache", {"dtype": torch.int64}, TypeError, floating.format("torch.int64"))
+    add("cache", {"dtype": "float32"}, TypeError, floating.format("'float32'"))
+    return found
+
+
 # --- calls of a module ---
 
 BATCH, TOKENS, HEADS = 5, 7, 3
@@ -114,6 +168,8 @@ MODULES = {
     "fused": lambda: MultiHeadAttention(6, 12, HEADS, kernel="fused"),
     "multi-query": lambda: MultiQueryAttention(6, 12, HEADS),
     "grouped": lambda: GroupedQueryAttention(6, 12, HEADS, 1),
+    "llama": lambda: LlamaAttention(6, HEADS),
+    "llama, fused": lambda: LlamaAttention(6, HEADS, kernel="fused"),
 }
 NOT_BOOL = (
     "keep must be bool with True = may attend, got {}: for a 0/1 mask in that sense use keep.bool(), for an additive "
@@ -128,6 +184,7 @@ def call_refusals() -> list[Refusal]:
     square = torch.ones(TOKENS, TOKENS)
     for form, make in MODULES.items():
         heads = 1 if form == "single head" else HEADS
+        width = "d_model" if form.startswith("llama") else "d_in"
 
         def add(name, kind, sentence, x=x, *, form=form, make=make, **options):
             found.append(Refusal(f"{form}, {name}", lambda: make()(x, **options), kind, sentence))
@@ -140,8 +197,8 @@ def call_refusals() -> list[Refusal]:
         add(
             "x of another width",
             ValueError,
-            "x has the width 7 (shape (5, 6, 7)), but the module was built with d_in=6: build it with d_in=7, or "
-            "check the order of x's axes.",
+            f"x has the width 7 (shape (5, 6, 7)), but the module was built with {width}=6: build it with {width}=7, "
+            "or check the order of x's axes.",
             x.transpose(1, 2),
         )
         tokens = "x must be floating point, got {}: embed the token ids first, or call x.float()."
@@ -188,18 +245,304 @@ def call_refusals() -> list[Refusal]:
                 x[:3],
                 keep=keep.expand(3, 7, 7),
             )
-    found.append(
-        Refusal(
-            "weights of the fused kernel",
-            lambda: MODULES["fused"]()(x, return_weights=True),
-            ValueError,
-            "return_weights=True needs kernel='explicit': the fused kernel never forms the weights.",
-        )
+    sentence = "return_weights=True needs kernel='explicit': the fused kernel never forms the weights."
+    for form in ("fused", "llama, fused"):
+        call = lambda form=form: MODULES[form]()(x, return_weights=True)  # noqa: E731
+        found.append(Refusal(f"weights of {form}", call, ValueError, sentence))
+    return found
+
+
+def position_refusals() -> list[Refusal]:
+    """Positions that Llama's attention has no angles for, or can't lay beside the tokens."""
+    found = []
+    x = torch.zeros(2, 3, 6)
+    positions = torch.arange(3)
+
+    def add(name, kind, sentence, positions=positions, x=x):
+        call = lambda: LlamaAttention(6, HEADS, max_positions=4)(x, positions=positions)  # noqa: E731
+        found.append(Refusal(f"positions, {name}", call, kind, sentence))
+
+    whole = "positions must be a tensor of whole numbers (torch.int64), got {}."
+    add("a list", TypeError, whole.format("list"), [0, 1, 2])
+    add("a number", TypeError, whole.format("int"), 3)
+    for dtype in (torch.float32, torch.bool, torch.uint8):
+        add(str(dtype), TypeError, whole.format(dtype), positions.to(dtype))
+    shape = "positions must be (token,) = (3,) or (batch, token) = (2, 3), got the shape {}."
+    for wrong in ((4,), (), (1, 3), (3, 2), (2, 1, 3), (3, 1)):
+        add(f"of shape {wrong}", ValueError, shape.format(wrong), torch.zeros(wrong, dtype=torch.int64))
+    meta = "positions are on meta, but the module is on cpu: call positions.to('cpu')."
+    add("on meta", ValueError, meta, positions.to("meta"))
+    negative = "positions must be at least 0, got -2: padding may have any, as 0."
+    add("negative", ValueError, negative, torch.tensor([-2, -1, 0]))
+    beyond = "position {} is beyond the table of max_positions=4: build the module with max_positions={} or more."
+    add("beyond the table", ValueError, beyond.format(4, 5), positions + 2)
+    add("beyond the table in one sample", ValueError, beyond.format(11, 12), torch.tensor([[0, 1, 2], [9, 10, 11]]))
+    add("of a long x, beyond the table", ValueError, beyond.format(5, 6), None, torch.zeros(2, 6, 6))
+    return found
+
+
+def context_refusals() -> list[Refusal]:
+    """Contexts that do not go with x or with the module."""
+    found = []
+    x, context = torch.zeros(2, 5, 6), torch.zeros(2, 7, 6)
+    causal = (
+        "context needs a module built with causal=False: a place in x says nothing about places in context; to hide "
+        "some of them give keep."
     )
+    makes = {
+        "split": lambda **o: MultiHeadAttention(6, 12, HEADS, **o),
+        "multi-query": lambda **o: MultiQueryAttention(6, 12, HEADS, **o),
+        "grouped, fused": lambda **o: GroupedQueryAttention(6, 12, HEADS, 1, kernel="fused", **o),
+    }
+    for form, make in makes.items():
+
+        def add(name, kind, sentence, context=context, *, form=form, make=make, causal=False, **options):
+            call = lambda: make(causal=causal)(x, context=context, **options)  # noqa: E731
+            found.append(Refusal(f"{form}, {name}", call, kind, sentence))
+
+        add("context of a causal module", ValueError, causal, causal=True)
+        grows = "context and cache can't be given together: a cache grows with x; keys and values of a context stay."
+        add("context and cache", ValueError, grows, cache=KVCache(2, HEADS if form == "split" else 1, 9, 4))
+        samples = "context has 3 samples and x has 2: there is one context for each sample."
+        add("context of another batch", ValueError, samples, torch.zeros(3, 7, 6))
+        add(
+            "context a list",
+            TypeError,
+            "context must be a tensor, got list: wrap it with torch.tensor(context).",
+            [1.0],
+        )
+        axes = "context must be (batch, token, width), got the shape (7, 6): add the batch axis with context[None]."
+        add("context of 2 axes", ValueError, axes, context[0])
+        add(
+            "context of another width",
+            ValueError,
+            "context has the width 4 (shape (2, 7, 4)), but the module was built with d_in=6: build it with d_in=4, "
+            "or check the order of context's axes.",
+            context[..., :4],
+        )
+        tokens = "context must be floating point, got torch.int64: embed the token ids first, or call context.float()."
+        add("context of token ids", TypeError, tokens, context.long())
+        dtype = "context is torch.float64, but the module's weights are torch.float32: call module.to(context.dtype)."
+        add("context float64", TypeError, dtype, context.double())
+        device = "context is on meta, but the module's weights are on cpu: call context.to('cpu')."
+        add("context on meta", ValueError, device, context.to("meta"))
+        wrong = "keep of shape {} does not broadcast to (batch, head, query, key) = (2, 3, 5, 7){}."
+        ones = torch.ones(1, dtype=torch.bool)
+        for shape, remedy in {
+            (5, 5): ": its last axis is for the 7 keys (with a cache, those in it too), not for the queries",
+            (7, 5): ": its last two axes look swapped, so write keep.transpose(-2, -1)",
+            (2, 7): ": it looks like one row a sample, so write keep[:, None, None]",
+            (2, 1, 4, 7): "",
+        }.items():
+            add(f"context, keep {shape}", ValueError, wrong.format(shape, remedy), keep=ones.expand(shape))
+    return found
+
+
+# --- what can't be appended to a cache: called with a cache that is half full, of which nothing may change ---
+
+
+def filled_cache(value_dim: int = 5) -> KVCache:
+    """A cache with four of seven tokens: 2 samples, 3 kv heads, keys 4 wide; a module of six heads goes with it."""
+    generator = torch.Generator().manual_seed(4)
+    cache = KVCache(2, 3, 7, 4, value_dim=value_dim)
+    cache.append(*(torch.randn(2, 3, 4, width, generator=generator) for width in (4, value_dim)))
+    return cache
+
+
+class CacheRefusal(NamedTuple):
+    """A call with a half-full cache that must be refused, and must leave the cache as it is."""
+
+    name: str
+    call: Callable[[KVCache], object]
+    kind: type[Exception]
+    sentence: str
+    value_dim: int = 5
+
+
+def append_refusals() -> list[CacheRefusal]:
+    """Keys and values that `KVCache.append` does not take, and lengths that `rewind` does not."""
+    found = []
+    keys, values = torch.ones(2, 3, 2, 4), torch.ones(2, 3, 2, 5)
+
+    def add(name, kind, sentence, keys=keys, values=values):
+        found.append(CacheRefusal(f"append, {name}", lambda cache: cache.append(keys, values), kind, sentence))
+
+    add("keys a list", TypeError, "keys must be a tensor, got list.", [1.0])
+    add("values None", TypeError, "values must be a tensor, got NoneType.", values=None)
+    axes = "{} must be (batch, kv head, new token, width), got the shape {}."
+    add("keys of 3 axes", ValueError, axes.format("keys", (3, 2, 4)), keys[0])
+    add("values of 3 axes", ValueError, axes.format("values", (2, 3, 5)), values=values[:, :, 0])
+    batch = (
+        "the new keys have batch={}, but the cache was built with batch=2: a cache belongs to one batch, so build a "
+        "new KVCache for another."
+    )
+    add("one sample", ValueError, batch.format(1), keys[:1], values[:1])
+    add("three samples", ValueError, batch.format(3), *(each[:1].expand(3, -1, -1, -1) for each in (keys, values)))
+    size = (
+        "the new keys and values have {0}={1}, but the cache was built with {0}={2}: build KVCache(batch, "
+        "num_kv_heads, max_len, head_dim) with {0}={1}."
+    )
+    add("one head", ValueError, size.format("num_kv_heads", 1, 3), keys[:, :1], values[:, :1])
+    add("head_dim", ValueError, size.format("head_dim", 3, 4), keys[..., :3])
+    add("value_dim", ValueError, size.format("value_dim", 4, 5), values=values[..., :4])
+    room = (
+        "the cache holds 4 of max_len=7 tokens and has no room for {} more: build it with max_len={} or more, or "
+        "start anew with cache.rewind()."
+    )
+    add("too many", ValueError, room.format(4, 8), torch.ones(2, 3, 4, 4), torch.ones(2, 3, 4, 5))
+    agree = (
+        "keys (2, 3, 2, 4) and values {} must agree in batch, heads and tokens (axes 0 to 2): there is one value for "
+        "each key."
+    )
+    add("one value less", ValueError, agree.format((2, 3, 1, 5)), values=values[:, :, :1])
+    add("one head of values", ValueError, agree.format((2, 1, 2, 5)), values=values[:, :1])
+    add("one sample of values", ValueError, agree.format((1, 3, 2, 5)), values=values[:1])
+    dtype = "{} are torch.float64, but the cache holds torch.float32: build KVCache with dtype=torch.float64."
+    add("keys float64", TypeError, dtype.format("keys"), keys.double())
+    add("values float64", TypeError, dtype.format("values"), values=values.double())
+    device = "{} are on meta, but the cache is on cpu: build KVCache with device='meta'."
+    add("keys on meta", ValueError, device.format("keys"), keys.to("meta"))
+    add("values on meta", ValueError, device.format("values"), values=values.to("meta"))
+    gradients = "{} carry gradients, which a cache can't keep: call the module under torch.no_grad()."
+    add("keys with gradients", ValueError, gradients.format("keys"), keys.clone().requires_grad_())
+    add("values with gradients", ValueError, gradients.format("values"), values=values.clone().requires_grad_())
+
+    def add_rewind(length, kind, sentence):
+        found.append(CacheRefusal(f"rewind {length!r}", lambda cache: cache.rewind(length), kind, sentence))
+
+    add_rewind(5, ValueError, "length=5 is more than the 4 tokens in the cache: it can't grow so.")
+    add_rewind(-1, ValueError, "length must be at least 0, got -1.")
+    for length in (0.0, False, True, None, "3"):
+        kind = type(length).__name__
+        add_rewind(length, TypeError, f"length must be a whole number, got {length!r} ({kind}).")
+    return found
+
+
+BUILT_WITH = ("num_kv_heads", "head_dim", "d_qk", "d_v", "kernel", "max_positions")  # the rest goes to forward
+
+
+def module_and_cache_refusals() -> list[CacheRefusal]:
+    """Calls of a module with a cache that does not go with it, or with anything else that does not fit."""
+    found = []
+    x = torch.ones(2, 3, 6)
+    makes = {
+        "grouped": lambda **o: GroupedQueryAttention(6, 9, 6, **({"num_kv_heads": 3, "d_qk": 24, "d_v": 30} | o)),
+        "llama": lambda **o: LlamaAttention(6, 6, **({"num_kv_heads": 3, "head_dim": 4} | o)),
+    }
+    for form, make in makes.items():
+        is_llama = form == "llama"
+        value_dim, width = (4, "d_model") if is_llama else (5, "d_in")
+        full = "(batch, head, query, key) = (2, 6, 3, 7)"
+
+        def add(name, kind, sentence, x=x, *, form=form, value_dim=value_dim, make=make, grad=False, **options):
+            built_with = {key: value for key, value in options.items() if key in BUILT_WITH}
+            given = {key: value for key, value in options.items() if key not in BUILT_WITH}
+
+            def call(cache):
+                with torch.set_grad_enabled(grad):
+                    return make(**built_with)(x, **({"cache": cache} | given))
+
+            found.append(CacheRefusal(f"{form}, {name}", call, kind, sentence, value_dim))
+
+        add("cache a list", TypeError, "cache must be a KVCache, got list.", cache=[])
+        add("cache a tuple of tensors", TypeError, "cache must be a KVCache, got tuple.", cache=(x, x))
+        batch = (
+            "the new keys have batch=1, but the cache was built with batch=2: a cache belongs to one batch, so build "
+            "a new KVCache for another."
+        )
+        add("another batch", ValueError, batch, x[:1])
+        size = (
+            "the new keys and values have {0}={1}, but the cache was built with {0}={2}: build KVCache(batch, "
+            "num_kv_heads, max_len, head_dim) with {0}={1}."
+        )
+        add("other kv heads", ValueError, size.format("num_kv_heads", 2, 3), num_kv_heads=2)
+        add(
+            "another head_dim",
+            ValueError,
+            size.format("head_dim", 8, 4),
+            **({"head_dim": 8} if is_llama else {"d_qk": 48}),
+        )
+        if not is_llama:
+            add("another value_dim", ValueError, size.format("value_dim", 6, 5), d_v=36)
+        room = (
+            "the cache holds 4 of max_len=7 tokens and has no room for 4 more: build it with max_len=8 or more, or "
+            "start anew with cache.rewind()."
+        )
+        add("too many tokens", ValueError, room, torch.ones(2, 4, 6))
+        gradients = "keys carry gradients, which a cache can't keep: call the module under torch.no_grad()."
+        add("gradients", ValueError, gradients, grad=True)
+        add(
+            "x of another width",
+            ValueError,
+            f"x has the width 5 (shape (2, 3, 5)), but the module was built with {width}=6: build it with {width}=5, "
+            "or check the order of x's axes.",
+            x[..., :5],
+        )
+        weights = "return_weights=True needs kernel='explicit': the fused kernel never forms the weights."
+        add("weights of the fused kernel", ValueError, weights, kernel="fused", return_weights=True)
+        add("keep float", TypeError, NOT_BOOL.format("torch.float32"), keep=torch.ones(3, 7))
+        ones = torch.ones(1, dtype=torch.bool)
+        new_only = ": its last axis is for the 7 keys (with a cache, those in it too), not for the queries"
+        for shape, remedy in {
+            (3, 3): new_only,
+            (2, 1, 1, 3): new_only,
+            (7, 3): ": its last two axes look swapped, so write keep.transpose(-2, -1)",
+            (2, 1, 1, 4): "",
+            (2, 7): ": it looks like one row a sample, so write keep[:, None, None]",
+        }.items():
+            wrong = f"keep of shape {shape} does not broadcast to {full}{remedy}."
+            add(f"keep {shape}", ValueError, wrong, keep=ones.expand(shape))
+        if is_llama:
+            beyond = (
+                "position {} is beyond the table of max_positions=6: build the module with max_positions={} or more."
+            )
+            add("table that ends before the cache", ValueError, beyond.format(6, 7), max_positions=6)
+            positions = torch.tensor([4, 5, 8])
+            add("positions beyond", ValueError, beyond.format(8, 9), max_positions=6, positions=positions)
+            shape = "positions must be (token,) = (3,) or (batch, token) = (2, 3), got the shape (7,)."
+            add("positions of all keys", ValueError, shape, positions=torch.arange(7))
     return found
 
 
 # --- attend and attend_fused ---
+
+
+def rotary_refusals() -> list[Refusal]:
+    """Tensors and tables that can't be turned by each other."""
+    found = []
+    x, (cos, sin) = torch.zeros(2, 3, 5, 4), rotary_table(5, 4)
+
+    def add(name, kind, sentence, x=x, cos=cos, sin=sin):
+        found.append(Refusal(f"rotary, {name}", lambda: apply_rotary(x, cos, sin), kind, sentence))
+
+    floating = "{} must be a floating-point tensor, got {}."
+    add("x a list", TypeError, floating.format("x", "list"), [1.0])
+    add("x integers", TypeError, floating.format("x", "torch.int64"), x.long())
+    add("cos None", TypeError, floating.format("cos", "NoneType"), cos=None)
+    add("sin integers", TypeError, floating.format("sin", "torch.int64"), sin=sin.long())
+    meta = "cos is on meta, but x is on cpu: give rotary_table device='cpu'."
+    add("cos on meta", ValueError, meta, cos=cos.to("meta"))
+    axes = "x must be (batch, head, token, head_dim), got the shape (3, 5, 4): split the heads first with view and "
+    add("x of 3 axes", ValueError, axes + "transpose(1, 2).", x[0])
+    even = "head_dim must be even, got 3: rotary positions turn its numbers in pairs, so choose head_dim=4."
+    add("odd head_dim", ValueError, even, x[..., :3])
+    fit = (
+        "cos and sin must both be (token, head_dim / 2) = (5, 2) or (batch, token, head_dim / 2) = (2, 5, 2) for x of "
+        "shape (2, 3, 5, 4), got {} and {}: take the rows of rotary_table at the tokens' positions."
+    )
+    wrong = {
+        "the whole table": rotary_table(8, 4),
+        "angles for a whole head": (cos.repeat(1, 2), sin.repeat(1, 2)),
+        "other widths": rotary_table(5, 6),
+        "one row": (cos[0], sin[0]),
+        "a sample less": (cos[None], sin[None]),
+        "an axis for heads": (cos[None, None], sin[None, None]),
+        "cos for all, sin for each sample": (cos, sin.expand(2, 5, 2)),
+        "sin for all, cos for each sample": (cos.expand(2, 5, 2), sin),
+    }
+    for name, (cos, sin) in wrong.items():
+        add(name, ValueError, fit.format(tuple(cos.shape), tuple(sin.shape)), cos=cos, sin=sin)
+    return found
 
 
 def core_refusals() -> list[Refusal]:
@@ -264,6 +607,7 @@ def core_refusals() -> list[Refusal]:
             (2, 1, 7): ": it looks like one mask a sample, so write keep[:, None]",
             (2, 3, 4, 7): "",
             (0, 7): "",
+            (4, 4): ": its last axis is for the 7 keys (with a cache, those in it too), not for the queries",
         }.items():
             add_mask(f"keep {shape}", ValueError, wrong.format(shape, remedy), ones.bool().expand(shape))
         rank = "keep has 5 axes, shape (1, 2, 6, 4, 7): it must broadcast to (batch, head, query, key) = (2, 6, 4, 7)."
@@ -343,7 +687,21 @@ def mask_refusals() -> list[Refusal]:
     return [Refusal(f"masks {number}", *case) for number, case in enumerate(cases)]
 
 
-REFUSALS = constructor_refusals() + call_refusals() + core_refusals() + mask_refusals()
+CACHE_REFUSALS = append_refusals() + module_and_cache_refusals()
+REFUSALS = [
+    *constructor_refusals(),
+    *llama_constructor_refusals(),
+    *call_refusals(),
+    *position_refusals(),
+    *context_refusals(),
+    *core_refusals(),
+    *rotary_refusals(),
+    *mask_refusals(),
+    *(
+        Refusal(each.name, lambda each=each: each.call(filled_cache(each.value_dim)), each.kind, each.sentence)
+        for each in CACHE_REFUSALS
+    ),
+]
 
 
 def difference(refusal: Refusal) -> str:

@@ -50,6 +50,7 @@ WITH_KERNEL = [name for name, form in FORMS.items() if form.has_kernel]
 ENDS_OF_GROUPED = ("grouped 6", "grouped 1")  # the same code as "grouped 2": tested for what they equal
 KERNELS = [(name, "explicit") for name in FORMS if name not in ENDS_OF_GROUPED]
 KERNELS += [(name, "fused") for name in WITH_KERNEL if name not in ENDS_OF_GROUPED]
+FAMILY = [(name, kernel) for name, kernel in KERNELS if name in WITH_KERNEL]  # those that take a context and a cache
 
 
 def build(name: str, *, dtype: torch.dtype = torch.float64, boost: float = 3.0, **options) -> nn.Module:
@@ -84,11 +85,19 @@ def arrays(module: nn.Module) -> dict:
     return stacked
 
 
-def reference(module: nn.Module, name: str, x: Tensor, *, causal: bool = True, keep: Tensor | None = None):
+def reference(
+    module: nn.Module,
+    name: str,
+    x: Tensor,
+    *,
+    causal: bool = True,
+    keep: Tensor | None = None,
+    context: Tensor | None = None,
+):
     """Output and weights of the loop reference for the module's weights, as float64 tensors."""
     form = FORMS[name]
-    mask = None if keep is None else to_array(keep)
-    results = loop_module(to_array(x), arrays(module), form.num_heads, form.num_kv_heads, causal, mask)
+    mask, source = (None if each is None else to_array(each) for each in (keep, context))
+    results = loop_module(to_array(x), arrays(module), form.num_heads, form.num_kv_heads, causal, mask, source)
     return tuple(torch.from_numpy(result) for result in results)
 
 

@@ -1,5 +1,6 @@
 """Attention once more, in float64 numpy and plain loops, forward and backward. Shares no code with course_lib."""
 
+import cmath
 import math
 
 import numpy as np
@@ -44,22 +45,40 @@ def loop_attention(queries, keys, values, keep=None, grad_context=None):
     return (context, weights) if grad_context is None else (context, weights, grads)
 
 
-def loop_module(x, state, num_heads, num_kv_heads, causal=True, keep=None):
-    """Output and weights of a whole module from its projections: {"q_proj.weight": array, "q_proj.bias": ..., ...}."""
+def loop_rotary(array, positions, theta=10000.0):
+    """(batch, head, token, head_dim) turned by (token,) or (batch, token): each pair as one complex number."""
+    half = array.shape[3] // 2
+    turned = np.zeros(array.shape)
+    positions = np.broadcast_to(positions, (array.shape[0], array.shape[2]))
+    for b, h, t, i in np.ndindex(*array.shape[:3], half):
+        angle = float(positions[b, t]) * theta ** (-2 * i / array.shape[3])
+        pair = complex(array[b, h, t, i], array[b, h, t, i + half]) * cmath.exp(1j * angle)
+        turned[b, h, t, i], turned[b, h, t, i + half] = pair.real, pair.imag
+    return turned
+
+
+def loop_module(x, state, num_heads, num_kv_heads, causal=True, keep=None, context=None, positions=None, theta=1e4):
+    """Output and weights of a whole module from its projections: {"q_proj.weight": array, "q_proj.bias": ..., ...}.
+
+    Keys and values are made from context, if it is given; queries and keys are turned, if positions are.
+    """
+    context = x if context is None else context
     projected = {}
-    for name in ("q_proj", "k_proj", "v_proj"):
-        projected[name] = np.einsum("btm,om->bto", x, state[f"{name}.weight"]) + state.get(f"{name}.bias", 0.0)
+    for name, source in (("q_proj", x), ("k_proj", context), ("v_proj", context)):
+        projected[name] = np.einsum("btm,om->bto", source, state[f"{name}.weight"]) + state.get(f"{name}.bias", 0.0)
     queries = _cut(projected["q_proj"], num_heads)
     keys, values = _cut(projected["k_proj"], num_kv_heads), _cut(projected["v_proj"], num_kv_heads)
+    if positions is not None:
+        queries, keys = loop_rotary(queries, positions, theta), loop_rotary(keys, positions, theta)
     batch, num_tokens = x.shape[:2]
-    allowed = np.ones((batch, num_heads, num_tokens, num_tokens), dtype=bool)
+    allowed = np.ones((batch, num_heads, num_tokens, context.shape[1]), dtype=bool)
     if keep is not None:
         allowed &= np.broadcast_to(keep, allowed.shape)
     if causal:
         for q in range(num_tokens):
             allowed[:, :, q, q + 1 :] = False
-    context, weights = loop_attention(queries, keys, values, allowed)
-    output = np.concatenate([context[:, h] for h in range(num_heads)], axis=-1)
+    by_head, weights = loop_attention(queries, keys, values, allowed)
+    output = np.concatenate([by_head[:, h] for h in range(num_heads)], axis=-1)
     if "out_proj.weight" in state:
         output = np.einsum("btm,om->bto", output, state["out_proj.weight"]) + state.get("out_proj.bias", 0.0)
     return output, weights

@@ -8,15 +8,37 @@ from pathlib import Path
 
 import pytest
 import torch
-from form_cases import D_IN, D_OUT, FORMS, HEADS, KERNELS, TOKENS, assert_same, build, build_kernel, draw_x
+from form_cases import (
+    BATCH,
+    D_IN,
+    D_OUT,
+    FAMILY,
+    FORMS,
+    HEADS,
+    KERNELS,
+    TOKENS,
+    assert_same,
+    build,
+    build_kernel,
+    draw_x,
+)
+from test_kv_cache import cache_for
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 from torch._inductor.cpp_builder import get_cpp_compiler
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import Dim
 from torch.overrides import TorchFunctionMode
 
 import course_lib.attention
-from course_lib.attention import MultiHeadAttention, attend, attend_fused, causal_keep, padding_keep
+from course_lib.attention import (
+    LlamaAttention,
+    MultiHeadAttention,
+    attend,
+    attend_fused,
+    causal_keep,
+    padding_keep,
+)
 from course_lib.attention.convert import split_to_wrapper, to_torch
 
 SOME_KERNELS = [
@@ -29,6 +51,26 @@ SOME_KERNELS = [
     ("multi-query", "fused"),
     ("grouped 3, own widths", "fused"),
 ]
+
+
+IN_THE_WILD = [
+    ("multi-query", "explicit"),
+    ("grouped 3, own widths", "fused"),
+    ("llama", "explicit"),
+    ("llama", "fused"),
+]
+
+
+def raw(name, **options):
+    """A form as its constructor makes it, Llama's among them; all take the same x."""
+    if name == "llama":
+        return LlamaAttention(D_IN, HEADS, num_kv_heads=2, head_dim=4, max_positions=64, **options)
+    return FORMS[name].build(**options)
+
+
+def build_wild(name, kernel):
+    """A form that takes a cache, in float64 and eval mode."""
+    return raw(name, kernel=kernel).double().eval()
 
 
 @pytest.fixture
@@ -54,7 +96,7 @@ def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compil
 
 def test_compiles_once_for_every_length(fresh_compiler):
     module = build("split")
-    counter = torch._dynamo.testing.CompileCounter()
+    counter = CompileCounter()
     compiled = torch.compile(module, fullgraph=True, backend=counter, dynamic=True)
     for tokens in (5, 8, 13):
         x = draw_x(batch=3, tokens=tokens)
@@ -67,6 +109,50 @@ def test_compiles_with_weights_and_in_training(fresh_compiler):
     output, weights = torch.compile(module, fullgraph=True, backend="eager")(x, return_weights=True)
     assert output.shape == (*x.shape[:2], D_OUT)
     assert (weights[..., causal_keep(TOKENS)] == 0).any()
+
+
+@pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD)
+def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_compiler):
+    module, x = build_wild(name, kernel), draw_x()
+    counter = CompileCounter()
+    compiled, cache = torch.compile(module, fullgraph=True, backend=counter), cache_for(module)
+    with torch.no_grad():
+        outputs = [compiled(part, cache=cache) for part in x.split([4, *[1] * (TOKENS - 4)], dim=1)]
+    assert_same(torch.cat(outputs, dim=1), module(x), 1e-6)
+    assert cache.length == TOKENS
+    assert counter.frame_count <= 4  # the prompt, the first step, a step of any length; and one to spare
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+def test_llama_compiles_with_positions_forward_and_backward(kernel, fresh_compiler):
+    module, x = build_wild("llama", kernel), draw_x()
+    keep = padding_keep([TOKENS, 4], side="left")
+    positions = (keep[:, 0, 0].long().cumsum(-1) - 1).clamp(min=0)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    output, expected = (each(x, keep=keep, positions=positions) for each in (compiled, module))
+    assert_same(output, expected, 1e-6)
+    grads = [torch.autograd.grad((each**2).sum(), list(module.parameters())) for each in (output, expected)]
+    for grad, expected_grad in zip(*grads, strict=True):
+        assert_same(grad, expected_grad, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"), [("split", "explicit"), ("multi-query", "fused"), ("grouped 3, own widths", "fused")]
+)
+def test_cross_attention_compiles(name, kernel, fresh_compiler):
+    module, x, context = build_kernel(name, kernel, causal=False), draw_x(tokens=5), draw_x(tokens=8)
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    assert_same(compiled(x, context=context), module(x, context=context))
+
+
+def test_a_full_cache_is_refused_when_compiled_too(fresh_compiler):
+    module, x = build("grouped 2"), draw_x()
+    cache, compiled = cache_for(module), torch.compile(module, backend="eager")
+    with torch.no_grad():
+        compiled(x, cache=cache)
+        with pytest.raises(ValueError, match="the cache holds 9 of max_len=9 tokens and has no room for 1 more"):
+            compiled(x[:, :1], cache=cache)
+    assert cache.length == TOKENS
 
 
 def test_a_refusal_stays_a_refusal_when_compiled(fresh_compiler):
@@ -109,6 +195,26 @@ def test_exports_with_a_mask(name, kernel):
     assert_same(exported(x, keep=keep), module(x, keep=keep))
 
 
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+def test_llama_exports_for_every_batch_and_length(kernel):
+    module, sizes = build_wild("llama", kernel), {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+    exported = torch.export.export(module, (draw_x(),), dynamic_shapes=(sizes,)).module()
+    for batch, tokens in ((2, TOKENS), (3, 4), (7, 33)):
+        x = draw_x(batch=batch, tokens=tokens)
+        assert_same(exported(x), module(x), 1e-6)
+
+
+@pytest.mark.parametrize(("name", "kernel"), [("split", "explicit"), ("grouped 2", "fused")])
+def test_cross_attention_exports_for_every_pair_of_lengths(name, kernel):
+    module = build_kernel(name, kernel, causal=False)
+    shapes = {"x": {1: Dim.DYNAMIC}, "context": {1: Dim.DYNAMIC}}
+    options = {"context": draw_x(tokens=6)}
+    exported = torch.export.export(module, (draw_x(),), options, dynamic_shapes=shapes).module()
+    for queries, keys in ((TOKENS, 6), (4, 13), (8, 8)):
+        x, context = draw_x(tokens=queries), draw_x(tokens=keys)
+        assert_same(exported(x, context=context), module(x, context=context))
+
+
 # --- devices that are not here ---
 
 
@@ -122,13 +228,18 @@ def test_on_the_meta_device(name, kernel):
 
 
 class PretendedCuda(TorchFunctionMode):
-    """`~mask` and `x[:, None]` ask for a CUDA driver even of fake tensors: say the same in other words."""
+    """`~mask`, `x[:, None]` and `x[:3] = y` ask for a CUDA driver even of fake tensors: say it in other words."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.__invert__:
             return args[0].logical_not()
         if func is torch.Tensor.__getitem__:
             return self.index(*args)
+        if func is torch.Tensor.__setitem__:
+            part, value = self.index(*args[:2]), args[2]
+            if (part.shape, part.device, part.dtype) != (value.shape, value.device, value.dtype):
+                raise RuntimeError(f"{value} does not go into {part}")
+            return None  # pretended numbers are not there to be written
         return func(*args, **(kwargs or {}))
 
     @staticmethod
@@ -140,7 +251,12 @@ class PretendedCuda(TorchFunctionMode):
             elif isinstance(part, int):
                 tensor = tensor.select(axis, part)
                 continue
-            elif part != slice(None):
+            elif isinstance(part, slice) and part.step is None:
+                start, stop, _ = part.indices(tensor.shape[axis])
+                tensor = tensor.narrow(axis, start, stop - start)
+            elif isinstance(part, torch.Tensor) and tensor.dim() == 2 and axis == 0:
+                tensor = nn.functional.embedding(part, tensor)
+            else:
                 raise NotImplementedError(f"the index {part!r} has no other words here yet")
             axis += 1
         return tensor
@@ -160,12 +276,14 @@ def pretended_cuda():
 
 
 def to_fake_cuda(module, dtype=torch.float32):
-    """Swap the parameters for pretended CUDA ones."""
+    """Swap the parameters for pretended CUDA ones, and the buffers, in their own dtype."""
     for each in module.modules():
         for name, parameter in each._parameters.items():
             if parameter is not None:
                 fake = torch.empty(parameter.shape, dtype=dtype, device="cuda")
                 each._parameters[name] = nn.Parameter(fake, requires_grad=False)
+        for name, buffer in each._buffers.items():
+            each._buffers[name] = torch.empty(buffer.shape, dtype=buffer.dtype, device="cuda")
     return module
 
 
@@ -189,6 +307,48 @@ def test_on_pretended_cuda_every_mask_is_built_where_x_is(name, kernel, dtype, p
         assert output.dtype == dtype
     if kernel == "explicit":
         assert module(x, return_weights=True)[1].device.type == "cuda"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD)
+def test_on_pretended_cuda_with_a_cache(name, kernel, dtype, pretended_cuda):
+    module = to_fake_cuda(raw(name, kernel=kernel), dtype)
+    with torch.device("cuda"):
+        cache, x = cache_for(module), torch.empty(BATCH, TOKENS, D_IN, dtype=dtype)
+        keep = torch.ones(BATCH, 1, 1, TOKENS, dtype=torch.bool)
+    for start, end in ((0, 4), (4, 5), (5, 9)):
+        output = module(x[:, start:end], cache=cache, keep=keep[:, :, :, :end])
+        assert (output.device.type, output.dtype) == ("cuda", dtype)
+    assert {cache.keys.device.type, cache.values.device.type} == {"cuda"}
+    on_cpu = cache_for(module, device="cpu")
+    sentence = r"^keys are on cuda:0, but the cache is on cpu: build KVCache with device='cuda:0'\.$"
+    with pytest.raises(ValueError, match=sentence):
+        module(x, cache=on_cpu)
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+def test_on_pretended_cuda_llama_with_positions(kernel, pretended_cuda, monkeypatch):
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # pretended positions hold no numbers to check
+    module = to_fake_cuda(raw("llama", kernel=kernel))
+    with torch.device("cuda"):
+        x = torch.empty(BATCH, TOKENS, D_IN)
+        for positions in (torch.arange(TOKENS), torch.zeros(BATCH, TOKENS, dtype=torch.int64)):
+            assert module(x, positions=positions).device.type == "cuda"
+        with pytest.raises(ValueError, match=r"^positions are on cpu, but the module is on cuda:0: call positions\.to"):
+            module(x, positions=torch.arange(TOKENS, device="cpu"))
+
+
+@pytest.mark.parametrize(("name", "kernel"), FAMILY)
+def test_on_pretended_cuda_cross_attention(name, kernel, pretended_cuda):
+    module = to_fake_cuda(raw(name, kernel=kernel, causal=False))
+    with torch.device("cuda"):
+        x, context = torch.empty(BATCH, 5, D_IN), torch.empty(BATCH, 8, D_IN)
+        keep = torch.ones(BATCH, 1, 1, 8, dtype=torch.bool)
+    assert module(x, keep=keep, context=context).device.type == "cuda"
+    with pytest.raises(
+        ValueError, match=r"^context is on cpu, but the module's weights are on cuda:0: call context\.to"
+    ):
+        module(x, context=torch.empty(BATCH, 8, D_IN))
 
 
 @pytest.mark.parametrize(("name", "kernel"), KERNELS)
@@ -235,6 +395,34 @@ def test_on_cuda_shared_heads_are_folded(query_len, pretended_cuda, monkeypatch)
     assert kv_heads == [(2, 2, False)]
 
 
+@pytest.mark.parametrize(
+    ("queries", "masked", "expected"),
+    [
+        (7, False, ((2, 6, 7, 8), None, True, True)),  # a prompt: the flash kernel reads shared heads where they are
+        (5, False, ((2, 2, 15, 8), (1, 2, 15, 7), False, False)),  # a chunk behind a cache needs a mask
+        (7, True, ((2, 2, 21, 8), (2, 2, 21, 7), False, False)),  # so does padding
+        (1, False, ((2, 2, 3, 8), None, False, False)),  # a step
+    ],
+)
+def test_on_cuda_shared_heads_go_unfolded_only_where_the_flash_kernel_takes_them(
+    queries, masked, expected, pretended_cuda, monkeypatch
+):
+    calls = []
+
+    def spy(queries, keys, values, mask=None, dropout_p=0.0, is_causal=False, *, enable_gqa=False):
+        calls.append((tuple(queries.shape), None if mask is None else tuple(mask.shape), is_causal, enable_gqa))
+        return queries
+
+    # As PyTorch answers: its flash kernel takes no mask.
+    monkeypatch.setattr(torch.backends.cuda, "can_use_flash_attention", lambda question: question.attn_mask is None)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", spy)
+    with torch.device("cuda"):
+        tensors = torch.empty(2, 6, queries, 8), *torch.empty(2, 2, 2, 7, 8)
+        keep = torch.ones(2, 1, 1, 7, dtype=torch.bool) if masked else None
+    attend_fused(*tensors, keep, causal=True)
+    assert calls == [expected]
+
+
 def test_conversions_stay_on_the_device(pretended_cuda):
     module = to_fake_cuda(MultiHeadAttention(24, 24, HEADS, bias=True, out_proj=False))
     for converted in (split_to_wrapper(module), to_torch(module)):
@@ -249,15 +437,17 @@ def test_a_copy_of_the_folder_under_another_name_works_with_torch_alone(tmp_path
     script = """
         import sys
 
+        BLOCKED = ("course_lib", "matplotlib", "seaborn", "pandas", "IPython", "transformers")
+
         class Blocker:
             def find_spec(self, name, path=None, target=None):
-                if name.partition(".")[0] in ("course_lib", "matplotlib", "seaborn", "pandas", "IPython"):
+                if name.partition(".")[0] in BLOCKED:
                     raise ImportError(name + " is blocked")
 
         sys.meta_path.insert(0, Blocker())
         sys.path.insert(0, sys.argv[1])
         import torch
-        from my_attention import GroupedQueryAttention, MultiHeadAttentionWrapper
+        from my_attention import GroupedQueryAttention, KVCache, LlamaAttention, MultiHeadAttentionWrapper
         from my_attention.convert import multi_query_to_multi_head, wrapper_to_split
 
         x = torch.randn(2, 5, 3)
@@ -266,6 +456,10 @@ def test_a_copy_of_the_folder_under_another_name_works_with_torch_alone(tmp_path
             (GroupedQueryAttention(3, 8, 4, 2), multi_query_to_multi_head),
         ):
             torch.testing.assert_close(convert(module)(x), module(x))
+        llama, cache, x = LlamaAttention(8, 4, num_kv_heads=2), KVCache(2, 2, 5, 2), torch.randn(2, 5, 8)
+        with torch.no_grad():
+            cached = torch.cat([llama(token, cache=cache) for token in x.split(1, dim=1)], dim=1)
+            torch.testing.assert_close(cached, llama(x))
         print("works")
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]

@@ -12,19 +12,34 @@ import course_lib.attention
 FOLDER = Path(course_lib.attention.__file__).parent
 FILES = sorted(FOLDER.glob("*.py"))
 ALLOWED = {"__future__", "torch", "collections", "numbers"}
+INSIDE_A_FUNCTION = {"llama.py": {"transformers"}}  # imported when it is asked for, by nobody else
+
+
+def imports(file):
+    """Yield (package, whether it stands inside a function) of each import; neighbours have to be there."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+    inside = {id(child) for function in functions for child in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.partition(".")[0], id(node) in inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            assert node.level == 1
+            assert (FOLDER / f"{node.module}.py").exists()
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module.partition(".")[0], id(node) in inside
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_file_imports_torch_the_standard_library_and_its_neighbours(file):
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            assert {alias.name.partition(".")[0] for alias in node.names} <= ALLOWED
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                assert node.level == 1
-                assert (FOLDER / f"{node.module}.py").exists()
-            else:
-                assert node.module.partition(".")[0] in ALLOWED
+    found = set(imports(file))
+    assert {package for package, inside in found if not inside} <= ALLOWED
+    assert {package for package, inside in found if inside} <= INSIDE_A_FUNCTION.get(file.name, set())
+
+
+def test_transformers_is_imported_in_one_file_and_inside_a_function():
+    assert ("transformers", True) in set(imports(FOLDER / "llama.py"))
+    assert ("transformers", False) not in set(imports(FOLDER / "llama.py"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
@@ -44,17 +59,31 @@ def test_importing_it_imports_no_plotting_and_no_notebook():
     assert run.stdout == "['course_lib']\n", run.stdout + run.stderr
 
 
+def test_running_it_imports_no_transformers():
+    code = (
+        "import sys, torch; from course_lib.attention import KVCache, LlamaAttention; "
+        "x = torch.zeros(1, 2, 8); LlamaAttention(8, 2)(x, positions=torch.arange(2)); "
+        "print([name for name in sys.modules if name.startswith('transformers')])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=FOLDER.parents[1])
+    assert run.stdout == "[]\n", run.stdout + run.stderr
+
+
 def test_the_public_names_are_those_of_the_contract():
     assert sorted(course_lib.attention.__all__) == [
         "GroupedQueryAttention",
+        "KVCache",
+        "LlamaAttention",
         "MultiHeadAttention",
         "MultiHeadAttentionWrapper",
         "MultiQueryAttention",
         "SingleHeadAttention",
+        "apply_rotary",
         "attend",
         "attend_fused",
         "causal_keep",
         "padding_keep",
+        "rotary_table",
         "to_torch_mask",
     ]
     assert all(getattr(course_lib.attention, name).__doc__ for name in course_lib.attention.__all__)

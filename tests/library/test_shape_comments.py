@@ -1,7 +1,9 @@
 """The shape comments of the library say what its code really does: each is compared with a recording of its line."""
 
 import inspect
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,24 +11,45 @@ from shape_comments import commented_lines, lies, shapes_in
 
 from course_lib.attention import (
     GroupedQueryAttention,
+    KVCache,
+    LlamaAttention,
     MultiHeadAttention,
     MultiHeadAttentionWrapper,
     MultiQueryAttention,
     SingleHeadAttention,
+    apply_rotary,
     attend_fused,
     padding_keep,
+    rotary_table,
     to_torch_mask,
 )
 from course_lib.recorder import record
 
 # Sizes that all differ, also their products.
 B, T, M, H, G, D, D_OUT = 2, 5, 11, 6, 3, 7, 13
+CACHED = 9  # tokens that are in a cache before the T new ones come
+PAIR, POSITIONS = 4, 17  # of rotary positions: head_dim is even then
 
 
-def sizes(h=H, g=None):
+def sizes(h=H, g=None, d=D, cached=0):
     g = g or h
-    letters = {"b": B, "batch": B, "t": T, "q": T, "k": T, "key": T, "m": M, "h": h, "g": g, "d": D, "d_out": D_OUT}
+    letters = {"b": B, "batch": B, "t": T, "q": T, "k": T, "key": T, "m": M, "h": h, "g": g, "d": d, "d_out": D_OUT}
+    letters |= {"k": cached + T, "new": T, "pair": PAIR, "position": POSITIONS}
     return letters | {"(hq)": h // g * T, "(bh)": B * h}
+
+
+def with_cache(module, cached=CACHED):
+    """The module on T new tokens, behind others that are in its cache already; without those if cached is 0."""
+    kv_heads = module.k_proj.out_features // module.head_dim
+
+    def run(x):
+        cache = KVCache(B, kv_heads, CACHED + T, module.head_dim)
+        if cached:
+            cache.append(*torch.zeros(2, B, kv_heads, cached, module.head_dim))
+        with torch.no_grad():
+            return module(x, cache=cache)
+
+    return run
 
 
 def cases():
@@ -42,6 +65,22 @@ def cases():
         yield MultiHeadAttention(M, D_OUT, H, kernel=kernel, **widths), (x,), sizes()
         yield MultiQueryAttention(M, D_OUT, H, kernel=kernel, **widths), (x,), sizes(g=1)
         yield GroupedQueryAttention(M, D_OUT, H, num_kv_heads=G, kernel=kernel, **widths), (x,), sizes(g=G)
+        for cached in (CACHED, 0):
+            for module, g in (
+                (MultiHeadAttention(M, D_OUT, H, kernel=kernel, **widths), H),
+                (MultiQueryAttention(M, D_OUT, H, kernel=kernel, **widths), 1),
+                (GroupedQueryAttention(M, D_OUT, H, num_kv_heads=G, kernel=kernel, **widths), G),
+            ):
+                yield with_cache(module, cached), (x,), sizes(g=g, cached=cached)
+            llama = LlamaAttention(M, H, num_kv_heads=G, head_dim=2 * PAIR, kernel=kernel)
+            # What it does in rotary.py it does with heads of two numbers: compared below.
+            yield with_cache(llama, cached), (x,), sizes(g=G, d=2 * PAIR, cached=cached) | {"file": "llama"}
+        yield llama, (x,), sizes(g=G, d=2 * PAIR) | {"file": "llama"}
+    to_turn, table = torch.randn(B, H, T, 2 * PAIR, generator=generator), rotary_table(POSITIONS, 2 * PAIR)
+    positions = torch.arange(B * T).view(B, T)
+    yield lambda: rotary_table(POSITIONS, 2 * PAIR), (), sizes(d=2 * PAIR)
+    yield lambda: apply_rotary(to_turn, *(each[positions] for each in table)), (), sizes(d=2 * PAIR)
+    yield lambda: apply_rotary(to_turn, *(each[:T] for each in table)), (), sizes(d=2 * PAIR)
     q, kv = torch.randn(B, H, T, D, generator=generator), torch.randn(B, G, T, D + 1, generator=generator)
     yield lambda: attend_fused(q, kv[..., :D], kv[..., :D], own_mask, 0.1), (), sizes(g=G)
     yield lambda: padding_keep([T, 3]), (), sizes()
@@ -50,13 +89,32 @@ def cases():
 
 @pytest.fixture(scope="module")
 def recorded():
-    return [(record(run, *args).steps, numbers) for run, args, numbers in cases()]
+    """Each case's steps, and beside them the calls of `KVCache.append`: a line that calls it has no step of its own."""
+    append, calls = KVCache.append, []
+
+    def watched(self, keys, values):
+        place, results = sys._getframe(1), append(self, keys, values)
+        call = SimpleNamespace(args=(keys, values))
+        for result in results:
+            where = {"file": place.f_code.co_filename, "line": place.f_lineno}
+            calls.append(SimpleNamespace(call=call, shape=tuple(result.shape), **where))
+        return results
+
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KVCache, "append", watched)
+        for run, args, numbers in cases():
+            calls.clear()
+            steps = list(record(run, *args).steps)
+            found.append((steps + calls, numbers))
+    return found
 
 
 FILES = sorted({Path(inspect.getfile(one)) for one in (
     SingleHeadAttention, MultiHeadAttentionWrapper, MultiHeadAttention, MultiQueryAttention, GroupedQueryAttention,
-    attend_fused, padding_keep,
+    LlamaAttention, KVCache, apply_rotary, attend_fused, padding_keep, MultiHeadAttention.__base__,
 )})  # fmt: skip
+WITHOUT_COMMENTS = {"kv_cache", "base"}  # nothing there changes a shape
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -69,6 +127,7 @@ def test_every_comment_agrees_with_the_line_it_stands_on(path, recorded):
         assert found == []
         compared |= here
     assert compared == {number for number, _ in commented_lines(path)}, "a comment that no recording reaches"
+    assert (compared == set()) == (path.stem in WITHOUT_COMMENTS)
 
 
 def test_a_comment_reads_as_numbers():
@@ -77,6 +136,30 @@ def test_a_comment_reads_as_numbers():
     assert shapes_in("bg(hq)d @ bgdk -> bg(hq)k", numbers) == [[(2, 3, 10, 7), (2, 3, 7, 5)], [(2, 3, 10, 5)]]
     assert shapes_in("h times (b, t, d) -> (b, t, h * d)", numbers) == [[(2, 5, 7)], [(2, 5, 42)]]
     assert shapes_in("(b, t, m) -> (b, t, d) -> (b, 1, t, d): one head", numbers)[-1] == [(2, 1, 5, 7)]
+    cached = sizes(cached=CACHED)
+    assert shapes_in("(b, h, new, d) -> (b, h, k, d)", cached) == [[(2, 6, 5, 7)], [(2, 6, 14, 7)]]
+
+
+@pytest.mark.parametrize(
+    ("lie", "times"),  # with each kernel; the second is true while the cache is empty
+    [("(b, new, h, d) -> (b, h, k, d)", 4), ("(b, h, new, d) -> (b, h, new, d)", 2)],
+)
+def test_a_lie_about_the_cache_is_found(lie, times, recorded, tmp_path):
+    source = Path(inspect.getfile(MultiHeadAttention))
+    true = "(b, h, new, d) -> (b, h, k, d)"
+    text = source.read_text(encoding="utf-8")
+    assert true in text
+    (tmp_path / source.name).write_text(text.replace(true, lie), encoding="utf-8")
+    found = []
+    for steps, numbers in recorded:
+        here = [
+            SimpleNamespace(file=str(tmp_path / source.name), line=step.line, shape=step.shape, call=step.call)
+            for step in steps
+            if step.file == str(source) and isinstance(step, SimpleNamespace)
+        ]
+        if "file" not in numbers:
+            found += lies(tmp_path / source.name, here, numbers)[0]
+    assert len(found) == times
 
 
 @pytest.mark.parametrize(
