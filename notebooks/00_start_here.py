@@ -141,6 +141,10 @@ print("the course's head and PyTorch's own attention agree")
 # | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory |
 # | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written |
 # | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention |
+# | [07 Meet attention in the wild](07_in_the_wild.ipynb) | padding, rotary positions, Llama's attention and its cache |
+# | [08 See what heads learn](08_what_heads_learn.ipynb) | two tiny models trained, and what each head does |
+# | [09 Make it fast, and know why](09_fast.ipynb) | fused kernels, prefill and decode, the limits of a machine |
 # | [10 Find what no error reports](10_debugging_attention.ipynb) | mistakes found by probes, and by the doctor |
+# | [11 Spread heads over many devices](11_many_devices.ipynb) | attention on two processes, and on many GPUs |
 #
 # **Next:** [01 Build one attention head](01_single_head.ipynb).

@@ -379,13 +379,14 @@ head_heatmaps(stacked_weights, dream.words)
 # measured on your machine, side by side, on 4 samples of 128 tokens, width 384, 12 heads:
 
 # %% tags=["timing", "nbval-ignore-output"]
+from course_lib.bench.case import Case
 from course_lib.bench.timing import compare_times
 
 wide = MultiHeadAttention(384, 384, num_heads=12).to(device)
 many = split_to_wrapper(wide)
 wide_input = torch.randn(4, 128, 384, device=device)
 with torch.no_grad():
-    cases = {"wrapper": lambda: many(wide_input), "weight split": lambda: wide(wide_input)}
+    cases = [Case("wrapper", lambda: many(wide_input)), Case("weight split", lambda: wide(wide_input))]
     for row in compare_times(cases, rounds=15):
         print(f"{row.name:13} {row.median_ms:6.2f} ms   {row.speedup:.2f} times as fast as the wrapper")
 

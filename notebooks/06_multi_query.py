@@ -346,8 +346,8 @@ record(grouped, x).layout()
 # ## What you have now
 #
 # The whole family, from one head to many heads to shared heads, each step written by you and proven equal. That is the
-# spine of this course.
+# spine of this course. From here it goes to the code you meet at work.
 #
 # **Practise:** [five exercises](exercises/06_exercises.ipynb), half an hour.
 #
-# **Next:** [10 Find what no error reports](10_debugging_attention.ipynb), for the mistakes that stay quiet.
+# **Next:** [07 Meet attention in the wild](07_in_the_wild.ipynb), where these forms grow up into Llama's attention.

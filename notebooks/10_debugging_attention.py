@@ -816,3 +816,5 @@ for finding in report.findings:
 #
 # Probes for code that you can't compare, a comparison for code that you can, and a doctor for the rest. The
 # [exercises](exercises/10_exercises.ipynb) bring three patients that you have not seen.
+#
+# **Next:** [11 Spread heads over many devices](11_many_devices.ipynb), the last lesson.

@@ -75,14 +75,15 @@ def attend(
     if causal and query_len > 1:  # one query is the last token: it sees everything
         earlier = causal_keep(query_len, key_len, device=scores.device)  # (query, key)
         keep = earlier if keep is None else earlier & keep
+    masked_scores = scores
     if keep is not None:
         # -inf hides for sure. Of a row with nothing to see it would make nan, forward and backward: the lowest finite
         # number, and a second look at the weights, make zeros.
         lowest = -torch.inf
         if rows_may_be_empty:
             lowest = max(torch.finfo(dtype).min for dtype in (scores.dtype, softmax_dtype or scores.dtype))
-        scores = torch.where(keep, scores, lowest)  # masked_fill does the same, but takes twice as long on a CPU
-    weights = scores.softmax(dim=-1, dtype=softmax_dtype)
+        masked_scores = torch.where(keep, scores, lowest)  # masked_fill takes twice as long on a CPU
+    weights = masked_scores.softmax(dim=-1, dtype=softmax_dtype)
     if keep is not None and rows_may_be_empty:
         weights = torch.where(keep, weights, 0.0)
     if softmax_dtype is not None:

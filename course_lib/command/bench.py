@@ -1,8 +1,8 @@
-"""Time the forms of attention against each other in one run and print the ratios."""
+"""Measure the forms of attention against each other in one run: time, memory, the distance from the limit."""
 
 import argparse
 
-NAME, HELP = "bench", "time the forms of attention side by side (--quick, --json)"
+NAME, HELP = "bench", "measure the forms of attention side by side (--list, --quick, --json)"
 OWN_OPTIONS = False  # every word after the name is handed on
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.lessons.health_outputs import REMOTE, REMOTE_STYLE
 
 UNCHECKED = "nbval-ignore-output"  # nbval does not compare this cell's outputs
-REASONS = {"versions", "timing"}  # the only two reasons for that
+REASONS = {"versions", "timing", "trained"}  # the only reasons for that
 _FORBIDDEN_TAGS = {"nbval-skip", "nbval-raises-exception", "raises-exception", "pytest-validate-ignore-output"}
 _COMMENT = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_\w+)", re.MULTILINE)
 _REMOTE_IMAGE = re.compile(r"!\[[^\]]*\]\(\s*<?(?:https?:)?//|!\[[^\]]*\]\[")
@@ -15,7 +15,7 @@ _MUTE_IMAGE = re.compile(r"!\[\s*\]")
 
 
 def tags(cell: Any) -> Iterator[str]:
-    """Only versions and timings go unchecked, and they say so."""
+    """Only versions, timings and what training ends in go unchecked, and they say so."""
     have = set(cell.metadata.get("tags", ()))
     for tag in sorted(have & _FORBIDDEN_TAGS):
         yield f"has the tag {tag}; every cell of a lesson runs and none raises."

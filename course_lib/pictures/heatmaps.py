@@ -113,7 +113,15 @@ def _draw(
     hidden = _hidden(keep, patterns)
     with matplotlib.rc_context(STYLE):
         svg = _svg(patterns, hidden, query_labels, key_labels, titles)
-    caption = "Rows are queries, columns are keys; each row sums to 1."
+    sums = patterns.sum(axis=-1)
+    full, empty = np.isclose(sums, 1.0, atol=2e-2), sums == 0.0  # 2e-2: weights in bfloat16
+    caption = "Rows are queries, columns are keys"
+    if full.all():
+        caption += "; each row sums to 1."
+    elif (full | empty).all():
+        caption += "; each row sums to 1, or to 0 where a query sees nothing."
+    else:
+        caption += "; rows don't all sum to 1."
     if hidden.any():
         caption += " Hatched cells are hidden: their weight is 0."
     words_of_heads = [

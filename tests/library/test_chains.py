@@ -171,7 +171,7 @@ def test_as_many_heads_as_tokens_are_still_told_apart():
 
 def test_one_head_is_no_head():
     module = MultiQueryAttention(11, H * D, H)
-    chain = next(c for c in chains_of(record(module, torch.randn(B, T, 11))) if c.sources[0].title == "k_proj(x)")
+    chain = next(c for c in chains_of(record(module, torch.randn(B, T, 11))) if c.sources[0].title == "k_proj(source)")
     meaning = meaning_of(chain, num_tokens=T)
     assert meaning.num_heads == 1 and meaning.roles(chain.stages[-1].numbers)[-2:] == ["place", "token"]
 

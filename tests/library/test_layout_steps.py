@@ -131,7 +131,7 @@ def test_what_goes_the_same_way_is_drawn_once():
 def test_a_name_chooses_what_is_drawn():
     recording = record(FORMS["weight split"], X)
     picture = layout_steps(recording, WORDS, of="keys_by_head", title="The keys")
-    assert texts_of(picture.svg)[0] == "The keys" and "k_proj(x)" in texts_of(picture.svg)
+    assert texts_of(picture.svg)[0] == "The keys" and "k_proj(source)" in texts_of(picture.svg)
     assert "q_proj(x)" not in texts_of(picture.svg)
     with pytest.raises(ValueError, match=r"of='scores' names no tensor whose layout changes: choose from .*queries"):
         layout_steps(recording, of="scores")

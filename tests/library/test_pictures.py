@@ -61,6 +61,9 @@ def test_a_row_that_sees_nothing():
 def test_nothing_hidden_means_no_word_of_hatching():
     assert heatmap(PATTERN, WORDS).caption.endswith("Hatched cells are hidden: their weight is 0.")
     assert heatmap(torch.full((2, 2), 0.5)).caption == "Rows are queries, columns are keys; each row sums to 1."
+    empty_row = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    assert "each row sums to 1, or to 0 where a query sees nothing." in heatmap(empty_row).caption
+    assert "rows don't all sum to 1." in heatmap(torch.full((2, 2), 0.3)).caption
 
 
 def test_query_and_key_labels_may_differ():

@@ -1,0 +1,158 @@
+"""Heads over devices: blocks looked for in the whole, numbers that add up, parts that don't belong refused."""
+
+import re
+
+import pytest
+import torch
+from family_forms import forms
+from picture_checks import check_drawing, check_picture, texts_of
+
+from course_lib.attention import LlamaAttention, MultiHeadAttention
+from course_lib.distributed.shards import shard
+from course_lib.inputs import dream_big
+from course_lib.pictures import devices
+
+WORDS, _, X = dream_big()
+
+
+def cut(whole, num_devices):
+    return [shard(whole, device, num_devices) for device in range(num_devices)]
+
+
+def test_words_and_caption():
+    whole = forms()["grouped-query"]
+    parts = cut(whole, 2)
+    with torch.no_grad():
+        one, two = (float(part(X)[0, 2, 5]) for part in parts)
+    picture = devices(whole, parts, X, WORDS, follow=(2, 5))
+    for device, (heads, rows) in enumerate((("0 and 1", "0–3"), ("2 and 3", "4–7"))):
+        held = f"rows {rows} of q_proj (heads {heads}), rows {2 * device}–{2 * device + 1} of k_proj (head {device})"
+        assert f"device {device} holds {held}, " in picture.words
+        assert f" and columns {rows} of out_proj (heads {heads}). " in picture.words
+        assert f"Its output for “and”, column 5: {(one, two)[device]:.4f}." in picture.words
+    total = re.search(r"All-reduce: (.*), the whole module's output\.", picture.words)[1].replace("−", "-")
+    numbers = [float(number) for number in re.findall(r"-?\d+\.\d+", total.replace("- ", "-"))]
+    assert numbers == pytest.approx([one, two, one + two], abs=1e-4)
+    assert picture.caption == "What 2 devices give adds up to the whole module's output: checked in 64 bits."
+
+
+@pytest.mark.parametrize("name", ["multi-head", "grouped-query", "multi-query"])
+@pytest.mark.parametrize("num_devices", [1, 2, 4])
+def test_blocks_are_drawn_where_they_are_held(name, num_devices):
+    whole = forms(8, 4)[name]
+    picture = devices(whole, cut(whole, num_devices), X, WORDS)
+    groups = {"multi-head": 8, "grouped-query": 4, "multi-query": 1}[name]
+    kept = max(1, groups // num_devices)
+    filled = re.findall(r'class="s11 m">(\d)<', picture.svg)
+    assert len(filled) == num_devices * (2 * 8 // num_devices + 2 * kept)
+    edges = 0 if num_devices == 1 else 2 * (num_devices - 1)  # elsewhere: above it, below it, or both
+    dashed = picture.svg.count('stroke-dasharray="4 3"')
+    assert dashed == 2 * edges + (2 * edges if kept < groups else 0)
+    texts = texts_of(picture.svg)
+    assert texts.count("all of x") == texts.count("q_proj") == texts.count("out_proj") == num_devices
+    assert f"rows {16 - 16 // num_devices}–15" in texts  # the last device's queries
+    assert f"heads 0–{8 // num_devices - 1}" in texts
+
+
+def test_parts_need_not_be_neighbours():
+    whole = MultiHeadAttention(3, 8, 4).double()
+    parts = cut(whole, 2)
+    rows = [0, 1, 4, 5], [2, 3, 6, 7]  # heads 0 and 2, heads 1 and 3
+    for part, mine in zip(parts, rows, strict=True):
+        for name in ("q_proj", "k_proj", "v_proj"):
+            getattr(part, name).weight.data = getattr(whole, name).weight.data[mine]
+        part.out_proj.weight.data = whole.out_proj.weight.data[:, mine]
+    texts = texts_of(devices(whole, parts, X.double()).svg)
+    assert texts.count("rows 0–1 and 4–5") == 3 and "columns 2–3 and 6–7" in texts
+    assert "heads 0 and 2" in texts and "heads 1 and 3" in texts and "“token 5”, column 0" in texts
+
+
+def test_one_row_a_head_and_a_bias_and_llama():
+    narrow = MultiHeadAttention(3, 4, 4, bias=True)
+    texts = texts_of(devices(narrow, cut(narrow, 4), X, WORDS, title="Mine").svg)
+    assert texts[0] == "Mine" and texts.count("rows 3") == 3 and "head 3" in texts
+    alone = devices(narrow, [narrow], X, ["a word that is far too long to be drawn here in full"] * 6)
+    assert alone.caption == "What 1 device gives adds up to the whole module's output: checked in 64 bits."
+    assert texts_of(alone.svg)[0] == "Heads spread over 1 device"
+    llama = LlamaAttention(12, 4, num_kv_heads=2, head_dim=6)
+    x = torch.randn(2, 3, 12)
+    assert "(2, 3, 12)" in texts_of(devices(llama, cut(llama, 2), x).svg)
+
+
+@pytest.mark.parametrize(("num_heads", "num_devices"), [(4, 2), (8, 4), (8, 1), (1, 1)])
+@pytest.mark.parametrize("words", [WORDS, ["a word that is far too long to be drawn here in full"] * 6])
+def test_drawing(num_heads, num_devices, words, drawings):
+    for whole in forms(num_heads, max(1, num_heads // 2)).values():
+        picture = devices(whole, cut(whole, num_devices), X, words)
+        assert picture.svg == devices(whole, cut(whole, num_devices), X, words).svg
+        check_picture(picture)
+    for drawing in drawings:
+        check_drawing(drawing)
+
+
+def with_weights(part, name, scale):
+    getattr(part, name).weight.data *= scale
+    return part
+
+
+WHOLE = forms()["multi-head"]
+REFUSED = [
+    (
+        lambda: devices(WHOLE, [], X),
+        ValueError,
+        "0 devices and 4 heads can't be drawn: give 1 to 4 parts of a module with 8 heads at most.",
+    ),
+    (
+        lambda: devices(*(lambda whole: (whole, cut(whole, 3)))(forms(9, 3)["multi-head"]), X),
+        ValueError,
+        "3 devices and 9 heads can't be drawn: give 1 to 4 parts of a module with 8 heads at most.",
+    ),
+    (
+        lambda: devices(WHOLE, [*cut(WHOLE, 4), shard(WHOLE, 0, 4)], X),
+        ValueError,
+        "5 devices and 4 heads can't be drawn: give 1 to 4 parts of a module with 8 heads at most.",
+    ),
+    (
+        lambda: devices(WHOLE, [cut(WHOLE, 2)[0], with_weights(cut(WHOLE, 2)[1], "v_proj", 2)], X),
+        ValueError,
+        "device 1 holds weights of v_proj that the whole module doesn't: cut it with shard().",
+    ),
+    (
+        lambda: devices(WHOLE, [cut(WHOLE, 2)[0], with_weights(cut(WHOLE, 2)[1], "out_proj", 2)], X),
+        ValueError,
+        "device 1 holds weights of out_proj that the whole module doesn't: cut it with shard().",
+    ),
+    (
+        lambda: devices(WHOLE, cut(WHOLE, 2)[:1] * 2, X),
+        ValueError,
+        "the parts' outputs don't add up to the whole module's: give one part for each device.",
+    ),
+    (
+        lambda: devices(WHOLE, cut(WHOLE, 2), X, follow=(6, 0)),
+        ValueError,
+        "follow=(6, 0) is no number of the output, of shape (6, 8).",
+    ),
+    (
+        lambda: devices(WHOLE, cut(WHOLE, 2), X, follow=(0, -1)),
+        ValueError,
+        "follow=(0, -1) is no number of the output, of shape (6, 8).",
+    ),
+    (lambda: devices(WHOLE, cut(WHOLE, 2), X, ["a"]), ValueError, "words has 1 labels for 6 tokens: give one a token."),
+    (
+        lambda: devices(MultiHeadAttention(3, 8, 4, out_proj=False), cut(WHOLE, 2), X),
+        ValueError,
+        "module 'whole' has no out_proj, so outputs can't be added up: build it with one.",
+    ),
+    (
+        lambda: devices(WHOLE, [torch.nn.Linear(3, 8)], X),
+        TypeError,
+        "module 'device 0' has no q_proj: give an attention module of the course's forms.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("draw", "kind", "words"), REFUSED, ids=[words[:40] for _, _, words in REFUSED])
+def test_refused(draw, kind, words):
+    with pytest.raises(kind) as error:
+        draw()
+    assert str(error.value) == words
