@@ -285,8 +285,9 @@ for name, model in models.items():
 
 # %% [markdown]
 # A quarter of the attention's parameters saved, half of the cache, and the same heads learned: one that looks back,
-# and two that copy. Don't conclude too much from a toy: this task needs one pattern at a time, and two heads are few. In
-# large models multi-query attention costs a little quality, and grouped queries less; that is why both exist.
+# and two that copy. Don't conclude too much from a toy: this task needs one pattern at a time, and two heads are few.
+# Published comparisons of large models find that multi-query attention costs a little quality, and grouped queries
+# less; that is why both exist.
 #
 # ## Your turn
 #
