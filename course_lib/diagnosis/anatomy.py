@@ -19,6 +19,7 @@ from .contraction import Contraction, contractions, outer_products
 from .labels import NOTHING, carry
 from .trace import Trace, Value
 
+Columns = tuple[int, int, int]  # a set of columns: the smallest, the largest, a number that tells the set
 CLOSE = 1e-9
 MANY = -2  # the token of a number that depends on several
 
@@ -35,6 +36,7 @@ class Row:
         sample, query: of the token that asks.
         head: index, in the order of the columns that make the queries.
         keys: token of each key that it met.
+        columns: where each of them stands among all that the mix takes together.
         scores: label of each score.
         shares: what the values were multiplied with.
         outs: numbers of the mix's result, one for each column of the values.
@@ -48,14 +50,15 @@ class Row:
     sample: int
     query: int
     keys: list[int]
+    columns: list[int]
     scores: list[int]
     shares: list[float]
     outs: list[int]
     mix: Contraction
-    query_source: tuple[int, int]
-    key_sources: list[tuple[int, int]]
-    value_sources: list[tuple[int, int]]
-    query_sources: set[tuple[int, int]]
+    query_source: Columns
+    key_sources: list[Columns]
+    value_sources: list[Columns]
+    query_sources: set[Columns]
     score_keys: list[int]
     blanks: int
     head: int = -1
@@ -126,6 +129,8 @@ def differs(now: Tensor, before: Tensor) -> Tensor:
     """Where two tensors are not equal, rounding aside."""
     if now.shape != before.shape:
         raise NoAnatomy("its shapes depend on the numbers of the input")
+    if torch.equal(now, before):  # most numbers do not change
+        return torch.zeros_like(now, dtype=torch.bool)
     if not now.is_floating_point():
         return now != before
     same = (now == before) | (now.isnan() & before.isnan())
@@ -250,6 +255,9 @@ def _find_mixes(anatomy: Anatomy) -> None:
     anatomy.mixes = _mixes_among(anatomy, anatomy.products, scored)
     if not anatomy.mixes:
         anatomy.mixes = _mixes_among(anatomy, outer_products(trace), scored)
+    reaching = set() if trace.output is None else trace.ancestors([trace.output])
+    # A prompt that only fills a cache, or a guess that is taken back, mixes values for nobody.
+    anatomy.mixes = [mix for mix in anatomy.mixes if mix.operation.number in reaching] or anatomy.mixes
 
 
 def _mixes_among(anatomy: Anatomy, products: list[Contraction], scored: set[int]) -> list[Contraction]:
@@ -281,12 +289,12 @@ def shares_and_values(anatomy: Anatomy, mix: Contraction) -> tuple[tuple[Value, 
     return mix.sides() if share_side(anatomy, mix) == 0 else mix.sides()[::-1]
 
 
-def column_sets(sources: Tensor) -> list[tuple[int, int]]:
-    """(…, c) -> for each row (its smallest column, a number that tells the set of columns)."""
+def column_sets(sources: Tensor) -> list[Columns]:
+    """(…, c) -> the set of columns of each row; sets are in the order of heads, also where heads share some."""
     real = torch.where(sources == NOTHING, torch.iinfo(torch.int64).max, sources)
-    small = real.amin(-1).flatten().tolist()
+    small, large = real.amin(-1).flatten().tolist(), sources.amax(-1).flatten().tolist()
     mixed = ((sources * 2654435761 + 40503) % 1000003).sum(-1).flatten().tolist()
-    return list(zip(small, mixed, strict=True))
+    return list(zip(small, large, mixed, strict=True))
 
 
 def _find_rows(anatomy: Anatomy) -> None:
@@ -348,6 +356,7 @@ def _find_rows(anatomy: Anatomy) -> None:
                     sample=int(anatomy.score_sample[scores[0]]),
                     query=query_list[e][met[0]],
                     keys=[tokens_list[e][c] for c in met],
+                    columns=met,
                     scores=scores,
                     shares=[numbers[e][c] for c in met],
                     outs=members,

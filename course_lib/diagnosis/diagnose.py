@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from . import failures
-from .examination import Examination, examine
+from .examination import Examination, cache_argument, examine
 from .given_mask import with_mask
 from .order import ordered
 from .patient import Patient
 from .refusals import check_arguments
 from .report import Finding, Report
 from .rules import (
+    blanks,
     cache,
     calls,
     device,
@@ -28,6 +29,7 @@ from .rules import (
     mask_axes,
     masks,
     outputs,
+    places,
     projections,
     rotary,
     samples,
@@ -49,10 +51,15 @@ WITH_NUMBERS = (
     outputs.check_averaged, layout.check_landing,
 )  # fmt: skip
 AFTERWARDS = (
-    outputs.check_output_projection, outputs.check_output_width, rotary.check_rotary, cache.check_state,
-    sizes.check_sizes, dtypes.check_half, dtypes.check_dtypes, dropout.check_dropout_place, device.check_device,
+    outputs.check_output_projection, outputs.check_output_width, rotary.check_rotary, places.check_places,
+    cache.check_state, sizes.check_sizes, dtypes.check_half, dtypes.check_dtypes, dropout.check_dropout_place,
+    device.check_device,
 )  # fmt: skip
 LOST = "It differs from attention in this way: queries and keys can't be found."
+UNCACHED = (
+    "it was run without `{0}`. To have it write word by word, give `call`: a function of (code, x) that makes a new "
+    "`{0}`, feeds it x in pieces and joins the outputs"
+)
 
 
 def diagnose(
@@ -108,6 +115,9 @@ def diagnose(
         examination = examine(patient, x, **told)
         if call is None:
             examination = with_mask(examination, told)
+            cached = cache_argument(module_or_function)
+            if cached is not None and not isinstance(examination.result, Exception):
+                examination.left_out.append(UNCACHED.format(cached))
         findings = ordered([compared(examination, finding) for finding in _findings(examination)])
         checked = () if findings else tuple(_in_order(examination))
         return Report(name, findings, checked, tuple(examination.left_out))
@@ -133,7 +143,7 @@ def _findings(examination: Examination) -> Iterator[Finding]:
         yield from found
         if not found:
             why = examination.why_not or "no product compares one token with another"
-            yield Finding(None, why, None, LOST)
+            yield failures.of_foreign_keys(examination) or Finding(None, why, None, LOST)
         return
     rules = [*WITH_MIXES, *WITH_MEETINGS, *WITH_SCORES] if anatomy.mixes else [*WITH_MEETINGS]
     if examination.flow is not None:
@@ -146,6 +156,8 @@ def _findings(examination: Examination) -> Iterator[Finding]:
         except Exception as error:  # stranger code may be stranger than a rule foresaw; the others still count
             about = (rule.__doc__ or rule.__name__).splitlines()[0]
             examination.left_out.append(f"not checked: {about} ({type(error).__name__}: {error})")
+        if examination.outlasting:  # no other run would be a fresh one
+            return
 
 
 def _in_order(examination: Examination) -> Iterator[str]:
@@ -157,6 +169,12 @@ def _in_order(examination: Examination) -> Iterator[str]:
     heads = f"{anatomy.num_heads} head{'s' * (anatomy.num_heads > 1)}"
     yield f"{heads} of width {anatomy.head_dim}, traced with {batch} samples of {num_tokens} tokens"
     error = float((weights_of(examination).sum(-1) - 1).abs()[examination.expected.any(-1)].max())
+    if error > 1e-6 and blanks.has_sink(examination):
+        yield "each head keeps a share for nobody, the same before softmax for all queries, and hidden tokens get 0"
+        return
+    if error > 1e-6 and blanks.has_prefix(examination):
+        yield "each query's weights and those of learned keys sum to 1, and hidden tokens get 0"
+        return
     digits = "9 digits or more" if error < 1e-9 else f"{error:.0e}"
     yield f"each query's weights sum to 1 (to {digits}), and hidden tokens get 0"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from .flow import Flow, follow
 from .patient import Patient
 from .trace import Operation, Trace, Value
 
+CACHE = re.compile(r"(kv_?|layer_)?(cache|past)s?|past_(kvs?|key_values?)")
 MOST_SAMPLES, MOST_TOKENS = 3, 8  # more are cut off: the mistakes are the same
 
 
@@ -34,6 +36,8 @@ class Examination:
         free: whether sizes may be changed: no keep mask ties them.
         left_out: what could not be checked, and why.
         pipeline: the way from scores to shares, once a rule has asked for it.
+        learned: for each value, labels where its numbers are a parameter's, once a rule has asked for them.
+        outlasting: whether a run leaves something behind that even a fresh copy of the code starts with.
     """
 
     patient: Patient
@@ -49,6 +53,8 @@ class Examination:
     why_not: str = field(default="", init=False)
     left_out: list[str] = field(default_factory=list, init=False)
     pipeline: list[Operation] | None = field(default=None, init=False)
+    outlasting: bool = field(default=False, init=False)
+    learned: list[Tensor] | None = field(default=None, init=False)
 
     @cached_property
     def anatomy(self) -> Anatomy | None:
@@ -184,6 +190,8 @@ def examine(
     """
     tries = _inputs(x.double(), fixed=keep is not None)
     for number, telling in enumerate(tries):
+        if number:  # a try that failed may have left something behind
+            patient.code = patient.copy(torch.float64)
         trace, result = patient.trace(telling)
         if not isinstance(result, Exception) or number == len(tries) - 1:
             break
@@ -216,10 +224,18 @@ def _inputs(x: Tensor, *, fixed: bool) -> list[Tensor]:
 
 def mask_argument(code: Callable[..., Any]) -> str | None:
     """The name of the argument by which the code takes a mask, or None."""
+    return _argument(code, lambda name: ("mask" in name or name == "keep") and "pad" not in name)
+
+
+def cache_argument(code: Callable[..., Any]) -> str | None:
+    """The name of the argument by which the code takes the keys of earlier tokens, or None."""
+    return _argument(code, lambda name: CACHE.fullmatch(name) is not None)
+
+
+def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:
     function = code.forward if isinstance(code, nn.Module) else code
     try:
         names = list(inspect.signature(function).parameters)[1:]
     except (TypeError, ValueError):
         return None
-    found = [name for name in names if ("mask" in name or name == "keep") and "pad" not in name]
-    return found[0] if found else None
+    return next(filter(wanted, names), None)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import nn
 
-from .examination import Examination
+from .contraction import FACTORS
+from .examination import CACHE, Examination
 from .lines import of_attribute, of_missing_return
 from .patient import PatientFailed, line_of
-from .report import Finding
+from .report import NOT_EXAMINED, Finding
 from .rules import outside
 from .rules.dtypes import pinned
 
 DIFFERS = "It differs from attention in this way: {}."
+FOREIGN_KEYS = f"{NOT_EXAMINED}: queries meet keys that are not made from x."
 WRONG_DTYPE = ("expected scalar type", "same dtype")
 WRONG_WIDTH = ("shapes cannot be multiplied", "size mismatch", "must match")
 
@@ -45,12 +50,48 @@ def of_failed_run(examination: Examination) -> Iterator[Finding]:
     if any(part in words for part in WRONG_DTYPE):
         yield Finding.named("dtype-pinned", words, line)
         return
+    if isinstance(error, TypeError) and line is None and patient.examiner is None and "missing" in words:
+        yield Finding(None, words + _remedy(patient.original, words), None, DIFFERS.format("it could not be run"))
+        return
     name = _broken_projection(examination) if any(part in words for part in WRONG_WIDTH) else None
     if name is not None:
         where = of_attribute(patient.code, name, "Linear") or line
         yield Finding.named("output-projection-shape", words, where)
         return
     yield of_error(error)
+
+
+def _remedy(code: Any, words: str) -> str:
+    """What to do about arguments that are missing."""
+    if inspect.isclass(code):
+        return "; it is a class: give a module that was built of it"
+    fresh = any(CACHE.fullmatch(name) for name in re.findall(r"'(\w+)'", words))
+    return "; give `call`, a function of (code, x), to say how to run it" + ", with a new cache each time" * fresh
+
+
+def of_foreign_keys(examination: Examination) -> Finding | None:
+    """Queries that meet keys of another text, which no token of x moves: nobody can tell one such key from the next."""
+    anatomy, trace = examination.anatomy, examination.trace
+    if anatomy is None or not isinstance(examination.patient.code, nn.Module):
+        return None
+    own = {value.number for values in examination.leaves.values() for value in values}
+    for product in anatomy.products:
+        for (queries, _), (keys, _) in (product.sides(), product.sides()[::-1]):
+            if anatomy.tokens[keys.number].any() or not (anatomy.single(queries) >= 0).all():
+                continue
+            way = [trace.operations[number] for number in trace.ancestors([keys])]
+            made = any(op.name in FACTORS for op in way)
+            given = [
+                v for op in way for v in op.inputs if v.made_by is None and v.number not in own and v is not trace.x
+            ]
+            wide = [v.tensor for v in given if v.tensor.dim() > 1 and v.tensor.is_floating_point()]
+            if made and wide:
+                words = (
+                    f"the keys come from a tensor of the shape {tuple(wide[0].shape)} that is the same for every x; "
+                )
+                words += "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
+                return Finding(None, words, product.operation.where, FOREIGN_KEYS)
+    return None
 
 
 def _words(error: BaseException) -> str:

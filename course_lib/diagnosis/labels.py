@@ -19,6 +19,9 @@ LAYOUT = {
 CONTRACTIONS = {
     "mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "convolution", "addbmm", "einsum",
 }  # fmt: skip
+WRITES = {  # numbers written to places that other tensors name
+    "index_put_", "index_put", "_index_put_impl_", "index_copy_", "index_copy", "scatter_", "scatter",
+}  # fmt: skip
 REDUCTIONS = {
     "sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "prod", "var", "std", "norm", "logsumexp",
     "linalg_vector_norm", "all", "any", "var_mean",
@@ -74,6 +77,8 @@ def _labels(operation: Operation, now: dict[int, Tensor], partners: dict[int, in
         return [torch.stack([real, other.view(real.shape)], dim=-1)]
     if name == "constant_pad_nd":
         return [operation.func(now[operation.inputs[0].number], operation.args[1], NOTHING)]
+    if name in WRITES:
+        return [_written(operation, now)]
     if operation.in_place and name not in CONTRACTIONS:
         target = now[operation.inputs[0].number]
         other = _together(operation.inputs[1:], now, target.shape) if name in ("add_", "sub_") else None
@@ -88,6 +93,25 @@ def _labels(operation: Operation, now: dict[int, Tensor], partners: dict[int, in
         blank = torch.full_like(value.tensor, NOTHING, dtype=torch.int64)  # strides as the numbers have them
         made.append(blank if labels is None else blank.copy_(labels))
     return made
+
+
+def _written(operation: Operation, now: dict[int, Tensor]) -> Tensor:
+    """The labels after numbers were written to places that a tensor names; those without one leave what was there."""
+    target = now[operation.inputs[0].number]
+
+    def holds_numbers(value: Value) -> bool:
+        return value.tensor.is_floating_point() or value.tensor.is_complex()
+
+    def label_of(value: Value) -> Tensor:
+        if value is operation.inputs[0]:
+            return target.clone()
+        return now[value.number] if holds_numbers(value) else value.tensor
+
+    written = target
+    if any(map(holds_numbers, operation.inputs[1:])):  # not one plain number for all places
+        written = operation.func(*swap(operation.args, Value, label_of), **operation.kwargs)
+    kept = torch.where(written == NOTHING, target, written)
+    return target.copy_(kept) if operation.in_place else kept
 
 
 def _moved(operation: Operation, now: dict[int, Tensor]) -> list[Tensor] | None:

@@ -294,3 +294,83 @@ def of_loop(where: str | None, operation: Operation) -> Line | None:
             if words.startswith("range(") and not re.search(r"shape|size\(|len\(", words):
                 return source.where(node.lineno)
     return None
+
+
+# -- what a cache writes and hands on --
+
+PLACES = {"index_copy_": 1, "index_copy": 1, "scatter_": 1, "scatter": 1, "index_put_": 0, "slice_scatter": 2}
+
+
+def of_place(operation: Operation) -> Line | None:
+    """Where the place was set at which a statement writes: the last line of its function that gives it a value."""
+    source = source_of(operation.code)
+    if source is None:
+        return None
+    for expression in _places(source.tree, operation.place.line):
+        above = operation.place.line if isinstance(expression, ast.Name) else None
+        lines = [
+            node.lineno
+            for node in ast.walk(source.tree)
+            if isinstance(node, (ast.Assign, ast.AugAssign))
+            and (above is None or node.end_lineno < above)
+            and _gives_value(node, ast.unparse(expression))
+        ]
+        if lines:
+            return source.where(max(lines))
+    return None
+
+
+def _places(tree: ast.AST, line: int) -> Iterator[ast.expr]:
+    """The names by which the statement in a line says where it writes."""
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.Assign, ast.Expr)) or not node.lineno <= line <= node.end_lineno:
+            continue
+        found: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            for target in (one for one in node.targets if isinstance(one, ast.Subscript)):
+                index = target.slice
+                found += index.elts if isinstance(index, ast.Tuple) else [index]
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in PLACES:
+            found += call.args[PLACES[call.func.attr] :][:1]
+        for one in found:
+            begin = one.lower if isinstance(one, ast.Slice) else one
+            if isinstance(begin, (ast.Name, ast.Attribute)):
+                yield begin
+
+
+def _gives_value(node: ast.Assign | ast.AugAssign, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(
+        isinstance(one, (ast.Name, ast.Attribute)) and isinstance(one.ctx, ast.Store) and ast.unparse(one) == name
+        for target in targets
+        for one in ast.walk(target)
+    )
+
+
+def of_return_below(operation: Operation) -> Line | None:
+    """The first `return` below an operation, in its own function."""
+    source = source_of(operation.code)
+    lines = _returns(source, operation)
+    return source.where(lines[0].lineno) if lines else None
+
+
+def of_handed_on(operation: Operation) -> Line | None:
+    """Where what the function of an operation hands on beside its output was set: its last part, or the `return`."""
+    source = source_of(operation.code)
+    for node in _returns(source, operation)[-1:]:
+        if not isinstance(node.value, ast.Tuple):
+            return None
+        last = node.value.elts[-1]
+        lines = [
+            one.lineno
+            for one in ast.walk(source.tree)
+            if isinstance(last, ast.Name) and isinstance(one, ast.Assign) and _gives_value(one, last.id)
+        ]
+        return source.where(max(lines, default=node.lineno))
+    return None
+
+
+def _returns(source: Source | None, operation: Operation) -> list[ast.Return]:
+    found = [node for node in ast.walk(source.tree) if isinstance(node, ast.Return)] if source is not None else []
+    return sorted((node for node in found if node.lineno > operation.place.line), key=lambda node: node.lineno)

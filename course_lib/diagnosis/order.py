@@ -24,7 +24,8 @@ EXPLAINS: dict[str, set[str] | None] = {
     "batch-mixed": None,
     "fixed-batch": None,
     "stale-cache": {
-        "scores-from-values", "merge-without-transpose", "split-without-transpose", "causal-top-left", *SHARED, *MASKED,
+        "scores-from-values", "merge-without-transpose", "split-without-transpose", "causal-top-left",
+        "mask-off-by-one", *SHARED, *MASKED,
     },
     "softmax-wrong-axis": {
         "nan-on-hidden-rows", "mask-inverted", "mask-off-by-one", "mask-discarded", "batch-mixed", *MASKED, *SCALED,

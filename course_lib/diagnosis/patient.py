@@ -73,7 +73,7 @@ class Patient:
 
         Args:
             x: (batch, token, d_in).
-            code: a copy to run; the one in 64 bits if None.
+            code: a copy to run; a fresh one in 64 bits if None.
             seed: of the random numbers it may draw.
 
         Returns:
@@ -85,7 +85,7 @@ class Patient:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.default_generator.manual_seed(seed)
             try:
-                output = self.call(self.code if code is None else code, x.clone())
+                output = self.call(self.copy(torch.float64) if code is None else code, x.clone())
             except Exception as error:
                 raise PatientFailed(f"{type(error).__name__}: {error}", line_of(error)) from error
         if not isinstance(output, Tensor):

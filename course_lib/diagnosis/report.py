@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from course_lib.pictures import Picture
 
 
+NOT_EXAMINED = "It could not be examined"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong.
@@ -100,6 +103,8 @@ class Report:
         return "\n".join(lines)
 
     def _verdict(self) -> str:
+        if any(finding.title.startswith(NOT_EXAMINED) for finding in self.findings):
+            return "it could not be examined."
         if self.ok:
             return "this is attention, nothing wrong was found."
         return "one thing is wrong." if len(self.findings) == 1 else f"{len(self.findings)} things are wrong."

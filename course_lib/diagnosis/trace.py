@@ -121,10 +121,30 @@ def swap(thing: Any, kind: type, by: Callable[[Any], Any]) -> Any:
 
 
 @contextmanager
+def biases_unwatched() -> Iterator[None]:
+    """PyTorch's causal biases can't be made while somebody watches its operations: they are made unwatched."""
+    module = sys.modules.get("torch.nn.attention.bias")
+    if module is None or "__new__" in vars(module.CausalBias):
+        yield
+        return
+
+    def made(cls: type, *args: Any) -> Tensor:
+        with torch.utils._python_dispatch._disable_current_modes():
+            return Tensor.__new__(cls, *args)
+
+    module.CausalBias.__new__ = made
+    try:
+        yield
+    finally:
+        del module.CausalBias.__new__
+
+
+@contextmanager
 def laid_open() -> Iterator[None]:
     """Fused kernels and short cuts off, so that everything is done in single operations."""
     einsum, fast = torch.backends.opt_einsum.enabled, torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:
+        stack.enter_context(biases_unwatched())
         stack.enter_context(torch.no_grad())
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         torch.backends.opt_einsum.enabled = False

@@ -24,6 +24,7 @@ FILES = (
     "second_wrong",
     "second_right",
     "third_right",
+    "in_the_wild",
 )
 GOALS = {"detected": 1.0, "named": 0.97, "first guess": 0.95, "located": 0.9}
 

@@ -57,7 +57,7 @@ RUNNING = (
     Mistake(
         "rotary-unused",
         "Positions are prepared and never applied.",
-        "A rotary embedding is built, or cosine and sine are computed, and queries and keys go on without it. "
+        "A rotary embedding is built, or cosine and sine are computed, and queries, keys or both go on without it. "
         "They must be turned before they meet. The model is then blind to order, and trains anyway.",
         "Permute the tokens: without a mask the outputs are merely permuted.",
         "A published class of Llama's attention.",
@@ -77,8 +77,9 @@ RUNNING = (
     Mistake(
         "stale-cache",
         "The cache gives old or misplaced keys.",
-        "New keys are written over others, at the wrong place, or the length is not moved on. Cached decoding "
-        "must give what the full pass gives. The first step is right and each later one drifts.",
+        "New keys are written over others, at the wrong place or with the angles of another place, or the length "
+        "is not moved on. Cached decoding must give what the full pass gives. The first step is right and each "
+        "later one drifts.",
         "Feed tokens one by one: each output must equal that of the full pass.",
         "Caches that are kept between two prompts.",
         "After three steps, which keys does the fourth query see?",

@@ -67,6 +67,8 @@ class Pretence(TorchFunctionMode):
                 self.met = (name, self.here[id(wide[0])], tuple(wide[0].shape))
                 raise _Met
         result = func(*args, **kwargs)
+        if moved and name != "copy_" and isinstance(result, Tensor) and any(result is one for one in tensors):
+            result = result.detach()  # it was moved to where it is: another tensor all the same
         stays = not moved and len(here) == len(tensors)
         line = _line(self.examiner) if stays and not here else None
         for tensor in tensors_in(result):

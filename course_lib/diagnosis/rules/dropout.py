@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,9 +17,11 @@ from ..report import Finding
 from ..trace import write_down
 from .pipeline import softmaxes
 
+NOBODYS = {"nan": math.nan, "posinf": math.inf, "neginf": -math.inf}  # changes nothing, and nobody writes it
+
 
 class _Dropped(TorchFunctionMode):
-    """Turns every dropout into one that multiplies by 1 and notes what it was given."""
+    """Turns every dropout into an operation that changes nothing, and notes what it was given."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +31,7 @@ class _Dropped(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d):
             self.given.append(args[0] if args else kwargs["input"])
-            return self.given[-1] * 1.0
+            return torch.nan_to_num(self.given[-1], **NOBODYS)
         return func(*args, **kwargs)
 
 
@@ -59,11 +62,11 @@ def check_dropout_place(examination: Examination) -> Iterator[Finding]:
     meeting = min(m.operation.number for m in trained.anatomy.meetings)
     way = trace.ancestors([soft[0].inputs[0]])
     for operation in trace.operations:
-        ones = operation.name == "mul" and len(operation.inputs) <= 2 and 1.0 in operation.args[1:]
+        ours = operation.name == "nan_to_num" and operation.args[2:] == (math.inf, -math.inf)
         scored = (
             (trained.anatomy.score_labels[operation.outputs[0].number] != NOTHING).any() if operation.outputs else False
         )
-        if ones and operation.number > meeting and operation.number in way and scored:
+        if ours and operation.number > meeting and operation.number in way and scored:
             yield Finding.named(
                 "dropout-before-softmax",
                 "in training, dropout is given scores; softmax comes after it",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
+from ..anatomy import Row
 from ..examination import Examination
 from ..labels import LAYOUT
 from ..lines import of_local
@@ -38,19 +39,36 @@ def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
             found = "kv-heads-tiled", f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
         else:
             continue
-        operation = _selecting(examination, name) or meeting_of(anatomy, first[0]).operation
-        yield Finding.named(*found, _indexing(examination.trace, operation))
+        meeting = meeting_of(anatomy, first[0]).operation
+        operation = _selecting(examination, name)
+        repeated = operation is not None and operation.where != meeting.where
+        if found[0] == "kv-heads-tiled" and not repeated:  # then the queries lie in that order
+            operation = _splitting(examination, first[0]) or meeting
+        yield Finding.named(*found, _indexing(examination.trace, operation or meeting))
         return
 
 
 def _indexing(trace: Trace, operation: Operation) -> str | None:
     """Where the index was computed by which a loop picks a kv head."""
-    if operation.name == "index" and len(operation.inputs) > 1:
+    if operation.name in ("index", "index_select") and len(operation.inputs) > 1:
         way = [trace.operations[number] for number in sorted(trace.ancestors(list(operation.inputs[1:])))]
         divided = [op for op in way if op.name in ("remainder", "fmod", "floor_divide", "div")]
         return divided[-1].where if divided else operation.where
     picks = operation.name in ("select", "slice") or operation.name not in LAYOUT
     return (of_local(operation, "%|//") if picks else None) or operation.where
+
+
+def _splitting(examination: Examination, row: Row) -> Operation | None:
+    """The first operation that cuts the queries into heads, where they are laid in two axes."""
+    anatomy, made = examination.anatomy, {p.operation.number for p in examination.anatomy.projections}
+    after = examination.trace.below(made) - made
+    for operation in examination.trace.operations:
+        if operation.number in after and operation.name in ("view", "_unsafe_view", "_reshape_alias"):
+            before, now = operation.inputs[0].tensor.dim(), operation.outputs[0].tensor.dim()
+            mine = (anatomy.sources[operation.outputs[0].number] == row.query_source[0]).any()
+            if mine and now > before and now > 4:
+                return operation
+    return None
 
 
 def _selecting(examination: Examination, name: str) -> Operation | None:

@@ -33,7 +33,7 @@ def check_leak(examination: Examination, hidden: Tensor, leak: str) -> Iterator[
         found = "mask-with-zero", f"all hidden scores count as {zero:.4g}; {leak}", put[0].where
     elif discarded is not None:
         words = f"the result of `{discarded.name.rstrip('_')}` is never used, and {leak}"
-        found = "mask-discarded", words, _thrown_away(discarded)
+        found = "mask-discarded", words, thrown_away(discarded) or discarded.where
     elif late:
         found = "mask-after-softmax", leak, late[0].where
     elif small is not None:
@@ -75,13 +75,15 @@ def _discarded(examination: Examination) -> Operation | None:
     return None
 
 
-def _thrown_away(operation: Operation) -> Line | None:
-    """The statement that drops a result: the innermost one that neither assigns nor returns it."""
+def thrown_away(operation: Operation) -> Line | None:
+    """The statement that drops a result: the innermost one that neither assigns nor returns it; None for none."""
     for frame in operation.frames:
         place = place_of(*frame)
+        if frame[0].co_name.startswith("<"):  # a comprehension: the statement around it counts
+            continue
         if not any(place.names) and not place.source.startswith("return"):
             return line_at(place)
-    return operation.where
+    return None
 
 
 def _mask_of_one(examination: Examination) -> Operation | None:

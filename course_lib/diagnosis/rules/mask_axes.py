@@ -57,11 +57,15 @@ def cut_off_at_the_corner(examination: Examination, seen: Tensor) -> Finding | N
             continue
         visible = [key for key in met if mine[key]]
         together = sorted({r.query for r in anatomy.rows if r.mix is row.mix and r.sample == row.sample})
-        if len(together) < len(met) and visible == met[: together.index(row.query) + 1]:
+        corner = met[min(together.index(row.query), len(met) - 1)]  # the key beside which the mask puts the query
+        shown = [key for key in met if expected[row.sample, row.head, corner, key]]
+        if len(together) < len(met) and visible == shown:
             mix = row.mix.operation
+            first = visible == met[: len(visible)]
+            which = f"the first {len(visible)}" if first else f"the tokens {visible}, as token {corner} should"
             return Finding.named(
                 "causal-top-left",
-                f"token {row.query} meets {len(met)} keys and sees only the first {len(visible)}",
+                f"token {row.query} meets {len(met)} keys and sees only {which}",
                 alignment_line(examination, mix, len(together)) or mix.where,
                 lambda: picture_of(examination),
             )

@@ -90,7 +90,8 @@ def check_visibility(examination: Examination) -> Iterator[Finding]:
     if elsewhere is not None:
         yield Finding.named("mask-rank", elsewhere, meeting_line(examination), draw)
         return
-    corner = None if hidden.any() else cut_off_at_the_corner(examination, seen)
+    cut = not hidden.any() or examination.keep is not None  # a window at the corner shows what the right one hides
+    corner = cut_off_at_the_corner(examination, seen) if cut else None
     if corner is not None:
         yield corner
     elif not missing.any():

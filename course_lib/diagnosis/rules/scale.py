@@ -13,6 +13,7 @@ from ..labels import NOTHING
 from ..lines import attributes_read, of_attribute
 from ..report import Finding
 from ..trace import Operation, Value
+from .angles import stretch_of_angles
 from .fit import fit
 from .pipeline import pipeline
 from .weights import picture_of, seen_pattern, weights_of
@@ -30,7 +31,7 @@ def check_scale(examination: Examination) -> Iterator[Finding]:
     if before is None or _learned(examination):
         return
     head_dim = anatomy.head_dim
-    scale = found * before
+    scale = found * before / stretch_of_angles(examination) ** 2
     if float((scale - scale[0]).abs().max()) > 1e-6 * float(scale[0].abs()):
         return
     factor, right = float(scale[0]), head_dim**-0.5

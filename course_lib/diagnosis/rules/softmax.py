@@ -13,6 +13,7 @@ from ..labels import NOTHING
 from ..lines import Line, softmax_in
 from ..report import Finding
 from ..trace import Operation
+from .blanks import has_prefix, has_sink
 from .pipeline import SOFTMAXES, after_softmax, masking, pipeline, softmaxes
 from .weights import picture_of, weights_of
 
@@ -50,7 +51,7 @@ def check_normalisation(examination: Examination) -> Iterator[Finding]:
     elif off > 1e-5 and late and float(total.max()) < 1 + 1e-9:
         words = f"the weights of a row sum to as little as {float(total.min()):.4f}"
         yield Finding.named("mask-after-softmax", words, late[0].where, draw)
-    elif off > 1e-5 and not _one_factor_a_row(examination):
+    elif off > 1e-5 and not _one_factor_a_row(examination) and not (has_sink(examination) or has_prefix(examination)):
         title = "It differs from attention in this way: the weights of a row don't sum to 1."
         yield Finding(None, f"row sums from {sums}", soft[-1].where if soft else None, title, draw=draw)
 
