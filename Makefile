@@ -12,20 +12,30 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+LESSONS := $(VENV)/.lessons-installed
 STAMP := $(VENV)/.installed
 COURSE := $(BIN)/course
 
-.PHONY: help lab test course exercises bench doctor-bench figures links lint lock clean
+.PHONY: help lab test test-all test-versions book course exercises bench doctor-bench figures links lint lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 	@echo "  PYTHON=python3.12 chooses an interpreter (3.11 to 3.13); PORT=8890 LAB_ARGS=--no-browser go to JupyterLab."
 
-lab: $(STAMP)  ## open JupyterLab on the first lesson
+lab: $(LESSONS)  ## open JupyterLab on the first lesson
 	@$(COURSE) lab $(if $(PORT),--port $(PORT)) $(LAB_ARGS)
 
 test: $(STAMP)  ## check everything: the library, then every lesson on each kernel
 	@$(COURSE) test $(ARGS)
+
+test-all: $(STAMP)  ## check everything and, in a browser, the book and JupyterLab (needs Chromium)
+	@$(COURSE) test --browser $(ARGS)
+
+test-versions: $(STAMP)  ## run every notebook with Colab's, the oldest and the newest versions (a quarter of an hour)
+	@$(COURSE) test-versions $(ARGS)
+
+book: $(STAMP)  ## build the web book in build/book/html
+	@$(COURSE) book
 
 course: $(STAMP)  ## run every lesson top to bottom and store its outputs
 	@$(COURSE) run $(ARGS)
@@ -57,8 +67,11 @@ clean:  ## remove the environment and everything that was generated
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	@echo "Clean: the next make sets everything up again."
 
-# The stamp is touched last, so an interrupted or failed set-up is done again.
-$(STAMP): requirements.lock pyproject.toml
+# `make lab` installs what the lessons need, everything else also what checks them: the versions of requirements.lock.
+# A stamp is touched last, so an interrupted or failed set-up is done again.
+$(STAMP): WHAT := dev
+$(LESSONS): WHAT := lessons
+$(STAMP) $(LESSONS): requirements.lock pyproject.toml
 	@set -e; \
 	suits() { "$$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1; }; \
 	python=""; \
@@ -72,12 +85,10 @@ $(STAMP): requirements.lock pyproject.toml
 	fi; \
 	rm -f $@; \
 	if [ -n "$$python" ]; then \
-	  echo "1/4 making $(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear $(VENV); \
-	else echo "1/4 keeping $(VENV) with $$($(BIN)/python --version)"; fi; \
-	echo "2/4 installing the tested packages of requirements.lock (the first time takes a few minutes)"; \
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -r requirements.lock; \
-	echo "3/4 installing the course itself"; \
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .; \
-	echo "4/4 installing its two Jupyter kernels"; \
+	  echo "1/3 making $(VENV) with $$("$$python" --version)"; "$$python" -m venv --clear $(VENV); \
+	else echo "1/3 keeping $(VENV) with $$($(BIN)/python --version)"; fi; \
+	echo "2/3 installing the course and the tested packages of requirements.lock (the first time takes a few minutes)"; \
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c requirements.lock -e '.[$(WHAT)]'; \
+	echo "3/3 installing its two Jupyter kernels"; \
 	$(COURSE) kernels > /dev/null; \
-	touch $@
+	touch $@ $(if $(filter dev,$(WHAT)),$(LESSONS))

@@ -185,6 +185,16 @@ for width in (2, 8, 32, 128, 512):
 # its weight to one token before it has learned anything, and with a slope near zero it hardly learns to look
 # elsewhere.
 #
+# ## The formula in the papers
+#
+# $$
+# \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
+# $$
+#
+# You have written every part of it. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, a row for each token; $d$ is
+# the width of a row; $Q K^{\top}$ is `queries @ keys.T`; and softmax runs over the keys, which the formula does not
+# say.
+#
 # ## Into a module
 #
 # The projections become parameters; the three steps become `forward`. The input has a batch axis now, so the keys are

@@ -156,7 +156,11 @@ show("largest change with W^O", change_mixed, "width")
 
 # %% [markdown]
 # Without W^O only the last two columns change; with it, all four do. W^O can also be read as one small matrix a head:
-# joining and projecting is the same as projecting each head by its own columns of W^O and *adding*.
+# joining and projecting is the same as projecting each head by its own part of W^O and *adding*:
+#
+# $$
+# \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, W^O = \mathrm{head}_0\, W^O_0 + \mathrm{head}_1\, W^O_1
+# $$
 
 # %%
 w_o_0, w_o_1 = out_proj.weight.split(head_dim, dim=1)  # (d_out, d_out) -> 2 x (d_out, head_dim)

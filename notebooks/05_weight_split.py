@@ -211,7 +211,15 @@ show("output", output, "batch token width", words)
 
 # %% [markdown]
 # That is all of multi-head attention. Steps 4 and 5, the transpose of step 9 and step 10 **only rename or move axes**;
-# all arithmetic is in steps 3, 6, 8, 9 and 11.
+# all arithmetic is in steps 3, 6, 8, 9 and 11. In the papers the eleven steps are two lines:
+#
+# $$
+# \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K_i^{\top}}{\sqrt{d}}\right) V_i, \qquad
+# \mathrm{output} = \mathrm{concat}(\mathrm{head}_0, \ldots, \mathrm{head}_{h-1})\, W^O
+# $$
+#
+# where $Q_i$ is the $i$-th block of columns of $x W^Q$. Steps 4 and 5 are hidden in that small $i$, step 10 in
+# *concat*.
 #
 # ## Two things to notice in these numbers
 #

@@ -55,7 +55,11 @@ print("numbers in the cache for one token:", 2 * num_heads * head_dim, "= 2 (key
 
 # %% [markdown]
 # and at each step the whole cache is read again. **Multi-query attention** keeps a single head of keys and values, and
-# lets every head ask it with queries of its own.
+# lets every head ask it with queries of its own. In the formula, $K$ and $V$ lose their $i$:
+#
+# $$
+# \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K^{\top}}{\sqrt{d}}\right) V
+# $$
 #
 # ## By hand
 #

@@ -9,7 +9,7 @@
 # `transformers`.
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb), [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb).
-# **It takes** twenty-five minutes.
+# **It takes** thirty-five minutes.
 
 # %% tags=["setup"]
 import subprocess

@@ -101,12 +101,12 @@ def padding_keep(
 def to_torch_mask(keep: Tensor, *, num_heads: int | None = None) -> Tensor:
     """Turns a keep mask into the sense and the shape of `torch.nn.MultiheadAttention`, where True means hidden.
 
-    | keep | becomes | pass it as |
-    |---|---|---|
-    | (query, key) | (query, key) | attn_mask |
-    | (batch, 1, 1, key) | (batch, key) | key_padding_mask |
-    | (1, 1, query, key) | (query, key) | attn_mask |
-    | (batch, head or 1, query, key) | (batch * head, query, key) | attn_mask |
+        keep                             becomes                     pass it as
+        -------------------------------  --------------------------  ----------------
+        (query, key)                     (query, key)                attn_mask
+        (batch, 1, 1, key)               (batch, key)                key_padding_mask
+        (1, 1, query, key)               (query, key)                attn_mask
+        (batch, head or 1, query, key)   (batch * head, query, key)  attn_mask
 
     Args:
         keep: bool, True = may attend, in one of the shapes above.

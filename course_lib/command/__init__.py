@@ -3,11 +3,39 @@
 import argparse
 import sys
 
-from course_lib.command import bench, doctor, doctor_bench, exercises, figures, kernels, lab, links, lock, run, test
+from course_lib.command import (
+    bench,
+    book,
+    doctor,
+    doctor_bench,
+    exercises,
+    figures,
+    kernels,
+    lab,
+    links,
+    lock,
+    run,
+    test,
+    test_versions,
+)
 from course_lib.command.root import CourseError
 
 # In the order of the help. Each module has NAME, HELP, arguments(parser) and run(args); heavy imports wait for run.
-SUBCOMMANDS = (lab, doctor, test, run, exercises, kernels, links, bench, doctor_bench, figures, lock)
+SUBCOMMANDS = (
+    lab,
+    doctor,
+    test,
+    test_versions,
+    book,
+    run,
+    exercises,
+    kernels,
+    links,
+    bench,
+    doctor_bench,
+    figures,
+    lock,
+)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,10 +9,11 @@ from typing import Any
 NAME, HELP = "kernels", "install the kernels attention-cpu and attention-cuda into this Python"
 OWN_OPTIONS = True
 
-# The pair of a lesson opens as a notebook from either file, and JupyterLab asks no server for news or updates.
+# The pair of a lesson opens as a notebook from either file; JupyterLab asks no server for news or updates.
 LAB_SETTINGS = {
     "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"python": "Jupytext Notebook"}},
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False},  # room for the lessons' names
 }
 
 

@@ -27,12 +27,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Bring the pairs into step and become JupyterLab."""
+    from course_lib.command.kernels import write_lab_settings
     from course_lib.lessons.kernels import install_kernels, kernels_ready
 
     root = repository()
     sync_lessons(root)
     if not kernels_ready():
         install_kernels()
+        write_lab_settings(sys.prefix)
     command = lab_command(root, args.port, args.rest)
     if os.name == "nt":  # Windows' exec gives the prompt back while the server runs
         return subprocess.call(command, cwd=root)

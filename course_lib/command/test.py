@@ -1,13 +1,18 @@
-"""Check everything: the library's tests, then every lesson on the CPU kernel and, with a GPU, on the CUDA one."""
+"""Check everything: the library's tests, then every lesson on the CPU kernel and, with a GPU, on the CUDA one.
+
+With --browser also what a reader opens: the web book, built anew, and JupyterLab, in a real browser.
+"""
 
 import argparse
 import os
+import time
 
 from course_lib.command.root import CourseError, repository
 
 NAME, HELP = "test", "check everything: the library's tests, then every lesson, on each kernel"
 OWN_OPTIONS = True
 
+TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 
 
@@ -16,6 +21,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--library-only", action="store_true", help="run the tests, not the lessons")
     only.add_argument("--lessons-only", action="store_true", help="run the lessons, not the tests")
+    only.add_argument(
+        "--browser", action="store_true", help="also build the book, and drive it and JupyterLab in a browser"
+    )
+    only.add_argument("--browser-only", action="store_true", help="build the book and drive the browser, nothing else")
     workers = min(4, os.cpu_count() or 1)
     parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
 
@@ -32,13 +41,15 @@ def run(args: argparse.Namespace) -> int:
         raise CourseError(str(error)) from None
     rows: list[tuple[str, str, Tally]] = []
     notes: list[str] = []
-    if not args.lessons_only and not args.names:
-        parallel = ["-n", str(args.workers)] if args.workers > 1 else []
-        library = run_pytest(root, ["tests", "-q", "--no-header", *parallel], args.workers)
+    parallel = ["-n", str(args.workers), "--dist", "worksteal"] if args.workers > 1 else []
+    if not (args.lessons_only or args.browser_only or args.names):
+        library = run_pytest(root, ["tests", "--ignore=tests/browser", "-q", "--no-header", *parallel], args.workers)
         rows.append(("the library's tests", "", library.total()))
-    if not args.library_only:
+    if not (args.library_only or args.browser_only):
         lesson_rows, notes = check_lessons(root, lessons, args.workers)
         rows += lesson_rows
+    if args.browser or args.browser_only:
+        rows += check_browser(root, args.workers)
     print(table(rows))
     for note in notes:
         print(note)
@@ -57,7 +68,7 @@ def check_lessons(root, lessons, workers):
         return [("no lesson was found", "", Tally(failed=1))], []
     if not kernels_ready():
         install_kernels()
-    rows, notes, kernels = [], [], ["attention-cpu"]
+    rows, notes, kernels = [], [TWICE], ["attention-cpu"]
     if sees_gpu():
         kernels.append("attention-cuda")
     else:
@@ -75,6 +86,21 @@ def check_lessons(root, lessons, workers):
     return rows, notes
 
 
+def check_browser(root, workers):
+    """Build the book, then drive it and JupyterLab in a browser; return the table's rows."""
+    from course_lib.command import book
+    from course_lib.lessons.check import Tally, run_pytest
+
+    start = time.perf_counter()
+    built = book.run(argparse.Namespace()) == 0
+    row = ("the book", "", Tally(passed=built, failed=not built, seconds=time.perf_counter() - start))
+    if not built:
+        return [row]  # its pages are missing, or of another day
+    parallel = ["-n", str(workers), "--dist", "loadgroup"] if workers > 1 else []  # JupyterLab's are one group
+    done = run_pytest(root, ["tests/browser", "-q", "--no-header", *parallel], workers)
+    return [row, ("the browser's tests", "", done.total())]
+
+
 def sees_gpu() -> bool:
     """Say whether PyTorch can use a GPU here."""
     import torch
@@ -83,8 +109,8 @@ def sees_gpu() -> bool:
 
 
 def table(rows) -> str:
-    """Lay the results out: lesson, kernel, cells, seconds, verdict."""
-    lines = ["", f"{'lesson':<28} {'kernel':<15} {'cells':>6} {'seconds':>8}  verdict", "-" * 72]
+    """Lay the results out: lesson, kernel, checks, seconds, verdict."""
+    lines = ["", f"{'lesson':<28} {'kernel':<15} {'checks':>6} {'seconds':>8}  verdict", "-" * 72]
     for name, kernel, tally in rows:
         skipped = f", {tally.skipped} skipped" if tally.skipped and not kernel else ""
         lines.append(f"{name:<28} {kernel:<15} {tally.count:>6} {tally.seconds:>8.1f}  {tally.verdict}{skipped}")

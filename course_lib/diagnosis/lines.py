@@ -68,11 +68,10 @@ def source_of(thing: Any) -> Source | None:
     code = thing if isinstance(thing, CodeType) else _some_code(thing)
     if code is None:
         return None
-    tree = _parsed("".join(linecache.getlines(code.co_filename)))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda) if thing is code else (ast.ClassDef,)
     around = [
         node
-        for node in (ast.walk(tree) if tree is not None else ())
+        for node in _definitions("".join(linecache.getlines(code.co_filename)))
         if isinstance(node, kinds)
         and _first_line(node) <= code.co_firstlineno <= node.end_lineno
         and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
@@ -81,12 +80,13 @@ def source_of(thing: Any) -> Source | None:
 
 
 @lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module | None:
-    """A file is asked for many lines: parse it once."""
+def _definitions(text: str) -> tuple[ast.AST, ...]:
+    """The functions and classes of a file, which is asked for many lines and walked once."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
     try:
-        return ast.parse(text)
+        return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
     except SyntaxError:
-        return None
+        return ()
 
 
 def _some_code(cls: Any) -> CodeType | None:

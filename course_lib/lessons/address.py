@@ -7,6 +7,11 @@ from pathlib import Path
 
 _OWNER_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _SLUG = r"[\w.-]+/[\w.-]+?"
+_PART = r"[\w.-]+?"
+_HUB = (
+    rf"(git-pull\?repo=https%3A%2F%2Fgithub\.com%2F){_PART}%2F{_PART}"
+    rf"(&branch=)[\w.-]+(&urlpath=lab%2Ftree%2F){_PART}%2F"
+)
 
 SETUP_CELL = """\
 import subprocess
@@ -36,12 +41,15 @@ class Address:
     def rewrite(self, text: str, old_slug: str | None = None) -> str:
         """Return a text with every address of this repository made right.
 
-        Colab links, workflow badges and the setup cell's pip line are ours whoever's name they bear; other links are
-        ours when they bear ``old_slug`` or the present one.
+        Links to Colab, Binder and a hub, workflow badges and the setup cell's pip line are ours whoever's name they
+        bear; other links are ours when they bear ``old_slug`` or the present one.
         """
         slug, ref = self.slug, self.ref
         colab = rf"(colab\.research\.google\.com/github/){_SLUG}/blob/[^/\s]+/"
         text = re.sub(colab, rf"\g<1>{slug}/blob/{ref}/", text)
+        text = re.sub(rf"(mybinder\.org/v2/gh/){_SLUG}/[^?/\s)\"]+", rf"\g<1>{slug}/{ref}", text)
+        there = rf"\g<1>{slug.replace('/', '%2F')}\g<2>{ref}\g<3>{slug.split('/')[1]}%2F"
+        text = re.sub(_HUB, there, text)
         text = re.sub(rf"(git\+https://github\.com/){_SLUG}@[\w./-]+", rf"\g<1>{slug}@{ref}", text)
         text = re.sub(rf"(github\.com/){_SLUG}(/actions/workflows/)", rf"\g<1>{slug}\g<2>", text)
         text = re.sub(r"(/badge\.svg\?branch=)[\w./-]+", rf"\g<1>{ref}", text)

@@ -72,9 +72,9 @@ def run_pytest(root: Path, arguments: list[str], workers: int = 1) -> PytestRun:
 
 
 def lesson_arguments(lessons: list[Lesson], kernel: str, workers: int) -> list[str]:
-    """Return pytest's arguments for nbval, strict, on these lessons."""
+    """Return pytest's arguments for nbval, strict, on these lessons: each is run twice in its kernel."""
     parallel = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 and len(lessons) > 1 else []
-    strict = ["--nbval", f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
+    strict = ["--nbval", "--twice", f"--nbval-kernel-name={kernel}", f"--nbval-cell-timeout={CELL_TIMEOUT}"]
     quiet = ["-q", "--no-header", "-p", "no:cacheprovider"]
     return [*strict, *parallel, *quiet, *(str(lesson.ipynb) for lesson in lessons)]
 

@@ -14,6 +14,7 @@ _FOLDERS = "home|root|tmp|usr|var|opt|mnt|srv|Users|private"
 _PATH = re.compile(rf"(?<![\w./:])/(?:{_FOLDERS})/[\w.-]+|\b[A-Z]:\\+\w|site-packages")
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 _IMG = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
+_STRIPPED = re.compile(r"<(script|style|svg|iframe)\b", re.IGNORECASE)
 _ALT = re.compile(r"""\balt\s*=\s*("\s*[^"\s]|'\s*[^'\s])""", re.IGNORECASE)
 _FETCHING_TAG = r"<(?:img|script|iframe|link|source|video)\b"
 REMOTE = re.compile(_FETCHING_TAG + r"[^>]*(?:src|href)\s*=\s*[\"']?\s*(?:https?:)?//", re.IGNORECASE)
@@ -38,11 +39,15 @@ def addresses(cell: Any) -> Iterator[str]:
             yield f"shows the address of an object, {found[0]}, which differs from run to run."
 
 
-def widgets(cell: Any) -> Iterator[str]:
-    """No widget: it needs a kernel to be seen."""
-    for kind, _ in _all_texts(cell):
+def viewers(cell: Any) -> Iterator[str]:
+    """No widget, which needs a kernel, and nothing that a viewer or an untrusted notebook strips."""
+    for kind, text in _all_texts(cell):
         if "widget" in kind:
             yield f"stores a widget ({kind}), which shows nothing without a kernel."
+        elif kind == "application/javascript":
+            yield "stores a script, which a notebook viewer does not run."
+        elif kind == "text/html" and (found := _STRIPPED.search(text)):
+            yield f"shows a <{found[1].lower()}> in HTML, which a notebook viewer strips; an <img> stays."
 
 
 def pictures(cell: Any) -> Iterator[str]:
@@ -78,4 +83,4 @@ def _readable(kind: str, text: str) -> str:
     return "" if kind.startswith("image/") and kind != "image/svg+xml" else without_pixels(text)
 
 
-CHECKS: tuple[Callable[[Any], Iterator[str]], ...] = (failed, addresses, widgets, pictures)
+CHECKS: tuple[Callable[[Any], Iterator[str]], ...] = (failed, addresses, viewers, pictures)

@@ -103,7 +103,7 @@ def three_projections(
 
     Args:
         x: (batch, token, d_in); the first sample is drawn.
-        module: any with the `nn.Linear`s q_proj, k_proj and v_proj.
+        module: any with three `nn.Linear` modules q_proj, k_proj and v_proj.
         words: labels of the tokens.
         title: stands above.
 

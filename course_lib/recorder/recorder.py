@@ -25,7 +25,7 @@ def record(module_or_function: Callable[..., Any], /, *args: Any, **kwargs: Any)
 
     Args:
         module_or_function: what to run.
-        *args, **kwargs: what to run it with.
+        args, kwargs: what to run it with.
 
     Returns:
         Recording, with the result in `.output` and one `Step` for each tensor that came about in `.steps`.

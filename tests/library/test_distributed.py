@@ -346,10 +346,70 @@ def by_device(printed):
     return found
 
 
-def test_two_processes_agree_with_one():
-    batch, tokens, d_in, d_out, heads = 3, 4, 7, 30, 6
-    sizes = f"--batch {batch} --tokens {tokens} --d-in {d_in} --d-out {d_out} --num-heads {heads}".split()
-    found = by_device(launch(2, "--form", *tensor_parallel.FORMS, *sizes))
+SIZES = {"batch": 3, "tokens": 4, "d-in": 7, "d-out": 30, "num-heads": 6}
+OTHERS = """
+import contextlib, copy, sys, torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from course_lib.attention import LlamaAttention, MultiHeadAttention, MultiQueryAttention
+from course_lib.distributed import spread as _, tensor_parallel
+from course_lib.distributed.processes import process_group
+from course_lib.distributed.comparison import compare
+spreading = sys.modules["course_lib.distributed.spread"]
+
+def off(whole, x, mesh):
+    part = spreading.spread(copy.deepcopy(whole), mesh)
+    inputs = [x.clone().requires_grad_() for _ in range(2)]
+    outputs = [module(each) for module, each in zip((whole, part), inputs)]
+    for output in outputs:
+        output.square().sum().backward()
+    pairs = [outputs, [each.grad for each in inputs]]
+    for one, two in zip(whole.parameters(), part.parameters()):
+        pairs.append([one.grad, two.grad.full_tensor() if hasattr(two.grad, "full_tensor") else two.grad])
+    return max((one - two).abs().max().item() for one, two in pairs)
+
+with process_group() as device:
+    tensor_parallel.process_group = lambda: contextlib.nullcontext(device)
+    status = tensor_parallel.main()
+    if dist.get_rank() == 0:
+        print("-- status", status)
+    mesh = init_device_mesh(device.type, (2,))
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 12, dtype=torch.float64).to(device)
+    found = {}
+    for name, module in {
+        "bias, own widths": MultiHeadAttention(12, 9, 4, bias=True, d_qk=8, d_v=20, causal=False),
+        "fused": MultiHeadAttention(12, 8, 4, kernel="fused"),
+        "llama": LlamaAttention(12, 4, num_kv_heads=2, head_dim=6),
+        "one kv head, bias": MultiQueryAttention(12, 8, 4, bias=True),
+    }.items():
+        found[name] = off(module.double().to(device), x, mesh)
+    torch.Tensor.register_hook = lambda *given: None
+    lines, same = compare(MultiQueryAttention(12, 8, 4).double().to(device), x, mesh)
+    if dist.get_rank() == 0:
+        for name, difference in found.items():
+            print(name, difference < 1e-9)
+        print("forgotten:", same, lines[3].strip())
+"""
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    """What the script printed, and what was tried after it: both in one launch, for starting takes most of the time."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "others.py").write_text(OTHERS, encoding="utf-8")
+    sizes = [word for name, size in SIZES.items() for word in (f"--{name}", str(size))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder))
+        printed = launch(2, "--form", *tensor_parallel.FORMS, *sizes, script="others")
+    said, _, rest = printed.partition("-- status ")
+    return said, rest.splitlines()
+
+
+def test_two_processes_agree_with_one(two_processes):
+    batch, tokens, d_in, d_out = (SIZES[name] for name in ("batch", "tokens", "d-in", "d-out"))
+    printed, _ = two_processes
+    found = by_device(printed)
     assert list(found) == [(form, device) for form in tensor_parallel.FORMS for device in (0, 1)]
 
     def once(*shapes):
@@ -374,52 +434,10 @@ def test_two_processes_agree_with_one():
         }
 
 
-OTHERS = """
-import copy, sys, torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from course_lib.attention import LlamaAttention, MultiHeadAttention, MultiQueryAttention
-from course_lib.distributed import spread as _
-from course_lib.distributed.processes import process_group
-from course_lib.distributed.comparison import compare
-spreading = sys.modules["course_lib.distributed.spread"]
-
-def off(whole, x, mesh):
-    part = spreading.spread(copy.deepcopy(whole), mesh)
-    inputs = [x.clone().requires_grad_() for _ in range(2)]
-    outputs = [module(each) for module, each in zip((whole, part), inputs)]
-    for output in outputs:
-        output.square().sum().backward()
-    pairs = [outputs, [each.grad for each in inputs]]
-    for one, two in zip(whole.parameters(), part.parameters()):
-        pairs.append([one.grad, two.grad.full_tensor() if hasattr(two.grad, "full_tensor") else two.grad])
-    return max((one - two).abs().max().item() for one, two in pairs)
-
-with process_group() as device:
-    mesh = init_device_mesh(device.type, (2,))
-    torch.manual_seed(0)
-    x = torch.randn(2, 5, 12, dtype=torch.float64).to(device)
-    found = {}
-    for name, module in {
-        "bias, own widths": MultiHeadAttention(12, 9, 4, bias=True, d_qk=8, d_v=20, causal=False),
-        "fused": MultiHeadAttention(12, 8, 4, kernel="fused"),
-        "llama": LlamaAttention(12, 4, num_kv_heads=2, head_dim=6),
-        "one kv head, bias": MultiQueryAttention(12, 8, 4, bias=True),
-    }.items():
-        found[name] = off(module.double().to(device), x, mesh)
-    torch.Tensor.register_hook = lambda *given: None
-    lines, same = compare(MultiQueryAttention(12, 8, 4).double().to(device), x, mesh)
-    if dist.get_rank() == 0:
-        for name, difference in found.items():
-            print(name, difference < 1e-9)
-        print("forgotten:", same, lines[3].strip())
-"""
-
-
-def test_two_processes_with_other_modules_and_a_forgotten_sum(tmp_path, monkeypatch):
-    (tmp_path / "others.py").write_text(OTHERS, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert launch(2, script="others").splitlines() == [
+def test_two_processes_with_other_modules_and_a_forgotten_sum(two_processes):
+    _, found = two_processes
+    assert found == [
+        "0",
         "bias, own widths True",
         "fused True",
         "llama True",

@@ -26,8 +26,9 @@ SHOWN = {
 def test_a_mistake_is_drawn(mistake):
     report = examined(next(case for case in cases() if case.mistake == mistake)).report
     finding = next(one for one in report.findings if one.mistake == mistake)
-    assert SHOWN[mistake] in finding.picture.caption
-    assert f'<img alt="{finding.picture.words.splitlines()[0][:20]}' in report._repr_html_()
+    picture = finding.picture  # drawn anew each time
+    assert SHOWN[mistake] in picture.caption
+    assert f'<img alt="{picture.words.splitlines()[0][:20]}' in report._repr_html_()
 
 
 class Untraceable(nn.Module):

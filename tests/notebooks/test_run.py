@@ -1,6 +1,7 @@
 """A lesson is run from its source and stored; a failure is named and harms nothing."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from course_lib.lessons.notebook_file import KERNELSPEC, read_ipynb
 from course_lib.lessons.pairs import sync
 from course_lib.lessons.run import LessonFailed, run_lesson
 
+ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """\
 # %% [markdown]
 # # One
@@ -26,12 +28,36 @@ print("b")
 TWINS = "# %%\n1 + 1\n\n# %%\n1 + 1\n"
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A repository with a lesson that needs no PyTorch, so that a run takes a second."""
+    root = tmp_path_factory.mktemp("written")
+    (root / "notebooks").mkdir()
+    shutil.copy(ROOT / "notebooks" / "jupytext.toml", root / "notebooks")
+    (root / "notebooks" / "00_one.py").write_text(SOURCE, encoding="utf-8")
+    return root
+
+
+@pytest.fixture(scope="module")
+def stored(written, tmp_path_factory):
+    """The same, run once."""
+    root = tmp_path_factory.mktemp("stored")
+    shutil.copytree(written, root, dirs_exist_ok=True)
+    run_lesson(find_lessons(root)[0], "python3")
+    return root
+
+
 @pytest.fixture
-def lesson(small_repository, tmp_path):
-    """A lesson that needs no PyTorch, so that a run takes a second."""
-    (tmp_path / "notebooks").mkdir()
-    shutil.copy(small_repository / "notebooks" / "jupytext.toml", tmp_path / "notebooks")
-    (tmp_path / "notebooks" / "00_one.py").write_text(SOURCE, encoding="utf-8")
+def lesson(written, tmp_path):
+    """A copy of the lesson, not run."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
+    return find_lessons(tmp_path)[0]
+
+
+@pytest.fixture
+def stored_lesson(stored, tmp_path):
+    """A copy of the lesson with its outputs."""
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
     return find_lessons(tmp_path)[0]
 
 
@@ -49,8 +75,8 @@ def test_a_run_stores_outputs_and_nothing_else(lesson):
     assert lesson.ipynb.read_bytes() == first
 
 
-def test_only_what_says_something_else_is_rewritten(lesson):
-    run_lesson(lesson, "python3")
+def test_only_what_says_something_else_is_rewritten(stored_lesson):
+    lesson = stored_lesson
     text = lesson.ipynb.read_text(encoding="utf-8")
     lesson.ipynb.write_text(text.replace("0.12345", "0.12346", 1).replace('"4"', '"5"'), encoding="utf-8")
     lesson.py.write_text(SOURCE.replace('print("b")', 'print("c")'), encoding="utf-8")
@@ -70,8 +96,8 @@ def test_two_equal_cells_have_ids_of_their_own(lesson):
     assert one != other
 
 
-def test_metadata_that_an_editor_left_is_tidied_away(lesson):
-    run_lesson(lesson, "python3")
+def test_metadata_that_an_editor_left_is_tidied_away(stored_lesson):
+    lesson = stored_lesson
     clean = lesson.ipynb.read_bytes()
     lesson.ipynb.write_bytes(clean.replace(b'"metadata": {},', b'"metadata": {"editable": true},', 1))
     assert run_lesson(lesson, "python3").state == "tidied"

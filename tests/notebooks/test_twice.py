@@ -1,32 +1,73 @@
-"""A learner presses Run All twice in one kernel: the second pass gives what is stored, too."""
+"""A learner presses Run All twice in one kernel: the second pass, too, must give what is stored."""
 
-from copy import deepcopy
-from pathlib import Path
+from nbformat.v4 import new_output
 
-import nbformat
-import pytest
-from nbclient import NotebookClient
+from course_lib.lessons.check import lesson_arguments, run_pytest
+from course_lib.lessons.discover import Lesson
+from course_lib.lessons.notebook_file import read_py, write_ipynb
 
-from course_lib.lessons.compare import same_output
-from course_lib.lessons.discover import find_notebooks
-from course_lib.lessons.outputs import all_texts, merge_streams
+COUNTS_ITS_PASSES = """\
+# %%
+passes = globals().get("passes", 0) + 1
 
-LESSONS = find_notebooks(Path(__file__).parents[2])
+# %%
+print(passes)
+
+# %%
+print("before")
+display("between")
+print("behind")
+"""
+NEVER_ENDS = """\
+# %%
+print("begun")
+
+# %%
+import time
+open("started", "a").write("once ")
+time.sleep(600)
+
+# %%
+print(2)
+"""
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.label)
-def test_a_second_pass_in_the_same_kernel_gives_the_same(lesson):
-    stored = nbformat.read(lesson.ipynb, as_version=4)
-    code = [cell for cell in stored.cells if cell.cell_type == "code"]
-    unchecked = ["nbval-ignore-output" in cell.metadata.get("tags", []) for cell in code]
-    twice = deepcopy(stored)
-    twice.cells = [deepcopy(cell) for _ in range(2) for cell in code]
-    for number, cell in enumerate(twice.cells):
-        cell.id = f"cell-{number}"
-    NotebookClient(twice, kernel_name="python3", resources={"metadata": {"path": str(lesson.ipynb.parent)}}).execute()
-    for number, (cell, again) in enumerate(zip(code, twice.cells[len(code) :], strict=True), start=1):
-        if not unchecked[number - 1]:
-            once, second = all_texts(merge_streams(cell.outputs)), all_texts(merge_streams(again.outputs))
-            assert [kind for kind, _ in once] == [kind for kind, _ in second], f"cell {number}"
-            for (_, before), (_, after) in zip(once, second, strict=True):
-                assert same_output(before, after), f"cell {number}: {before[:200]!r} became {after[:200]!r}"
+def printed(text):
+    return new_output("stream", text=text)
+
+
+OUTPUTS = {
+    "print(passes)": [printed("1\n")],
+    'print("before")': [
+        printed("before\n"),
+        new_output("display_data", {"text/plain": "'between'"}),
+        printed("behind\n"),  # nbval joins it to the first, in what is stored, too
+    ],
+    'print("begun")': [printed("begun\n")],
+    "print(2)": [printed("2\n")],
+}
+
+
+def store(name, source, folder):
+    """Write a lesson with the outputs of its first pass."""
+    lesson = Lesson(name, folder)
+    lesson.py.write_text(source, encoding="utf-8")
+    notebook = read_py(lesson.py)
+    for count, cell in enumerate(notebook.cells, start=1):
+        cell.execution_count = count
+        cell.outputs = OUTPUTS.get(cell.source.splitlines()[0], [])
+    write_ipynb(notebook, lesson)
+    return lesson
+
+
+def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path):
+    counts = store("00_counts", COUNTS_ITS_PASSES, tmp_path)
+    never = store("01_never_ends", NEVER_ENDS, tmp_path)
+    arguments = lesson_arguments([counts, never], "python3", workers=1)
+    short = "--nbval-cell-timeout=2"
+    run = run_pytest(tmp_path, ["-p", "course_lib.lessons.nbval_hooks", *arguments, short])
+    assert run.files["00_counts"].failures == ["Cell 1, second pass"]
+    assert (run.files["00_counts"].passed, run.files["00_counts"].skipped) == (5, 0)
+    assert run.files["01_never_ends"].failures == ["Cell 1"]
+    assert run.files["01_never_ends"].skipped == 3, "the second pass ran though the first had no end"
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "once ", "the second pass waited for the timeout again"

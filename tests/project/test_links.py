@@ -75,6 +75,16 @@ REWRITTEN = [
         "https://github.com/eve/old/actions/workflows/tests.yml/badge.svg?branch=v1",
         "https://github.com/attention-course/attention-course/actions/workflows/tests.yml/badge.svg?branch=main",
     ),
+    (
+        "https://mybinder.org/v2/gh/eve/old/v1?urlpath=lab/tree/notebooks/00_a.ipynb",
+        "https://mybinder.org/v2/gh/attention-course/attention-course/main?urlpath=lab/tree/notebooks/00_a.ipynb",
+    ),
+    (
+        "https://HUB/hub/user-redirect/git-pull?repo=https%3A%2F%2Fgithub.com%2Feve%2Fold&branch=v1"
+        "&urlpath=lab%2Ftree%2Fold%2Fnotebooks%2F00_a.ipynb",
+        "https://HUB/hub/user-redirect/git-pull?repo=https%3A%2F%2Fgithub.com%2Fattention-course%2Fattention-course"
+        "&branch=main&urlpath=lab%2Ftree%2Fattention-course%2Fnotebooks%2F00_a.ipynb",
+    ),
     ("https://github.com/was/mine.git", "https://github.com/attention-course/attention-course.git"),
     ("see https://github.com/was/mine.", "see https://github.com/attention-course/attention-course."),
     ("https://github.com/was/mine/issues", "https://github.com/attention-course/attention-course/issues"),

@@ -1,0 +1,74 @@
+"""How Sphinx builds the web book from the folder that `book/make` has laid out."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from book.make.docstrings import as_literal_blocks  # noqa: E402
+from course_lib.lessons.address import read_address  # noqa: E402
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ADDRESS = read_address(ROOT)
+
+project = "Attention, from one head to multi-query"
+author = PROJECT["authors"][0]["name"]
+copyright = author
+version = release = PROJECT["version"]
+language = "en"
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
+nb_execution_mode = "off"  # the stored outputs are the lesson
+nb_render_markdown_format = "myst"
+myst_enable_extensions = ["dollarmath", "attrs_inline", "attrs_block"]
+myst_heading_anchors = 3
+nitpicky = False
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the docstrings say it with shapes
+autodoc_class_signature = "mixed"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True  # an attribute is described once, where its class is
+default_role = "code"  # single backticks in the docstrings are code
+
+mathjax_path = "mathjax/tex-chtml.js"  # beside the pages: a reader asks no other server
+mathjax3_config = {"chtml": {"matchFontHeight": False}}
+copybutton_selector = ".cell_input div.highlight pre, div.highlight-python pre, div.highlight-sh pre"
+copybutton_exclude = ".linenos, .gp, .go"
+
+html_theme = "sphinx_book_theme"
+html_title = project
+html_static_path = ["_static"]
+html_css_files = ["book.css"]
+html_js_files = [("book.js", {"defer": "defer"})]
+html_favicon = "_static/logo.svg"
+html_logo = "_static/logo.svg"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
+html_show_sphinx = False
+html_copy_source = True
+html_sourcelink_suffix = ""
+html_theme_options = {
+    "repository_url": f"https://github.com/{ADDRESS.slug}",
+    "repository_branch": ADDRESS.ref,
+    "path_to_docs": "",
+    "use_repository_button": True,
+    "use_issues_button": True,
+    "use_download_button": True,
+    "navbar_persistent": [],  # or there would be a second search bar
+    "show_toc_level": 2,
+    "launch_buttons": {
+        "colab_url": "https://colab.research.google.com",
+        "binderhub_url": "https://mybinder.org",
+        "notebook_interface": "jupyterlab",
+    },
+    "logo": {"text": "Attention, from one head to multi-query", "alt_text": "Attention course: front page"},
+    "use_fullscreen_button": False,
+}
+
+
+def setup(app):
+    """Formulas in docstrings are set as they are written; napoleon (priority 500) reads the sections afterwards."""
+    app.connect("autodoc-process-docstring", as_literal_blocks, priority=400)

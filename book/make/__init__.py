@@ -1,0 +1,1 @@
+"""The pages that are made from the code, and the build."""

@@ -1,0 +1,84 @@
+"""The code on the pages of the mistake catalogue: read from book/mistakes, and given to the doctor."""
+
+import hashlib
+import linecache
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from course_lib.diagnosis import diagnose
+from course_lib.diagnosis.report import Report
+
+DIVIDER = "# how it is called\n"
+WRONG = "  # wrong"
+INSTEAD = re.compile(r"^( *)# instead: (.*)$")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A piece of attention code with one mistake.
+
+    Attributes:
+        wrong: the code as it is met.
+        right: the code with the marked lines written as they should be.
+        wrong_lines: numbers of the guilty lines in `wrong`.
+        call: code that makes `module`, `x` and `options` for `diagnose`.
+    """
+
+    wrong: str
+    right: str
+    wrong_lines: tuple[int, ...]
+    call: str
+
+
+def read_example(path: Path) -> Example:
+    """Read one file of book/mistakes: the code, with the lines to write instead, and how it is called.
+
+    Args:
+        path: of the file; in its upper half guilty lines end with `# wrong`, and comments `# instead: <line>` hold the
+            lines to write.
+
+    Returns:
+        Example.
+
+    Raises:
+        ValueError: a file without the dividing line, or without a guilty line.
+    """
+    code, divider, call = path.read_text(encoding="utf-8").partition(DIVIDER)
+    if not divider:
+        raise ValueError(f"{path.name} has no line {DIVIDER.strip()!r}: write it between the code and its call.")
+    wrong, right, wrong_lines = [], [], []
+    for line in code.rstrip().splitlines():
+        instead = INSTEAD.match(line)
+        if instead:
+            right.append(instead[1] + instead[2])
+            continue
+        wrong.append(line.removesuffix(WRONG))
+        if line.endswith(WRONG):
+            wrong_lines.append(len(wrong))
+        else:
+            right.append(line)
+    if not wrong_lines:
+        raise ValueError(f"{path.name} has no guilty line: end it with '# wrong' and write '# instead: <line>' below.")
+    return Example("\n".join(wrong) + "\n", "\n".join(right) + "\n", tuple(wrong_lines), call.strip() + "\n")
+
+
+def run_example(source: str, call: str) -> Report:
+    """Run code and give it to the doctor, whose report calls it attention.py.
+
+    Args:
+        source: the code.
+        call: what makes `module`, `x` and `options`.
+
+    Returns:
+        Report; its pictures can still be drawn.
+    """
+    file = f"{hashlib.sha256(source.encode()).hexdigest()[:16]}/attention.py"  # a name of its own for each text
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    names = {"__name__": "attention"}
+    exec(compile(source, file, "exec"), names)
+    with torch.random.fork_rng(devices=[]):
+        exec(compile(call, "call.py", "exec"), names)
+        return diagnose(names["module"], names["x"], **names["options"])

@@ -1,0 +1,230 @@
+"""The mistake catalogue of the book: one page a mistake, made from code that makes it and from what the doctor says."""
+
+import difflib
+import json
+import re
+import textwrap
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from importlib import import_module
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from book.make.exercises import toctree
+from book.make.mistake_code import Example, read_example, run_example
+from course_lib.diagnosis.catalogue import CATALOGUE, Mistake
+from course_lib.diagnosis.report import Report
+from course_lib.pictures import Picture
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "book" / "mistakes"
+FAMILIES = ("masks", "scores", "heads", "outputs", "running")  # the files of the catalogue
+INTRO = """\
+# Mistakes
+
+Attention code with a mistake seldom fails: shapes are right, rows sum to 1, training goes on. These {number} mistakes
+are the ones that the doctor knows by name. Each page shows code that makes one of them, what the doctor says of this
+very code, and the line to write instead, which was run too. For your own code: `diagnose(module, x)`.
+
+"""
+PAGE = """\
+# {title}
+
+`{id}`
+
+{explanation}
+
+## How it looks
+
+```{{code-block}} python
+:linenos:
+:emphasize-lines: {lines}
+
+{code}```
+
+## How it shows
+
+{shows} The doctor says of this very code:
+
+```text
+{report}
+```
+
+{picture}<details><summary>How the code was called</summary>
+
+```python
+{call}```
+
+</details>
+
+## Write this instead
+
+```diff
+{diff}
+```
+
+With this the doctor finds nothing.
+
+## Where it is met
+
+{seen}
+
+Lesson {lesson} teaches it.
+
+<details><summary>A question to ask whoever wrote it</summary>
+
+{hint}
+
+</details>
+"""
+
+
+def write_pages(folder: Path, examples: Path = EXAMPLES, workers: int = 1) -> list[Path]:
+    """Write a page for each mistake of the catalogue, and their index.
+
+    Args:
+        folder: where to; pictures are written beside the pages.
+        examples: where the code is, a file `<id>.py` for each mistake.
+        workers: processes that share the work.
+
+    Returns:
+        The pages, the index first.
+
+    Raises:
+        ValueError: an example that makes another mistake than its own, or is still wrong with the lines to write.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    index = folder / "index.md"
+    index.write_text(index_page(lessons()), encoding="utf-8")
+    read = {mistake: read_example(examples / f"{mistake.id}.py") for mistake in CATALOGUE.values()}
+    # many mistakes are one line away from the same code: it is examined once
+    right = {(example.right, example.call): mistake.id for mistake, example in read.items()}
+    with ProcessPoolExecutor(workers, get_context("spawn")) if workers > 1 else nullcontext() as pool:
+        in_turn = map if pool is None else partial(pool.map, chunksize=2)
+        pages = list(in_turn(partial(write_page, folder), read, read.values()))
+        list(in_turn(check_right, right.values(), right))
+    return [index, *pages]
+
+
+def write_page(folder: Path, mistake: Mistake, example: Example) -> Path:
+    """Examine the code of one mistake and write its page.
+
+    Raises:
+        ValueError: the code makes another mistake, or none.
+    """
+    torch.set_num_threads(1)  # the doctor's patients are tiny: more threads only wait for each other
+    found = run_example(example.wrong, example.call)
+    if found.mistakes != (mistake.id,):
+        raise ValueError(
+            f"{mistake.id}.py should make this mistake alone, but the doctor finds {_named(found)}: change the code."
+        )
+    picture = found.findings[0].picture
+    if picture is not None:
+        picture.save(folder / f"{mistake.id}.svg")
+    page = folder / f"{mistake.id}.md"
+    page.write_text(mistake_page(mistake, example, found, picture, lessons()[mistake.lesson]), encoding="utf-8")
+    return page
+
+
+def check_right(name: str, code: tuple[str, str]) -> None:
+    """Examine what an example says to write instead.
+
+    Raises:
+        ValueError: the doctor finds something in it.
+    """
+    torch.set_num_threads(1)
+    after = run_example(*code)
+    if not after.ok:
+        raise ValueError(
+            f"{name}.py is not right with the lines it says to write instead: the doctor finds "
+            f"{_named(after)}, so they must be corrected."
+        )
+
+
+def mistake_page(
+    mistake: Mistake, example: Example, found: Report, picture: Picture | None, lesson: tuple[str, str]
+) -> str:
+    """Write one page.
+
+    Args:
+        mistake: what the catalogue knows of it.
+        example: code that makes it.
+        found: what the doctor says of that code.
+        picture: that it draws of it.
+        lesson: the file and the title of the lesson that teaches it.
+    """
+    return PAGE.format(
+        title=mistake.title.removesuffix("."),
+        id=mistake.id,
+        explanation=mistake.explanation,
+        lines=",".join(map(str, example.wrong_lines)),
+        code=example.wrong,
+        shows=mistake.shows,
+        call=f"{example.call}diagnose(module, x, **options)\n",
+        report=wrapped(str(found)),
+        picture=figure(picture, f"{mistake.id}.svg"),
+        diff=diff(example),
+        seen=mistake.seen,
+        lesson=f"[{mistake.lesson} {lesson[1]}]({lesson[0]})",
+        hint=mistake.hint,
+    )
+
+
+def wrapped(report: str) -> str:
+    """Break the lines of a report as wide as the code above it."""
+    lines = []
+    for line in report.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        lines += textwrap.wrap(
+            line, 88, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "\n".join(lines)
+
+
+def figure(picture: Picture | None, file: str) -> str:
+    """Show a picture that is stored beside the page, with its words for who can't see it."""
+    if picture is None:
+        return ""
+    words = json.dumps(" ".join(picture.words.split()), ensure_ascii=False)
+    return f"```{{figure}} {file}\n:alt: {words}\n\n{picture.caption}\n```\n\n"
+
+
+def diff(example: Example) -> str:
+    """What changes from wrong to right: the lines alone, with a sign before each."""
+    before, after = example.wrong.splitlines(), example.right.splitlines()
+    changes = list(difflib.unified_diff(before, after, n=0, lineterm=""))[3:]
+    signs = [" " if line.startswith("@@") else line[0] for line in changes]
+    texts = textwrap.dedent("\n".join("" if line.startswith("@@") else line[1:] for line in changes)).splitlines()
+    return "\n".join(f"{sign} {text}".rstrip() for sign, text in zip(signs, texts, strict=True))
+
+
+def lessons() -> dict[str, tuple[str, str]]:
+    """The file and the title of each lesson by its number; the title is the first line of the lesson itself."""
+    found = {}
+    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py")):
+        title = re.search(r"^# # (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        found[path.name[:2]] = f"../notebooks/{path.stem}.ipynb", title
+    return found
+
+
+def index_page(lessons: dict[str, tuple[str, str]]) -> str:
+    """List all mistakes, a table for each of the catalogue's families."""
+    parts = [INTRO.format(number=len(CATALOGUE))]
+    for family in FAMILIES:
+        module = import_module(f"course_lib.diagnosis.catalogue.{family}")
+        heading, about = module.__doc__.splitlines()[0].split(": ")
+        parts.append(f"## {heading}\n\n{about[0].upper()}{about[1:]}\n\n")
+        parts.append("| mistake | you see | lesson |\n|---|---|---|\n")
+        for mistake in getattr(module, family.upper()):
+            title = f"[{mistake.title.removesuffix('.')}]({mistake.id}.md)"
+            file, lesson = lessons[mistake.lesson]
+            parts.append(f'| {title} | {mistake.shows} | [{mistake.lesson}]({file} "{lesson}") |\n')
+        parts.append("\n")
+    return "".join(parts) + toctree(list(CATALOGUE))
+
+
+def _named(report: Report) -> str:
+    return ", ".join(finding.mistake or finding.title for finding in report.findings) or "nothing"

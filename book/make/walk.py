@@ -1,0 +1,51 @@
+"""The walk as the README tells it: one row a lesson."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROW = re.compile(
+    r"^\| \[(?P<number>\d\d) (?P<title>[^\]]+)\]\(notebooks/(?P<name>\w+)\.ipynb\) \| (?P<ends_with>[^|]+?) "
+    r"\| (?P<minutes>\d+) min \| (?P<exercises>[^|]*?)\|",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A lesson in the table: its number, title, file name, what the learner ends up with, and its time."""
+
+    number: str
+    title: str
+    name: str
+    ends_with: str
+    minutes: int
+    exercises: str
+
+
+def read_walk(root: Path) -> list[Row]:
+    """Read the rows of the README's table.
+
+    Raises:
+        ValueError: a lesson has no row, or there is a row without a lesson.
+    """
+    found = [match.groupdict() for match in ROW.finditer((root / "README.md").read_text(encoding="utf-8"))]
+    rows = [Row(**{**row, "minutes": int(row["minutes"]), "exercises": row["exercises"].strip()}) for row in found]
+    there = {path.stem for path in (root / "notebooks").glob("[0-9][0-9]_*.ipynb")}
+    off = there ^ {row.name for row in rows}
+    if off:
+        names = ", ".join(sorted(off))
+        raise ValueError(f"The README's table and notebooks/ differ in {names}: give each lesson a row.")
+    return rows
+
+
+def table(rows: list[Row]) -> str:
+    """Lay the walk out as a table for the front page."""
+    lines = ["| lesson | you end up with | minutes | exercises |", "|---|---|---|---|"]
+    for row in rows:
+        minutes = re.search(r"\[(\d+), (\d+) min\]", row.exercises)
+        file = f"notebooks/exercises/{row.number}_exercises.ipynb"
+        to_do = f"[{minutes[1]}, {minutes[2]} min]({file})" if minutes else ""
+        lesson = f"[{row.number} {row.title}](notebooks/{row.name}.ipynb)"
+        lines.append(f"| {lesson} | {row.ends_with} | {row.minutes} | {to_do} |")
+    return "\n".join(lines) + "\n"

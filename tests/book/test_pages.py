@@ -1,0 +1,204 @@
+"""The book's pages are made from the course, and say so when they can't be."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+
+from book.make import front
+from book.make.docstrings import as_literal_blocks
+from book.make.exercises import write_exercises
+from book.make.lessons import SOLUTION, give_the_notebooks, read, with_solutions, without_setup, write_lessons
+from book.make.links import broken_links
+from book.make.reference import page_of, write_reference
+from book.make.versions import write_versions
+from book.make.walk import read_walk, table
+from course_lib.exercises.catalogue import EXERCISES
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_WORDS = {5: "five", 15: "fifteen", 20: "twenty", 25: "twenty-five", 30: "thirty", 35: "thirty-five"}
+
+
+@pytest.fixture(scope="module")
+def lessons(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("book") / "notebooks"
+    write_lessons(ROOT, folder)
+    return folder
+
+
+def test_the_walk_has_every_lesson_with_its_time():
+    rows = read_walk(ROOT)
+    assert [row.name for row in rows] == sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.py"))
+    for row in rows:
+        first = read(ROOT / "notebooks" / f"{row.name}.ipynb").cells[0].source
+        assert first.startswith(f"# {row.title}\n"), row.name
+        assert f"**It takes** {IN_WORDS[row.minutes]} minutes" in " ".join(first.split()), row.name
+    lines = table(rows).splitlines()
+    assert len(lines) == 2 + len(rows)
+    assert "| 20 | [3, 29 min](notebooks/exercises/05_exercises.ipynb) |" in lines[7]
+    assert lines[2].endswith("| 5 |  |")
+
+
+def test_a_lesson_without_a_row_is_named(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "12_new.ipynb").touch()
+    shutil.copy(ROOT / "README.md", tmp_path)
+    with pytest.raises(ValueError, match=r"differ in 00_start_here, .*12_new: give each lesson a row\."):
+        read_walk(tmp_path)
+
+
+def test_a_page_shows_no_setup_and_the_download_does(lessons, tmp_path):
+    name = "05_weight_split.ipynb"
+    shown, own = read(lessons / name), read(ROOT / "notebooks" / name)
+    assert len(shown.cells) == len(own.cells) - 1
+    assert "colab" not in json.dumps(shown).lower()
+    assert [cell.get("outputs") for cell in shown.cells[1:]] == [cell.get("outputs") for cell in own.cells[2:]]
+    given = tmp_path / "_sources" / "notebooks" / name
+    given.parent.mkdir(parents=True)
+    given.write_text("{}", encoding="utf-8")
+    give_the_notebooks(ROOT, tmp_path)
+    assert given.read_bytes() == (ROOT / "notebooks" / name).read_bytes()
+
+
+def test_every_exercise_has_its_solution_folded_below_its_hints(lessons):
+    shown = {}
+    for path in (lessons / "exercises").glob("*.ipynb"):
+        for before, cell in zip(notebook := read(path).cells, [*notebook[1:], None], strict=True):
+            assert not before.get("outputs")
+            if before.metadata.get("nbgrader", {}).get("grade"):
+                shown[before.metadata["nbgrader"]["grade_id"].removeprefix("check_")] = cell.source
+    assert set(shown) == set(EXERCISES)
+    for name, source in shown.items():
+        code = re.search(r"<details><summary>Solution</summary>.*?```python\n(.*?)\n```\n\n</details>$", source, re.S)[
+            1
+        ]
+        assert name in code and "SOLUTION" not in code and "NotImplementedError" not in code
+        assert source.index("Hint 1") < source.index(SOLUTION.split("{code}")[0])
+
+
+def test_an_exercise_without_a_solution_or_hints_is_named():
+    solved = read(ROOT / "notebooks" / "solutions" / "01_exercises.ipynb")
+    sheet = read(ROOT / "notebooks" / "exercises" / "01_exercises.ipynb")
+    with pytest.raises(ValueError, match="exercise scores_of_token has no solution: run `course exercises`"):
+        with_solutions(sheet, nbformat.v4.new_notebook())
+    sheet.cells = [cell for cell in sheet.cells if not cell.source.startswith("<details>")][:6]
+    with pytest.raises(ValueError, match="exercise scores_of_token has no hints"):
+        with_solutions(sheet, solved)
+    assert without_setup(sheet).cells[0].source.startswith("# Exercises")
+
+
+def test_the_list_of_exercises(tmp_path):
+    write_exercises(tmp_path / "exercises.md")
+    text = (tmp_path / "exercises.md").read_text(encoding="utf-8")
+    for exercise in EXERCISES.values():
+        row = f"| {exercise.title} | `{exercise.name}` | {exercise.difficulty} | {exercise.minutes} |"
+        assert row in text
+    assert "## [Lesson 05](notebooks/exercises/05_exercises.ipynb): 3 exercises, 29 minutes" in text
+
+
+def test_the_front_page_is_filled_in(tmp_path):
+    shutil.copy(ROOT / "book" / "index.md", tmp_path)
+    front.write_front(ROOT, tmp_path)
+    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    assert "{{" not in text and "all four agree to twelve decimals" in text and "[mask-discarded]" in text
+    assert "05 Split the weights <notebooks/05_weight_split>" in text
+    alternative = re.search(r":alt: (.*)", text)[1]
+    assert "Number 14" in alternative and (tmp_path / "one_tensor_two_heads.svg").exists()
+
+
+def test_a_proof_that_is_gone_is_missed(monkeypatch):
+    monkeypatch.setattr(front, "PROOF_SAYS", "all five agree")
+    with pytest.raises(ValueError, match=r"No cell of 05_weight_split\.ipynb prints 'all five agree'"):
+        front.proof(ROOT)
+
+
+def test_the_reference_has_every_part(tmp_path):
+    write_reference(tmp_path / "reference")
+    index = (tmp_path / "reference" / "index.md").read_text(encoding="utf-8")
+    pages = re.findall(r"\((\w+\.md)\)", index)
+    assert "attention.md" in pages and all((tmp_path / "reference" / page).exists() for page in pages)
+    packages = {path.parent.name for path in (ROOT / "course_lib").glob("*/__init__.py")}
+    assert packages - {page.removesuffix(".md") for page in pages} == {"command", "lessons"}  # tools, not for lessons
+    assert ":members: check, progress" in page_of("exercises", "Exercises").replace("Verdict, ", "")
+
+
+def test_formulas_in_docstrings_are_set_as_written():
+    lines = [
+        "Sums.",
+        "",
+        "    y = a",
+        "      + b",
+        "",
+        "    z = y",
+        "",
+        "More.",
+        "Args:",
+        "    a: one.",
+        "",
+        "        two",
+        "",
+    ]
+    as_literal_blocks(None, "function", "f", None, None, lines)
+    assert lines[:8] == ["Sums.", "", "::", "", "    y = a", "      + b", "", "    z = y"]
+    assert lines[8:] == ["", "More.", "Args:", "    a: one.", "", "        two", ""]
+
+
+def test_the_versions_are_those_that_were_stored(tmp_path):
+    page, stored = tmp_path / "versions.md", tmp_path / "versions.json"
+    with pytest.raises(ValueError, match=r"versions\.json is missing: run `make test-versions ARGS=--save`"):
+        write_versions(stored, page)
+    row = {"name": "oldest", "python": "3.11.7", "torch": "2.6.0", "numpy": "1.26.0", "ipython": "8"}
+    row |= {"ipykernel": "6.29", "notebooks": 26, "cells": 400, "equal": 399}
+    stored.write_text(json.dumps({"date": "2026-11-21", "sets": [row]}), encoding="utf-8")
+    page.write_text("{{ versions }}", encoding="utf-8")
+    write_versions(stored, page)
+    assert page.read_text(encoding="utf-8").splitlines() == [
+        "Last run on 2026-11-21:",
+        "",
+        "| set | Python | torch | numpy | IPython | ipykernel | notebooks | cells that agree |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| oldest | 3.11.7 | 2.6.0 | 1.26.0 | 8 | 6.29 | 26 | 399 of 400 |",
+    ]
+
+
+def test_broken_links_are_found(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.html").write_text('<p id="here"><img src="../a.html"></p>', encoding="utf-8")
+    links = ["sub/b.html", "sub/b.html#here", "#top", "https://example.org/x", "mailto:a@b", "sub/"]
+    broken = ["sub/b.html#gone", "c.html", "#nowhere"]
+    body = "".join(f'<a href="{link}">x</a>' for link in [*links, *broken])
+    (tmp_path / "a.html").write_text(f'<div id="top">{body}</div><script src="gone.js"></script>', encoding="utf-8")
+    assert broken_links(tmp_path) == [
+        "a.html: sub/: there is no such file",
+        "a.html: sub/b.html#gone: there is no such place on that page",
+        "a.html: c.html: there is no such file",
+        "a.html: #nowhere: there is no such place on that page",
+        "a.html: gone.js: there is no such file",
+    ]
+
+
+def test_the_command_builds_from_the_root(monkeypatch):
+    from course_lib.command import book, main
+
+    calls = []
+    monkeypatch.chdir(ROOT / "notebooks")
+    monkeypatch.setattr(
+        book.subprocess, "run", lambda words, cwd: calls.append((words, cwd)) or SimpleNamespace(returncode=3)
+    )
+    assert main(["book"]) == 3
+    assert calls[0][0][1:] == ["-m", "book.make"] and calls[0][1] == ROOT
+
+
+def test_without_sphinx_the_command_says_what_to_install(monkeypatch, capsys):
+    from course_lib.command import book, main
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(book.importlib.util, "find_spec", lambda name: None)
+    assert main(["book"]) == 2
+    assert (
+        "sphinx, which builds the book, is missing: pip install -e '.[book]', or make book." in capsys.readouterr().err
+    )

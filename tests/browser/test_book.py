@@ -1,0 +1,174 @@
+"""Every page of the web book in a real browser: nothing fails, nothing overflows, everybody can read and reach it."""
+
+import json
+import re
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser.site import HTML, Complaints, pages, served
+
+WIDTHS = (1400, 768, 360)
+THEIRS = {"region"}  # moderate, and the theme's own: its search field lies outside every landmark
+LOOKS = [(theme, width) for theme in ("light", "dark") for width in (WIDTHS[0], WIDTHS[-1])]
+PAGES = pages() or ["index.html"]
+
+
+@pytest.fixture(scope="module")
+def home():
+    assert (HTML / "index.html").exists(), "The book has not been built: run `make book` first."
+    with served(HTML) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def profiles(browser):
+    """A browser profile for each theme, kept so that what all pages share is loaded once."""
+    profiles = {theme: browser.new_context(color_scheme=theme) for theme in ("light", "dark")}
+    yield profiles
+    for profile in profiles.values():
+        profile.close()
+
+
+@pytest.fixture
+def open_page(profiles, home):
+    """A function that opens a page of the book and returns it with the complaints that will come."""
+    opened = []
+
+    def open_page(path, *, theme="light", width=WIDTHS[0], at=None):
+        page, complaints = profiles[theme].new_page(), Complaints(at or home)
+        opened.append(page)
+        page.set_viewport_size({"width": width, "height": 900})
+        complaints.watch(page)
+        page.goto((at or home) + path, wait_until="load")
+        return page, complaints
+
+    yield open_page
+    for page in opened:
+        page.close()
+
+
+def violations(page, *, only=None, but=None):
+    """What axe-core finds, as (rule, impact, where): in all of the page, in one part only, or in all but one part."""
+    part = {key: [[selector]] for key, selector in (("include", only), ("exclude", but)) if selector}
+    options = {"resultTypes": ["violations"], "preload": False}
+    found = Axe().run(page, context=part or None, options=options).response["violations"]
+    return [(rule["id"], rule["impact"], node["target"]) for rule in found for node in rule["nodes"]]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page(open_page, path):
+    theme, looked_at = LOOKS[PAGES.index(path) % len(LOOKS)]  # neighbours are of one kind: each kind gets every look
+    page, complaints = open_page(path, theme=theme)
+    page.wait_for_function("!window.MathJax?.startup?.promise || MathJax.startup.promise.then(() => true)")
+    mute = page.evaluate(
+        """() => Promise.all([...document.querySelectorAll("img")].map(it => it.decode().then(() => it.alt.trim() &&
+            it.naturalWidth ? "" : it.outerHTML.slice(0, 200)))).then(all => all.filter(it => it))"""
+    )
+    assert not mute, f"pictures without words, or that don't show: {mute}"
+    assert len(page.title()) > len(" — ") and page.locator("main h1:visible").count() == 1
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, f"{wide} pixels wide on a screen of {width}: {widest(page, width)}"
+        if width == looked_at:  # the colours of code are looked at below, once for all
+            found = [one for one in violations(page, but=".highlight") if one[0] not in THEIRS]
+            assert not found, f"at {width} pixels, {theme}: {found}"
+    assert not complaints.found
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["mistakes/split-without-transpose.html", "notebooks/00_start_here.html"])
+def test_code_can_be_read(open_page, path, theme):
+    page, _ = open_page(path, theme=theme)
+    assert not violations(page, only=".highlight")
+
+
+def widest(page, width):
+    """The outermost elements that stick out on the right."""
+    script = """width => [...document.querySelectorAll("main *")].filter(it => it.getBoundingClientRect().right > width
+        && !it.closest(".scrolls, pre")).slice(0, 3).map(it => it.outerHTML.slice(0, 120))"""
+    return page.evaluate(script, width)
+
+
+@pytest.mark.parametrize("path", ["index.html", "notebooks/04_reshape_and_transpose.html", "glossary.html"])
+def test_it_works_from_a_file(open_page, path):
+    page, complaints = open_page(path, at=HTML.as_uri() + "/")
+    assert page.locator("article h1").is_visible()
+    assert not complaints.found
+
+
+def test_formulas_are_set(open_page):
+    page, _ = open_page("glossary.html")
+    page.wait_for_selector("mjx-container")
+    assert page.locator("mjx-container").count() >= 10 and not page.locator("mjx-merror").count()
+    assert page.locator("mjx-container[display=true]").first.bounding_box()["height"] > 20
+    assert "\\frac" not in page.locator("main").inner_text()
+
+
+def test_search_finds(open_page):
+    page, complaints = open_page("search.html?q=contiguous")
+    page.wait_for_selector("ul.search li")
+    assert "Reshape and transpose" in page.locator("ul.search").inner_text()
+    assert not complaints.found
+
+
+def test_the_steps_of_a_picture_open_with_the_keyboard(open_page):
+    page, _ = open_page("notebooks/04_reshape_and_transpose.html")
+    first = page.locator("figure details summary").first
+    first.focus()
+    picture = page.locator("figure details img").first
+    assert not picture.is_visible()
+    page.keyboard.press("Enter")
+    picture.wait_for(state="visible")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.matches('figure details summary, .scrolls')")
+
+
+def test_a_wide_picture_scrolls_with_the_keyboard(open_page):
+    page, _ = open_page("index.html", width=360)
+    box = page.locator("figure .scrolls").first
+    assert box.get_attribute("tabindex") == "0" and box.get_attribute("aria-label")
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('figure .scrolls').scrollLeft > 0")
+
+
+def test_it_prints(open_page):
+    page, _ = open_page("notebooks/05_weight_split.html")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1047})  # A4 without its margins, at 96 dots an inch
+    assert not page.locator(".bd-sidebar-primary").is_visible()
+    sticking = page.evaluate(
+        """[...document.querySelectorAll("article img, article pre, article table")].filter(it => it.offsetParent
+            && (it.getBoundingClientRect().right > 719 || it.scrollWidth > it.clientWidth + 1))
+            .map(it => it.outerHTML.slice(0, 100))"""
+    )
+    assert not sticking
+    assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) >= 5
+
+
+def test_launch_and_download_buttons_lead_to_this_notebook(open_page, home):
+    page, _ = open_page("notebooks/exercises/01_exercises.html")
+    links = page.evaluate("[...document.querySelectorAll('header a, .article-header-buttons a')].map(it => it.href)")
+    mine = [it for it in links if it.endswith("notebooks/exercises/01_exercises.ipynb")]
+    assert any(it.startswith("https://colab.research.google.com/github/") for it in mine)
+    assert any(it.startswith("https://mybinder.org/v2/gh/") for it in mine)
+    download = next(it for it in mine if it.startswith(home))
+    notebook = json.loads(page.request.get(download).body())
+    assert "setup" in notebook["cells"][1]["metadata"]["tags"]
+
+
+def test_the_checks_can_fail(browser, tmp_path):
+    bad = """<!doctype html><html lang="en"><title>Bad</title><main><h1>Bad</h1><img src="gone.png">
+      <p style="width: 900px; color: #ccc; background: #fff">pale and wide</p>
+      <script src="http://127.0.0.1:9/other.js"></script><script>missing()</script></main></html>"""
+    (tmp_path / "bad.html").write_text(bad, encoding="utf-8")
+    with served(tmp_path) as home, browser.new_context(viewport={"width": 360, "height": 700}) as context:
+        page, complaints = context.new_page(), Complaints(home)
+        complaints.watch(page)
+        page.goto(home + "bad.html")
+        assert {rule for rule, _, _ in violations(page)} >= {"image-alt", "color-contrast"}
+        assert page.evaluate("document.documentElement.scrollWidth") > 360 and widest(page, 360)
+    said = "\n".join(complaints.found)
+    for part in ("404: ", "leaves the site: http://127.0.0.1:9/other.js", "error: missing is not defined"):
+        assert part in said

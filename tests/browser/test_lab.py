@@ -1,0 +1,188 @@
+"""The real JupyterLab, as `make lab` starts it, in a real browser: what a learner does in the first hour works."""
+
+import json
+import re
+import shutil
+
+import pytest
+import torch
+from browser.lab_page import LabPage
+from browser.lab_server import HOST, TOKEN, lab_server
+
+pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
+CPU, CUDA = "Attention (CPU)", "Attention (CUDA)"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with lab_server(tmp_path_factory.mktemp("lab")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def context(browser, server):
+    """One browser profile, so that JupyterLab's own files are loaded once; the first address carries the token."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(120_000)  # for a busy machine; what is waited for comes in one to five seconds
+    context.request.get(f"{server.address}/lab?token={TOKEN}")
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def lab(context, server, request):
+    """A page whose test may ask no other host and leave no complaint; the kernels end with it."""
+    lab = LabPage(context.new_page(), server)
+    yield lab
+    lab.shot(request.node.name)
+    lab.page.close()
+    server.shut_kernels_down()
+    assert outside(lab.asked) == [], "the page asked another host"
+    assert lab.complaints == [], "the browser's console has errors"
+
+
+def outside(addresses):
+    """The addresses that are neither our server's nor inside the page."""
+    return [one for one in addresses if not re.match(rf"(http|ws)://{re.escape(HOST)}[:/]|data:|blob:", one)]
+
+
+def check_pictures(lab, at_least):
+    """Every picture shows and has words."""
+    pictures = lab.pictures()
+    assert len(pictures) >= at_least, f"{len(pictures)} pictures in the notebook"
+    assert [one for one in pictures if not (one["alt"].strip() and one["width"])] == []
+
+
+def stored(server, path):
+    return json.loads((server.root / "notebooks" / path).read_text(encoding="utf-8"))
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def copy_lesson(server, name, copy):
+    """Copy both files of a lesson inside the served folder, so that a test may change them."""
+    for suffix in ("ipynb", "py"):
+        folder = server.root / "notebooks"
+        shutil.copy2(folder / f"{name}.{suffix}", folder / f"{copy}.{suffix}")
+    return folder / f"{copy}.py"
+
+
+def test_it_opens_on_the_first_lesson_which_runs_twice(lab, server):
+    lab.page.goto(server.address)
+    lab.wait_until_ready("00_start_here.ipynb")
+    assert lab.page.url == f"{server.address}/lab/tree/notebooks/00_start_here.ipynb"
+    lab.shot("first_sight")
+    lab.clear_outputs()
+    number = len(code_cells(stored(server, "00_start_here.ipynb")))
+    for last in (number, 2 * number):
+        lab.run_all(last)
+        assert lab.errors() == []
+        assert lab.counts() == [f"[{count}]:" for count in range(last - number + 1, last + 1)]
+        check_pictures(lab, at_least=1)
+
+
+def test_an_edit_in_the_notebook_reaches_its_text_file(lab, server):
+    text_file = copy_lesson(server, "03_wrapper", "90_edited_here")
+    lab.open("90_edited_here.ipynb", "edited-here")
+    cell = lab.notebook.locator(".jp-MarkdownCell").first
+    cell.locator(".jp-MarkdownOutput").dblclick()
+    lab.write(cell, "# Edited in the browser\n\nA learner's own words.")
+    lab.page.keyboard.press("Shift+Enter")
+    lab.save()
+    assert "# # Edited in the browser\n#\n# A learner's own words.\n" in text_file.read_text(encoding="utf-8")
+    assert "Edited in the browser" in stored(server, "90_edited_here.ipynb")["cells"][0]["source"][0]
+
+
+def test_an_edit_in_the_text_file_shows_in_the_notebook(lab, server):
+    text_file = copy_lesson(server, "03_wrapper", "91_edited_outside")
+    lab.open("91_edited_outside.ipynb", "edited-outside")
+    assert lab.texts("h1")[0].startswith("Put heads side by side")
+    text = text_file.read_text(encoding="utf-8")
+    text_file.write_text(text.replace("# # Put heads side by side", "# # Edited outside", 1), encoding="utf-8")
+    lab.open("91_edited_outside.ipynb", "edited-outside-again")
+    assert lab.texts("h1")[0].startswith("Edited outside")
+    check_pictures(lab, at_least=1)
+
+
+def test_a_text_file_opens_as_a_notebook(lab, server):
+    lab.open("03_wrapper.py", "text")
+    assert lab.texts("h1")[0].startswith("Put heads side by side")
+    assert len(lab.counts()) == len(code_cells(stored(server, "03_wrapper.ipynb")))
+    assert server.kernels() == {"notebooks/03_wrapper.py": "python3"}
+
+
+def test_an_exercise_names_the_mistake_and_then_passes(lab, server):
+    wrong = "def scaled_scores(queries, keys):\n    return queries @ keys.T"
+    right = wrong + " / queries.shape[-1] ** 0.5"
+    lab.open("exercises/01_exercises.ipynb", "exercise")
+    answer, check = lab.code_cell("def scaled_scores"), lab.code_cell('check("scaled_scores"')
+    last = len(code_cells(stored(server, "exercises/01_exercises.ipynb")))
+    lab.clear_outputs()
+    lab.write(answer, wrong)
+    lab.run_all(last)
+    assert lab.errors() == []
+    said = check.locator(".jp-OutputArea-output").text_content()
+    assert "✗ scaled_scores: not passed yet." in said and "missing-scale" in said
+    check.scroll_into_view_if_needed()
+    lab.shot("exercise_wrong")
+    lab.write(answer, right)
+    lab.page.keyboard.press("Shift+Enter")
+    lab.page.keyboard.press("Shift+Enter")
+    lab.wait_for_run(last + 2)
+    assert lab.errors() == []
+    assert "✓ scaled_scores: passed." in check.locator(".jp-OutputArea-output").text_content()
+
+
+def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
+    name = "94_not_trusted.ipynb"
+    notebook = stored(server, "04_reshape_and_transpose.ipynb")
+    outputs = [output for cell in code_cells(notebook) for output in cell["outputs"]]
+    html = "".join("".join(output.get("data", {}).get("text/html", "")) for output in outputs)
+    stripped = {"output_type": "display_data", "metadata": {}, "data": {"text/html": "<svg id='stripped'></svg>"}}
+    code_cells(notebook)[0]["outputs"].append(stripped)
+    (server.root / "notebooks" / name).write_text(json.dumps(notebook), encoding="utf-8")
+    lab.open(name, "not-trusted")
+    outputs = lab.notebook.locator(".jp-OutputArea-output")
+    assert outputs.locator("#stripped").count() == 0, "the copy is trusted, so the test shows nothing"
+    check_pictures(lab, at_least=html.count("<img"))
+    for tag in ("details", "table"):
+        assert outputs.locator(tag).count() == html.count(f"<{tag}") > 0
+
+
+def test_kernels_have_names_and_one_without_its_gpu_says_what_to_do(lab, server):
+    copy_lesson(server, "00_start_here", "95_kernels")
+    lab.open("95_kernels.ipynb", "kernels")
+    number = len(code_cells(stored(server, "95_kernels.ipynb")))
+    offered = change_kernel(lab, "95_kernels.ipynb", CUDA)
+    assert {CPU, CUDA} <= set(offered)
+    assert server.kernels() == {"notebooks/95_kernels.ipynb": "attention-cuda"}
+    lab.clear_outputs()
+    lab.run_all(number)
+    if not torch.cuda.is_available():
+        (error,) = lab.errors()
+        assert (
+            "RuntimeError: COURSE_DEVICE asks for 'cuda', but PyTorch sees 0 GPUs here: choose the kernel "
+            "'Attention (CPU)' (menu Kernel > Change Kernel), or set COURSE_DEVICE=cpu, and run again."
+        ) in " ".join(error.split())
+        lab.notebook.get_by_text("RuntimeError: COURSE_DEVICE").last.scroll_into_view_if_needed()
+        lab.shot("no_gpu")
+    change_kernel(lab, "95_kernels.ipynb", CPU)
+    lab.clear_outputs()
+    lab.run_all(number)
+    assert lab.errors() == []
+    assert lab.counts() == [f"[{count}]:" for count in range(1, number + 1)]
+    assert " on cpu\n" in "".join(lab.texts(".jp-OutputArea-output"))
+
+
+def change_kernel(lab, path, name):
+    """Choose another kernel and return the names that were offered."""
+    lab.menu("Kernel", "Change Kernel…")
+    dialog = lab.page.locator(".jp-Dialog")
+    offered = dialog.locator("option").all_text_contents()
+    dialog.locator("select").select_option(label=name)
+    dialog.get_by_role("button", name="Select Kernel").click()
+    dialog.wait_for(state="detached")
+    lab.wait_until_ready(path, name)
+    return offered
