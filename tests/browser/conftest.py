@@ -10,6 +10,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # a container's is small
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
