@@ -48,6 +48,7 @@ html_favicon = "_static/logo.svg"
 html_logo = "_static/logo.svg"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_show_sphinx = False
+html_use_index = html_domain_indices = False  # search and the sidebar find it faster
 html_copy_source = True
 html_sourcelink_suffix = ""
 html_theme_options = {

@@ -122,7 +122,7 @@ def test_the_reference_has_every_part(tmp_path):
     pages = re.findall(r"\((\w+\.md)\)", index)
     assert "attention.md" in pages and all((tmp_path / "reference" / page).exists() for page in pages)
     packages = {path.parent.name for path in (ROOT / "course_lib").glob("*/__init__.py")}
-    assert packages - {page.removesuffix(".md") for page in pages} == {"command", "lessons"}  # tools, not for lessons
+    assert packages - {page.removesuffix(".md") for page in pages} == {"classroom", "command", "lessons"}  # tools
     assert ":members: check, progress" in page_of("exercises", "Exercises").replace("Verdict, ", "")
 
 
