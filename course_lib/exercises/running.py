@@ -18,18 +18,32 @@ FOREIGN = (str(Path(__file__).resolve().parents[1]), str(Path(torch.__file__).re
 
 
 class Stopped(Exception):
-    """A learner's code raised; `says` and `remark` tell how, `where` the line, `unwritten` whether it is a stub."""
+    """A learner's code raised.
 
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(str(error))
-        self.unwritten = isinstance(error, NotImplementedError)
-        self.where = last_line(error, FOREIGN)
-        source = getattr(self.where, "text", "")[:100]
-        words = (str(error).strip().splitlines() or ["no reason was given"])[0][:160].rstrip(".")
-        at = f" at `{source}`" if source else ""
+    Attributes:
+        says: one sentence: the line, the kind of error, its words.
+        remark: what may help, a sentence each.
+        where: the line, or None.
+        unwritten: whether it is a stub.
+    """
+
+    def __init__(
+        self, kind: str, words: str, where: str | None = None, text: str = "", *, unwritten: bool = False
+    ) -> None:
+        super().__init__(words)
+        self.unwritten, self.where = unwritten, where
+        words = (words.strip().splitlines() or ["no reason was given"])[0][:160].rstrip(".")
+        at = f" at `{text[:100]}`" if text else ""
         doubles = "The check's numbers are float64: make your own tensors with `dtype=x.dtype`, or from x."
         self.remark = (doubles,) if re.search(r"dtype|Double|double", words) else ()
-        self.says = f"Your code stopped{at} with {type(error).__name__}: {words}."
+        self.says = f"Your code stopped{at} with {kind}: {words}."
+
+    @classmethod
+    def by(cls, error: BaseException) -> Stopped:
+        """What an error in this process says."""
+        where = last_line(error, FOREIGN)
+        unwritten = isinstance(error, NotImplementedError)
+        return cls(type(error).__name__, str(error), where, getattr(where, "text", ""), unwritten=unwritten)
 
 
 def copied(value: Any) -> Any:
@@ -65,5 +79,7 @@ def run(code: Callable[..., Any], *arguments: Any, seed: int = 0) -> Any:
         torch.default_generator.manual_seed(seed)
         try:
             return code(*arguments)
+        except Stopped:  # it ran elsewhere, and that is how it ended there
+            raise
         except Exception as error:
-            raise Stopped(error) from error
+            raise Stopped.by(error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from .exercise import Exercise
-from .verdict import _SIGNS, PASSED, Verdict
+from .verdict import PASSED, SIGNS, Verdict
 
 _LATEST: dict[str, str] = {}  # name -> state of the last check
 
@@ -36,7 +36,7 @@ class Progress:
     def __repr__(self) -> str:
         wide = max((len(exercise.name) for exercise, _ in self.rows), default=0)
         lines = [
-            f"  {exercise.lesson}  {exercise.name:<{wide}}  {_SIGNS.get(state, ' ')} {state}"
+            f"  {exercise.lesson}  {exercise.name:<{wide}}  {SIGNS.get(state, ' ')} {state}"
             for exercise, state in self.rows
         ]
         return "\n".join([f"{self._summary()}.", *lines])
@@ -44,7 +44,7 @@ class Progress:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{exercise.lesson}</td><td>{escape(exercise.title)}</td><td><code>{escape(exercise.name)}</code>"
-            f"</td><td>{_SIGNS.get(state, '')} {state}</td></tr>"
+            f"</td><td>{SIGNS.get(state, '')} {state}</td></tr>"
             for exercise, state in self.rows
         )
         head = (

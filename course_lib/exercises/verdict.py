@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 from html import escape
 
 PASSED, NOT_PASSED, NOT_WRITTEN = "passed", "not passed yet", "not written yet"
-_SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…"}
-_COLOURS = {PASSED: "#2e7d32", NOT_PASSED: "#c62828", NOT_WRITTEN: "#757575"}  # beside the words, never instead of them
+LOOK = "needs a teacher's look"  # in a class only: what grading can neither pass nor refuse
+SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…", LOOK: "?"}
+# Beside the words, never instead of them.
+_COLOURS = {PASSED: "#2e7d32", NOT_PASSED: "#c62828", NOT_WRITTEN: "#757575", LOOK: "#b26a00"}
 
 
 @dataclass(frozen=True)
@@ -15,7 +17,7 @@ class Verdict:
     """The result of one check. It is true where the exercise is passed.
 
     Attributes:
-        state: PASSED, NOT_PASSED or NOT_WRITTEN.
+        state: PASSED, NOT_PASSED, NOT_WRITTEN or LOOK.
         says: one sentence: what is right, or what is wrong.
         mistake: id of the catalogue of mistakes, where the mistake has a name.
         evidence: what was measured, a sentence each.
@@ -61,7 +63,7 @@ class Verdict:
 
     def __repr__(self) -> str:
         lines = [f"{label}: {words}" if label else words for label, words in self._lines()]
-        return "\n  ".join([f"{_SIGNS[self.state]} {self.name}: {self.state}. {self.says}", *lines])
+        return "\n  ".join([f"{SIGNS[self.state]} {self.name}: {self.state}. {self.says}", *lines])
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -69,7 +71,7 @@ class Verdict:
             for label, words in self._lines()
         )
         edge = f"border-left: 4px solid {_COLOURS[self.state]}; padding-left: 0.8em"
-        head = f"<strong>{_SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {_code(self.says)}"
+        head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {_code(self.says)}"
         return f'<div style="{edge}"><p>{head}</p>{f"<ul>{rows}</ul>" if rows else ""}</div>'
 
 
