@@ -9,7 +9,7 @@ from .layout import layout_steps
 from .mask_conventions import mask_conventions
 from .memory import memory_row, wrong_view
 from .picture import Picture
-from .plots import bars, lines
+from .plots import bars, counts, lines
 from .products import matrix_product, three_projections
 from .rotary import rotary
 from .sharing import family
@@ -20,6 +20,7 @@ __all__ = [
     "bars",
     "cache",
     "compare",
+    "counts",
     "devices",
     "family",
     "head_heatmaps",

@@ -71,6 +71,11 @@ def plain(number: float) -> str:
     return f"{number:#.3g}"
 
 
+def counted(number: float, unit: str) -> str:
+    """A number of things: 1 student, 1,200 students."""
+    return f"{number:,.0f} {unit.removesuffix('s') if number == 1 else unit}"
+
+
 def tick(number: float) -> str:
     """A round number on an axis: 0.1, 2, 10,000."""
     return f"{number:,.0f}" if number >= 1 else f"{number:g}"

@@ -11,7 +11,7 @@ from .curve_drawing import lines_figure
 from .pattern_drawing import STYLE, svg_of
 from .picture import Picture
 from .plot_checks import Curve, checked_bars, checked_curves
-from .plot_frame import plain, ratio, size
+from .plot_frame import counted, plain, ratio, size
 from .wording import listed
 
 
@@ -116,6 +116,37 @@ def _growth(name: str, curve: Curve) -> str:
         return f"{name}: {plain(last_y)} at {size(last_x)}."
     ends = f"{plain(first_y)} at {size(first_x)}, {plain(last_y)} at {size(last_x)}"
     return f"{name}: {ends}; that is {plain(last_y / first_y)} times as much for {plain(last_x / first_x)} times the x."
+
+
+def counts(values: Mapping[str, int], *, title: str, unit: str, note: str = "") -> Picture:
+    """Draw how often things were counted, as bars from zero in the given order.
+
+    Args:
+        values: name -> a whole number above 0.
+        title: stands above the drawing.
+        unit: what was counted, in the plural with an s, such as "students".
+        note: stands below the drawing.
+
+    Returns:
+        Picture.
+
+    Raises:
+        ValueError: no value, or a number that is not above 0.
+        TypeError: values that are no mapping, or not all whole numbers.
+
+    Example:
+        >>> print(counts({"no-softmax": 12}, title="Mistakes", unit="students").words)
+        Mistakes.
+        no-softmax: 12 students.
+    """
+    checked = checked_bars(values, None)
+    for name, value in values.items():
+        if not isinstance(value, int):
+            raise TypeError(f"values[{name!r}] is {value!r}: counts are whole numbers; `bars` draws others.")
+    with matplotlib.rc_context(STYLE):
+        svg = svg_of(bars_figure(checked, title, unit, note, counted=True))
+    words = [f"{title}.", *(f"{name}: {counted(value, unit)}." for name, value in values.items()), *[note] * bool(note)]
+    return Picture(svg=svg, words="\n".join(words), caption=f"Each bar is a number of {unit}.")
 
 
 def _at_the_end(curves: Mapping[str, Curve], x: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 
-from course_lib.pictures import Picture, bars, lines
+from course_lib.pictures import Picture, bars, counts, lines
 from course_lib.pictures.bar_drawing import FIRST, OTHERS, bars_figure
 from course_lib.pictures.curve_drawing import LOOKS, apart, lines_figure, round_numbers
 from course_lib.pictures.pattern_drawing import STYLE
@@ -121,6 +121,14 @@ def test_ratios_may_be_given_where_they_were_measured_side_by_side():
     picture = bars(TIMES, title="Forward", unit="ms", ratios=ratios)
     assert "1.25 times less" in picture.words and "1.50 times as much" in picture.words
     assert {"1", "÷ 1.25", "× 1.50"} <= set(texts_of(picture))
+
+
+def test_counts_stand_for_themselves():
+    picture = counts({"no-softmax": 12, "wrong-scale": 1}, title="Mistakes", unit="students", note="Of 30.")
+    assert picture.words.split("\n") == ["Mistakes.", "no-softmax: 12 students.", "wrong-scale: 1 student.", "Of 30."]
+    assert {"12 students", "1 student"} <= set(texts_of(picture)) and "× " not in "".join(texts_of(picture))
+    with pytest.raises(TypeError, match=r"values\['a'\] is 1\.5: counts are whole numbers; `bars` draws others\."):
+        counts({"a": 1.5}, title="t", unit="students")
 
 
 def test_bars_begin_at_zero_and_end_at_their_numbers():
