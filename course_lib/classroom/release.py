@@ -12,11 +12,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from course_lib.exercises.catalogue import EXERCISES
+from course_lib.classroom.record import FILE, Record, asked
 from course_lib.lessons.address import Address, read_address
 from course_lib.lessons.discover import SOLUTIONS, Lesson, find_notebooks
 
-RECORD = "release.json"
 _COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
 _NEIGHBOUR = re.compile(r"\]\((\.\./)?([\w-]+\.ipynb)\)")
 
@@ -57,7 +56,9 @@ def release(root: Path, name: str, lessons: list[str], to: Path) -> Path:
         }
         for file, text in texts.items():
             (made / file).write_text(text, encoding="utf-8", newline="\n")
-        (made / RECORD).write_text(_as_text(record(stamp, lessons, texts)), encoding="utf-8", newline="\n")
+        sums = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()}
+        record = Record(**stamp, exercises=asked(lessons), sha256=sums)
+        (made / FILE).write_text(_as_text(record.as_dict()), encoding="utf-8", newline="\n")
         shutil.move(made, folder)
     return folder
 
@@ -81,16 +82,6 @@ def stamped(notebook: Any, stamp: dict[str, str], address: Address) -> Any:
         cell.id = f"{stamp['release'][:40]}-{number}".replace(".", "-")
         cell.metadata = {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
     return notebook
-
-
-def record(stamp: dict[str, str], lessons: list[str], texts: dict[str, str]) -> dict[str, Any]:
-    """What grading has to know of a release: its stamp, its exercises with their points, its files' checksums."""
-    mine = [exercise for exercise in EXERCISES.values() if exercise.lesson in lessons]
-    return {
-        **stamp,
-        "exercises": [{"name": one.name, "lesson": one.lesson, "title": one.title, "points": 1} for one in mine],
-        "sha256": {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()},
-    }
 
 
 def _sheets(root: Path, lessons: list[str]) -> list[Lesson]:

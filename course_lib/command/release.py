@@ -17,7 +17,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the folder and say what is in it."""
-    from course_lib.classroom.release import RECORD, release
+    from course_lib.classroom.record import FILE
+    from course_lib.classroom.release import release
 
     lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
     try:
@@ -28,5 +29,5 @@ def run(args: argparse.Namespace) -> int:
         raise CourseError(str(error)) from None
     for path in sorted(folder.glob("*.ipynb")):
         print(f"for the students: {path}")
-    print(f"for you:          {folder / RECORD}")
+    print(f"for you:          {folder / FILE}")
     return 0

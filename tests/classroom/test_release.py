@@ -8,7 +8,8 @@ import nbformat
 import pytest
 
 from course_lib.classroom import release as releasing
-from course_lib.classroom.release import RECORD, release
+from course_lib.classroom.record import FILE
+from course_lib.classroom.release import release
 from course_lib.command import main
 from course_lib.exercises.catalogue import EXERCISES
 from course_lib.lessons.notebook_file import read_ipynb
@@ -23,7 +24,7 @@ def week(tmp_path_factory):
 
 
 def test_the_sheets_are_the_public_ones_with_a_stamp(week):
-    assert sorted(path.name for path in week.iterdir()) == ["02_exercises.ipynb", "05_exercises.ipynb", RECORD]
+    assert sorted(path.name for path in week.iterdir()) == ["02_exercises.ipynb", "05_exercises.ipynb", FILE]
     for name in ("02_exercises", "05_exercises"):
         sheet = nbformat.read(week / f"{name}.ipynb", as_version=4)
         nbformat.validate(sheet)
@@ -45,7 +46,7 @@ def test_links_lead_to_the_courses_own_pages(week):
 
 
 def test_the_record_fits_the_files_and_the_exercises(week):
-    record = json.loads((week / RECORD).read_text(encoding="utf-8"))
+    record = json.loads((week / FILE).read_text(encoding="utf-8"))
     assert (record["release"], bool(record["version"]), bool(record["commit"])) == ("week1", True, True)
     wanted = [exercise.name for exercise in EXERCISES.values() if exercise.lesson in ("02", "05")]
     assert [exercise["name"] for exercise in record["exercises"]] == wanted
@@ -87,7 +88,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(releasing, "record", fail)
+    monkeypatch.setattr(releasing, "asked", fail)
     with pytest.raises(RuntimeError):
         release(ROOT, "week1", ["01"], tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -108,7 +109,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert lines == [
         f"for the students: {tmp_path / 'week2' / '01_exercises.ipynb'}",
         f"for the students: {tmp_path / 'week2' / '03_exercises.ipynb'}",
-        f"for you:          {tmp_path / 'week2' / RECORD}",
+        f"for you:          {tmp_path / 'week2' / FILE}",
     ]
     assert main(["release", "week2", "--lessons", "01", "--to", str(tmp_path)]) == 2
     assert "exists already" in capsys.readouterr().err
