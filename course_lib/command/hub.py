@@ -1,0 +1,67 @@
+"""Run the course on an existing JupyterHub: the page with the commands, and with --check what this hub lacks."""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.command.root import repository
+
+NAME, HELP = "hub", "show the page on running the course on a JupyterHub; --check looks what is missing here"
+OWN_OPTIONS = True
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the choice between the page and the check."""
+    parser.add_argument("--check", action="store_true", help="check this machine instead; 1 if something is missing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the page, or a line for each check."""
+    if not args.check:
+        print((repository() / "book" / "hub.md").read_text(encoding="utf-8"))
+        return 0
+    missing = 0
+    for what, problem in checks():
+        print(f"{'missing' if problem else 'ok     '}  {what}{f': {problem}' if problem else ''}")
+        missing += bool(problem)
+    return 1 if missing else 0
+
+
+def checks() -> Iterator[tuple[str, str | None]]:
+    """What a hub needs, each with what is to be done, or None where it is there."""
+    yield "the course lies outside of students' homes", _outside_home(Path(__file__), Path.home())
+    yield "the kernels attention-cpu and attention-cuda", _kernels()
+    yield "links hand the notebooks out (nbgitpuller)", _module("nbgitpuller", "pip install nbgitpuller")
+    yield "grading (the extra teach)", _module("distributed", "pip install 'attention-course[teach]'")
+    yield "a sandbox for grading", _sandbox()
+
+
+def _outside_home(file: Path, home: Path) -> str | None:
+    if home != Path("/root") and file.resolve().is_relative_to(home.resolve()):
+        return f"{file.parents[1]} is in {home}, which others can't read: install it with the hub's own pip, without -e"
+    return None
+
+
+def _kernels() -> str | None:
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    lacking = {"attention-cpu", "attention-cuda"} - set(KernelSpecManager().find_kernel_specs())
+    return f"{', '.join(sorted(lacking))} not found: run `course kernels` with {sys.executable}" if lacking else None
+
+
+def _module(name: str, remedy: str) -> str | None:
+    return None if importlib.util.find_spec(name) else f"{name} is not installed: {remedy}"
+
+
+def _sandbox() -> str | None:
+    try:
+        from course_lib.classroom.sandbox import choose
+    except ImportError as error:
+        return f"{error.name} is not installed: pip install 'attention-course[teach]'"
+    try:
+        choose()
+    except ValueError as error:
+        return str(error)
+    return None

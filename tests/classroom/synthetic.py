@@ -1,0 +1,45 @@
+"""A class of any size, whose points are known because each answer is known to be right or wrong."""
+
+import json
+import random
+
+ANSWERS = {  # exercise of lesson 04 -> (code, whether it is right)
+    "number_at": (
+        ("def number_at(memory, strides, index):\n    return memory[sum(a * b for a, b in zip(strides, index))]", True),
+        ("def number_at(memory, strides, index):\n    return memory[sum(index)]", False),
+    ),
+    "strides_by_head": (
+        ("def strides_by_head(t, h, d):\n    return (t * h * d, d, h * d, 1)", True),
+        ("def strides_by_head(t, h, d):\n    return (t * h * d, h * d, d, 1)", False),
+        ("def strides_by_head(t, h, d):\n    raise NotImplementedError", False),
+    ),
+    "split_heads": (
+        ("def split_heads(x, num_heads):\n    return x.view(*x.shape[:2], num_heads, -1).transpose(1, 2)", True),
+        ("def split_heads(x, num_heads):\n    return x.reshape(len(x), num_heads, x.shape[1], -1)", False),
+    ),
+    "merge_heads": (
+        ("def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)", True),
+        ("def merge_heads(x):\n    return x.reshape(len(x), x.shape[2], -1)", False),
+        ("def merge_heads(x):\n    1 / 0", False),
+    ),
+}
+POINTS = {"number_at": 2, "strides_by_head": 3, "split_heads": 2, "merge_heads": 2}
+
+
+def notebook(*sources):
+    """The text of a notebook with these code cells."""
+    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+def hand_in(folder, count):
+    """Write a notebook for each of `count` students; return student -> points."""
+    folder.mkdir(parents=True)
+    draw, points = random.Random(0), {}
+    for number in range(count):
+        chosen = {name: draw.choice(answers) for name, answers in ANSWERS.items()}
+        student = f"student{number:04}"
+        text = notebook("import torch", *(code for code, _ in chosen.values()))
+        (folder / f"{student}.ipynb").write_text(text, encoding="utf-8")
+        points[student] = sum(POINTS[name] for name, (_, right) in chosen.items() if right)
+    return points
