@@ -7,6 +7,7 @@ from pathlib import Path
 
 from book.make.exercises import write_exercises
 from book.make.front import write_front
+from book.make.grading import write_grading
 from book.make.lessons import write_lessons
 from book.make.mistakes import write_pages
 from book.make.reference import write_reference
@@ -27,6 +28,7 @@ def lay_out(root: Path, source: Path) -> None:
     write_exercises(source / "exercises.md")
     write_reference(source / "reference")
     write_versions(root / "book" / "versions.json", source / "versions.md")
+    write_grading(root / "book" / "grading.json", source / "grade.md")
     (source / "mistakes").mkdir()
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)
 

@@ -1,0 +1,50 @@
+"""Each `course` and `make` command on a page exists, with the options that the page gives it."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from course_lib.command import SUBCOMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "book").glob("*.md"))]
+LINES = [
+    pytest.param(line.strip(), id=f"{page.name}-{line.strip()[:60]}")
+    for page in PAGES
+    for block in re.findall(
+        r"^```(?:sh|bash|shell|console)\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    for line in block.replace("\\\n", " ").splitlines()
+]
+
+
+def _words(line, command):
+    words = shlex.split(line, comments=True)
+    at = next((at for at, word in enumerate(words) if word.split("/")[-1] == command), None)
+    return None if at is None else words[at + 1 :]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_can_be_typed_as_it_stands(line, monkeypatch, capsys):
+    for module in SUBCOMMANDS:
+        monkeypatch.setattr(module, "run", lambda args: 0)
+    words = _words(line, "course")
+    if words is not None and not words[0].endswith(":"):  # "course doctor: ..." is what a command says
+        assert main(words) == 0, capsys.readouterr().err
+    targets = _words(line, "make")
+    for target in targets or ():
+        if "=" not in target:
+            assert re.search(rf"^{re.escape(target)}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE), target
+
+
+def test_there_are_such_commands():
+    course = [line.values[0] for line in LINES if _words(line.values[0], "course")]
+    assert len(course) >= 10 and any(" grade " in line for line in course)
+
+
+def test_a_wrong_option_is_noticed(capsys):
+    with pytest.raises(SystemExit):
+        main(["grade", "folder", "--weeks", "week1", "--out", "x"])
+    assert "--week" in capsys.readouterr().err
