@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from axe_playwright_python.sync_playwright import Axe
+
 HTML = Path(__file__).resolve().parents[2] / "build" / "book" / "html"
 
 
@@ -38,14 +40,46 @@ class Complaints:
     found: list[str] = field(default_factory=list)
 
     def watch(self, page) -> None:
-        page.on(
-            "console", lambda said: said.type in ("error", "warning") and self.found.append(f"console: {said.text}")
-        )
-        page.on("pageerror", lambda error: self.found.append(f"error: {error}"))
-        page.on("requestfailed", lambda request: self.found.append(f"failed: {request.url}"))
-        page.on("response", lambda answer: answer.status >= 400 and self.found.append(f"{answer.status}: {answer.url}"))
-        page.on("request", self._request)
+        """Listen to a page from now on."""
+        for event, listener in self._listeners().items():
+            page.on(event, listener)
+
+    def leave(self, page) -> None:
+        """Listen no more."""
+        for event, listener in self._listeners().items():
+            page.remove_listener(event, listener)
+
+    def _listeners(self) -> dict:
+        return {
+            "console": self._said,
+            "pageerror": self._error,
+            "requestfailed": self._failed,
+            "response": self._answered,
+            "request": self._request,
+        }
+
+    def _said(self, said) -> None:
+        if said.type in ("error", "warning"):
+            self.found.append(f"console: {said.text}")
+
+    def _error(self, error) -> None:
+        self.found.append(f"error: {error}")
+
+    def _failed(self, request) -> None:
+        self.found.append(f"failed: {request.url}")
+
+    def _answered(self, answer) -> None:
+        if answer.status >= 400:
+            self.found.append(f"{answer.status}: {answer.url}")
 
     def _request(self, request) -> None:
         if not request.url.startswith((self.home, "data:", "blob:")):
             self.found.append(f"leaves the site: {request.url}")
+
+
+def violations(page, *, only=None, but=None):
+    """What axe-core finds, as (rule, impact, where): in all of the page, in one part only, or in all but one part."""
+    part = {key: [[selector]] for key, selector in (("include", only), ("exclude", but)) if selector}
+    options = {"resultTypes": ["violations"], "preload": False}
+    found = Axe().run(page, context=part or None, options=options).response["violations"]
+    return [(rule["id"], rule["impact"], node["target"]) for rule in found for node in rule["nodes"]]
