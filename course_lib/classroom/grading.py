@@ -9,27 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises.catalogue import EXERCISES
-from course_lib.exercises.functions import FunctionJudge
-from course_lib.exercises.inputs import numbers
-from course_lib.exercises.modules import ModuleJudge
-from course_lib.exercises.running import Stopped
-from course_lib.exercises.verdict import LOOK, NOT_PASSED, Verdict, not_passed, not_written
+from course_lib.exercises.verdict import LOOK, Verdict, not_passed
 
 from .handed_in.counting import what_counts
 from .handed_in.notebooks import Sheet, missing, runnable
-from .handed_in.unreadable import Unreadable, shown
-from .judging.class_judge import judge_class
-from .judging.drawn import Draw, as_split, built, drawn_inputs
+from .handed_in.unreadable import Unreadable
 from .judging.given import given
-from .judging.remote import Remote, RemoteClass, RemoteFunction
+from .judging.remote import Remote
+from .judging.verdicts import verdicts
+from .judging.verdicts import words as harmless
 from .marks import Graded, Mark
 from .record import Asked, Record
 from .sandbox import Sandbox
 
 MOST_REMARKS, LONGEST = 20, 600
-STOPPED = "Your code stopped"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,16 +92,15 @@ def grade(work: Work, sandbox: Sandbox, clinic: Sandbox) -> Graded:
     names = [one.name for one in work.record.exercises]
     sheets = [(file, file.sheet or Unreadable(file.reason)) for file in work.files]
     counted = what_counts(sheets, names, work.due, work.record.release)
-    verdicts: dict[str, Verdict] = {}
+    found: dict[str, Verdict] = {}
     remarks = [*work.remarks, *counted.remarks]
     for group, sheet in _groups(counted.sheet_of):
-        with Remote(
-            sandbox, [(cell.number, runnable(cell.source)[0]) for cell in sheet.cells], group, given(group[0])
-        ) as remote:
-            verdicts |= _verdicts(remote, sheet, work, clinic)
+        cells = [(cell.number, runnable(cell.source)[0]) for cell in sheet.cells]
+        with Remote(sandbox, cells, group, given(group[0])) as remote:
+            found |= verdicts(remote, sheet, work.seed, clinic)
             remarks += _remarks(remote, sheet)
     marks = tuple(
-        _mark(one, verdicts.get(one.name), counted.late.get(one.name, False), work) for one in work.record.exercises
+        _mark(one, found.get(one.name), counted.late.get(one.name, False), work) for one in work.record.exercises
     )
     handed_in = counted.handed_in and datetime.fromtimestamp(counted.handed_in, UTC).isoformat(timespec="seconds")
     return Graded(
@@ -145,80 +137,13 @@ def _groups(sheet_of: dict[str, Sheet]) -> list[tuple[list[str], Sheet]]:
     return [(names, sheet) for names, sheet, _ in groups]
 
 
-def _verdicts(remote: Remote, sheet: Sheet, work: Work, clinic: Sandbox) -> dict[str, Verdict]:
-    found = {}
-    for name in remote.names:
-        try:
-            remote.load()
-            verdict = _verdict(name, remote, sheet, Draw(work.seed(name)))
-        except Stopped as stopped:
-            verdict = not_passed(stopped.says, where=stopped.where)
-        judge = EXERCISES[name].judge
-        unnamed = verdict.state in (NOT_PASSED, LOOK) and verdict.mistake is None
-        if unnamed and isinstance(judge, ModuleJudge) and not verdict.says.startswith(STOPPED):
-            verdict = _named(verdict, name, judge, remote, clinic)
-        found[name] = verdict.of(name, EXERCISES[name].lesson)
-    return found
-
-
-def _verdict(name: str, remote: Remote, sheet: Sheet, draw: Draw) -> Verdict:
-    """One answer, judged on numbers that were drawn after its code was loaded."""
-    judge, kind = EXERCISES[name].judge, remote.kinds.get(name)
-    if kind is None:
-        return not_passed(missing(sheet, name))
-    if kind in ("NoneType", "ellipsis"):
-        return not_written()
-    if isinstance(judge, ModuleJudge):
-        if kind != "class":
-            return not_passed(f"The answer is a {kind}; it should be the class itself.")
-        return judge_class(judge, RemoteClass(remote, name), draw)
-    if not isinstance(judge, FunctionJudge):  # the name of a mistake
-        return judge(RemoteFunction(remote, name, [()]))
-    if kind not in ("function", "class"):
-        return not_passed(f"The answer is a {kind}; it should be the function itself, uncalled.")
-    inputs = drawn_inputs(name, draw)
-    answer = RemoteFunction(remote, name, inputs)
-    of_result = (lambda wrapper: as_split(answer(wrapper), wrapper)) if name == "to_split" else answer
-    objects = built(inputs)
-    return replace(judge, inputs=lambda: objects)(of_result)
-
-
-def _named(verdict: Verdict, name: str, judge: ModuleJudge, remote: Remote, clinic: Sandbox) -> Verdict:
-    """Let the doctor give a mistake its name, in a process of its own; only names of the catalogue are taken."""
-    batch, num_tokens = judge.inputs[0]
-    options = {"causal": judge.causal, "num_heads": judge.num_heads, "num_kv_heads": judge.num_kv_heads}
-    x = numbers(batch, num_tokens, judge.sizes[0])
-    cells = [one for one in remote.cells if one[0] not in remote.ended]
-    with Remote(clinic, cells, [name], {}) as again:
-        try:
-            said = again.ask("examine", name=name, sizes=judge.sizes, x=x, options=options)
-        except Stopped:
-            return verdict
-    findings = said.get("findings")
-    for one in findings if isinstance(findings, list) else ():
-        if isinstance(one, dict) and one.get("mistake") in CATALOGUE:
-            entry = CATALOGUE[one["mistake"]]
-            seen = f"Seen: {_words(one.get('evidence'))}."
-            where = _words(one.get("where")) or None
-            if verdict.state == LOOK:
-                return replace(
-                    verdict, evidence=(*verdict.evidence, f"The doctor's guess: {entry.title} {seen}"), where=where
-                )
-            return not_passed(entry.title, entry.id, evidence=(seen, verdict.says), where=where)
-    return verdict
-
-
-def _words(said: Any) -> str:
-    return shown(said, 300) if isinstance(said, str) else ""
-
-
 def _remarks(remote: Remote, sheet: Sheet) -> list[str]:
     """What happened to cells, as far as the student should know."""
     said = [f"Cell {number} was left out: {reason}." for number, reason in sorted(remote.ended.items())]
     for number, told in sorted(remote.raised.items()):
         if told.get("kind") not in ("NotInGrading", "NotImplementedError") and number not in remote.ended:
-            words = _words(told.get("words")) or "no reason was given"
-            said.append(f"Cell {number} stopped with {_words(told.get('kind'))}: {words}.")
+            words = harmless(told.get("words")) or "no reason was given"
+            said.append(f"Cell {number} stopped with {harmless(told.get('kind'))}: {words}.")
     for cell in sheet.cells:
         if remark := runnable(cell.source)[1]:
             said.append(f"Cell {cell.number}: {remark}")

@@ -10,6 +10,7 @@ from course_lib.classroom.handed_in.notebooks import read_notebook
 from course_lib.classroom.papers.feedback import feedback_page
 from course_lib.classroom.record import Record, asked
 from course_lib.classroom.sandbox import Limits, NoSandbox, Sandbox, choose
+from course_lib.exercises.verdict import NOT_WRITTEN
 
 from .hostile import CASES, RIGHT, answer
 
@@ -59,6 +60,19 @@ def test_hostile(name, boxes):
     assert "<script" not in page and "\u202e" not in page
     honest = grade(handed_in("honest", "import torch", MERGE, answer(f"return {RIGHT}")), *boxes)
     assert {key: one.points for key, one in marks(honest).items()} == POINTS, honest
+
+
+def test_a_forged_notebook(boxes):
+    """Outputs and metadata that say passed, and points that the student wrote: none of it is looked at."""
+    output = {"output_type": "stream", "name": "stdout", "text": "✓ split_heads: passed. Right on 3 inputs."}
+    nbgrader = {"grade": True, "grade_id": "split_heads", "points": 99, "solution": True, "locked": False}
+    stub = "def split_heads(x, num_heads):\n    raise NotImplementedError  # your code goes here\n"
+    cell = {"cell_type": "code", "source": stub, "metadata": {"nbgrader": nbgrader}, "outputs": [output]}
+    stamp = {"release": "week1", "version": "1", "commit": "0", "points": 99}
+    data = {"cells": [cell], "metadata": {"attention_course": stamp}, "nbformat": 4, "nbformat_minor": 5}
+    work = Work("eve", (Handed("a", 0.0, False, read_notebook(json.dumps(data).encode())),), (), RECORD, secret=b"1")
+    graded = grade(work, *boxes)
+    assert graded.points == 0 and marks(graded)["split_heads"].verdict.state == NOT_WRITTEN
 
 
 def test_the_test_can_fail(boxes):

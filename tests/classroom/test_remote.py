@@ -81,9 +81,9 @@ def test_a_cell_that_was_past_cannot_be_blamed():
 
 
 def test_it_ends_again_and_again():
-    sessions = [[{"cell": 1}, LOADED, Ended("it ended Python")] for _ in range(TRIES)]
+    sessions = [[{"cell": 1}, LOADED, Ended("it ended Python")] for _ in range(TRIES + 1)]  # one name
     with remote(*sessions) as one:
-        for _ in range(TRIES):
+        for _ in range(TRIES + 1):
             with pytest.raises(Stopped) as stopped:
                 one.ask("call", name="f")
             assert stopped.value.says == "Your code stopped with this: it ended Python."

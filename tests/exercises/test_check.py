@@ -127,6 +127,12 @@ def test_an_unknown_name_lists_those_that_are_near(name, said):
     assert not isinstance(refused.value, KeyError)
 
 
+@pytest.mark.parametrize("name", ["cache_bytes", "kv_head_of", "number_at"])
+def test_a_nan_is_near_to_no_number(name):
+    verdict = check(name, lambda *_: float("nan"))
+    assert not verdict.passed and "nan" in verdict.says
+
+
 def test_the_learners_input_and_random_stream_stay_as_they_are(monkeypatch):
     torch.manual_seed(3)
     before = torch.random.get_rng_state()

@@ -15,7 +15,7 @@ from course_lib.classroom.sandbox import Ended, Lost, Sandbox, Session
 from course_lib.classroom.sandbox.inside.wire import Other
 from course_lib.exercises.running import Stopped
 
-TRIES = 4  # how often a notebook is begun anew because a cell or an answer ended it
+TRIES = 4  # how often a notebook is begun anew, besides once for each answer that ended it
 
 
 class OutOfTime(Stopped):
@@ -67,7 +67,7 @@ class Remote:
         """
         while self._session is None:
             self._tries += 1
-            if self._tries > TRIES or time.monotonic() > self._until:
+            if self._tries > TRIES + len(self.names) or time.monotonic() > self._until:
                 raise OutOfTime(
                     "Your notebook ended Python, or ran out of time, again and again; the rest was not run."
                 )
