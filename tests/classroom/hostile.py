@@ -51,10 +51,10 @@ RESOURCES = {
         rf"MemoryError|{DONE_AFTER}|{ENDED}",
     ),
     "a full disk": (
-        answer("for n in range(10**6):", "    with open(f'/tmp/{n}', 'wb') as out: out.write(bytes(1 << 22))"),
+        answer("for n in range(10**6):", "    with open(f'{n}', 'wb') as out: out.write(bytes(1 << 22))"),
         "OSError",
     ),
-    "a large file": (answer("with open('/tmp/x', 'wb') as out:", "    out.write(bytes(1 << 28))"), rf"OSError|{ENDED}"),
+    "a large file": (answer("with open('x', 'wb') as out:", "    out.write(bytes(1 << 28))"), rf"OSError|{ENDED}"),
     "files in memory": ("import os\n" + answer("os.memfd_create('x')"), "PermissionError"),
     "huge prints": (answer("for n in range(10**3):", "    print('x' * 10**5)", "return None"), rf"None|{DONE_AFTER}"),
     "deep recursion": (answer("return split_heads(x, num_heads)"), "RecursionError"),
@@ -129,10 +129,10 @@ SPYING = {
     ),
     "reading a neighbour": (
         LOOKING
-        + "open('/tmp/mine.txt', 'w').write('a neighbour ' + 'was here')\n"
+        + "open('mine.txt', 'w').write('a neighbour ' + 'was here')\n"
         + answer(
-            "assert os.listdir('/tmp') in (['mine.txt'], []), 'LEAK'",
-            "os.listdir('/tmp') and os.remove('/tmp/mine.txt')",
+            "assert os.listdir() in (['mine.txt'], []), 'LEAK'",
+            "os.listdir() and os.remove('mine.txt')",
             "look(['a neighbour ' + 'was here', 'ipynb'])",
         ),
         "None",
