@@ -263,7 +263,7 @@ FOOLING = {
     "a hook on import": (
         "import sys, builtins\nsys.meta_path.insert(0, type('F', (), {'find_spec': staticmethod(lambda *a: 1 / 0)})())\n"
         "builtins.__import__ = lambda *a, **k: 1 / 0\n" + answer("return x"),
-        "shape|ZeroDivision",
+        rf"shape|ZeroDivision|{ENDED}",
     ),
     "a trace function": (
         "import sys\nsys.settrace(lambda *a: (_ for _ in ()).throw(SystemExit))\n" + answer("return x"), ".",
