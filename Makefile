@@ -71,7 +71,8 @@ clean:  ## remove the environment and everything that was generated
 	@echo "Clean: the next make sets everything up again."
 
 # `make lab` installs what the lessons need, everything else also what checks them: the versions of requirements.lock.
-# uv installs in a fifth of pip's time, and looks where pip is told to; where it can't, pip does.
+# uv installs in a third of pip's time, and looks where pip is told to; where it can't, pip does. Compiled once here is
+# compiled for all: some systems don't let Python keep what it compiled.
 # A stamp is touched last, so an interrupted or failed set-up is done again.
 $(STAMP): WHAT := dev
 $(LESSONS): WHAT := lessons
@@ -94,7 +95,7 @@ $(STAMP) $(LESSONS): requirements.lock pyproject.toml
 	echo "2/3 installing the course and the tested packages of requirements.lock (the first time takes a minute or two)"; \
 	pip="$(BIN)/python -m pip install -qq --disable-pip-version-check"; \
 	{ $$pip "$$(grep '^uv==' requirements.lock)" && UV_FIND_LINKS="$${UV_FIND_LINKS-$$PIP_FIND_LINKS}" \
-	  $(BIN)/python -m uv pip install -q --python $(BIN)/python -c requirements.lock -e '.[$(WHAT)]'; } \
+	  $(BIN)/python -m uv pip install -q --compile-bytecode --python $(BIN)/python -c requirements.lock -e '.[$(WHAT)]'; } \
 	|| $$pip -c requirements.lock -e '.[$(WHAT)]'; \
 	echo "3/3 installing its two Jupyter kernels"; \
 	$(COURSE) kernels > /dev/null; \
