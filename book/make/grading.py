@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from book.make import tables
 from book.make.mistakes import figure
 from course_lib.pictures import Picture, lines
 
@@ -42,7 +43,7 @@ def cost(data: dict) -> Picture:
 def table(data: dict) -> str:
     """Lay the numbers out, a row a class."""
     beside = data["nbgrader"]
-    rows = [["command", "students", "seconds", "seconds a student", "memory"], ["---"] * 5]
+    rows = [["command", "students", "seconds", "seconds a student", "memory"]]
     theirs = beside["students"] * beside["seconds_a_student"]
     rows.append(
         ["nbgrader autograde", str(beside["students"]), f"{theirs:.0f}", f"{beside['seconds_a_student']:.2f}", ""]
@@ -52,4 +53,4 @@ def table(data: dict) -> str:
         memory = f"{held[0]:,.0f} MB" if len(held) == 1 else f"{held[0]:,.0f} to {held[-1]:,.0f} MB"
         a_student = one["seconds"] / one["students"]
         rows.append(["course grade", f"{one['students']:,}", f"{one['seconds']:.0f}", f"{a_student:.2f}", memory])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return tables.table(rows)

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from book.make import tables
+
 COLUMNS = ("Python", "torch", "numpy", "IPython", "ipykernel")
 
 
@@ -20,8 +22,8 @@ def write_versions(stored: Path, page: Path) -> None:
 
 def table(data: dict) -> str:
     """Lay the stored run out, a row a set of versions, below its date."""
-    rows = [["set", *COLUMNS, "notebooks", "cells that agree"], ["---"] * (len(COLUMNS) + 3)]
+    rows = [["set", *COLUMNS, "notebooks", "cells that agree"]]
     for each in data["sets"]:
         versions = [str(each[name.lower()]) for name in COLUMNS]
         rows.append([each["name"], *versions, str(each["notebooks"]), f"{each['equal']} of {each['cells']}"])
-    return f"Last run on {data['date']}:\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"Last run on {data['date']}:\n\n{tables.table(rows)}"

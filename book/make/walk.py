@@ -4,6 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from book.make import tables
+
 ROW = re.compile(
     r"^\| \[(?P<number>\d\d) (?P<title>[^\]]+)\]\(notebooks/(?P<name>\w+)\.ipynb\) \| (?P<ends_with>[^|]+?) "
     r"\| (?P<minutes>\d+) min \| (?P<exercises>[^|]*?)\|",
@@ -41,11 +43,11 @@ def read_walk(root: Path) -> list[Row]:
 
 def table(rows: list[Row]) -> str:
     """Lay the walk out as a table for the front page."""
-    lines = ["| lesson | you end up with | minutes | exercises |", "|---|---|---|---|"]
+    lines = [["lesson", "you end up with", "minutes", "exercises"]]
     for row in rows:
         minutes = re.search(r"\[(\d+), (\d+) min\]", row.exercises)
         file = f"notebooks/exercises/{row.number}_exercises.ipynb"
         to_do = f"[{minutes[1]}, {minutes[2]} min]({file})" if minutes else ""
         lesson = f"[{row.number} {row.title}](notebooks/{row.name}.ipynb)"
-        lines.append(f"| {lesson} | {row.ends_with} | {row.minutes} | {to_do} |")
-    return "\n".join(lines) + "\n"
+        lines.append([lesson, row.ends_with, str(row.minutes), to_do])
+    return tables.table(lines) + "\n"

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from course_lib.command.root import CourseError, repository
+from course_lib.command.root import CourseError, needing, repository
 
 NAME, HELP = "exercises", "make notebooks/exercises from notebooks/solutions (make exercises)"
 OWN_OPTIONS = True
@@ -20,10 +20,8 @@ def run(args: argparse.Namespace) -> int:
     from course_lib.lessons.kernels import install_kernels, kernels_ready
     from course_lib.lessons.run import LessonFailed, run_lesson
 
-    try:
+    with needing("teach"):
         from course_lib.lessons.student import write_student
-    except ImportError as error:
-        raise CourseError(f"{error.name} is needed for this: pip install 'attention-course[teach]'.") from None
     root = repository()
     try:
         solutions = find_notebooks(root, args.names, (SOLUTIONS,))

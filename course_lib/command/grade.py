@@ -7,7 +7,7 @@ import argparse
 from datetime import datetime
 from pathlib import Path
 
-from course_lib.command.root import CourseError
+from course_lib.command.root import CourseError, needing
 
 NAME, HELP = "grade", "grade what a class handed in (FOLDER --week week1 --out DIR)"
 OWN_OPTIONS = True
@@ -40,15 +40,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Grade, and say where things are."""
-    try:
+    with needing("teach"):
         from tqdm import tqdm
 
         from course_lib.classroom.record import find_record, read_record
         from course_lib.classroom.sandbox import Limits, choose
         from course_lib.classroom.spread import Setting, course_version
         from course_lib.classroom.week import Rules, grade_week
-    except ImportError as error:
-        raise CourseError(f"{error.name} is needed for this: pip install 'attention-course[teach]'.") from None
     try:
         path = find_record(args.week, args.submissions)
         rules = Rules(_moment(args.due), args.late_factor)
@@ -83,11 +81,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say(out: Path, results: list) -> None:
+    from course_lib.classroom.papers.feedback import FOLDER, looked_at
+
     late = sum(graded.late for graded in results)
-    look = sum(any(mark.verdict.state == "needs a teacher's look" for mark in graded.marks) for graded in results)
+    look = sum(bool(looked_at(graded)) for graded in results)
     print(f"{len(results)} students; {late} with something late; {look} need your look (see report.html).")
     print(f"for the gradebook: {out / 'grades.csv'} (details: {out / 'exercises.csv'})")
-    print(f"for the students:  {out / 'feedback'}")
+    print(f"for the students:  {out / FOLDER}")
     print(f"for you:           {out / 'report.html'}")
 
 

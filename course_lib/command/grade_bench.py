@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 
-from course_lib.command.root import CourseError, repository
+from course_lib.command.root import CourseError, needing, repository
 
 NAME, HELP = "grade-bench", "measure how fast a class is graded, beside nbgrader"
 OWN_OPTIONS = True
@@ -22,10 +22,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and print."""
-    try:
+    with needing("teach"):
         from course_lib.classroom.speed import measure
-    except ImportError as error:
-        raise CourseError(f"{error.name} is needed for this: pip install 'attention-course[teach]'.") from None
     try:
         sizes = sorted({int(size) for size in args.sizes.split(",")})
     except ValueError:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from course_lib.command.root import CourseError, repository
+from course_lib.command.root import CourseError, needing, repository
 
 NAME, HELP = "release", "make a week's exercises for a class (--lessons 01,02 --to DIR)"
 OWN_OPTIONS = True
@@ -22,9 +22,8 @@ def run(args: argparse.Namespace) -> int:
 
     lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
     try:
-        folder = release(repository(), args.name, lessons, args.to)
-    except ImportError as error:
-        raise CourseError(f"{error.name} is needed for this: pip install 'attention-course[teach]'.") from None
+        with needing("teach"):
+            folder = release(repository(), args.name, lessons, args.to)
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
     for path in sorted(folder.glob("*.ipynb")):

@@ -1,6 +1,8 @@
 """The repository that the command works on, found from the current folder."""
 
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 DISTRIBUTION = "attention-course"
@@ -25,3 +27,16 @@ def repository(start: Path | None = None) -> Path:
         if project.get("name") == DISTRIBUTION:
             return folder
     raise CourseError(f"{start} is not inside a clone of {DISTRIBUTION}: change into the clone and try again.")
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """Import within this what an extra of pyproject.toml brings.
+
+    Raises:
+        CourseError: something of it is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise CourseError(f"{error.name} is needed for this: pip install 'attention-course[{extra}]'.") from None

@@ -1,11 +1,11 @@
 """Reading and writing the two files of a lesson: the ``.ipynb`` (with outputs) and the ``.py`` (py:percent)."""
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
 from course_lib.lessons.discover import Lesson
+from course_lib.lessons.whole import write_text
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
@@ -48,13 +48,6 @@ def write_py(notebook: Any, lesson: Lesson) -> None:
     plain.metadata["kernelspec"] = dict(KERNELSPEC)
     config = load_jupytext_config(str(lesson.py))
     write_text(lesson.py, jupytext.writes(plain, fmt="py:percent", config=config))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(aside, path)
 
 
 def _cell_id(cell: Any, seen: set[str]) -> str:

@@ -9,9 +9,9 @@ from nbformat import v4
 
 from course_lib.lessons import colab
 from course_lib.lessons.discover import Lesson
-from course_lib.lessons.notebook_file import write_text
 from course_lib.lessons.version_results import NotebookResult
 from course_lib.lessons.version_run import Kernel, compare_notebooks, difference, run_notebook
+from course_lib.lessons.whole import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 
