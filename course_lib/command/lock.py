@@ -12,7 +12,7 @@ NAME, HELP = "lock", "make requirements.lock again from pyproject.toml (--upgrad
 OWN_OPTIONS = True
 
 HEADER = """\
-# Made by `make lock` from pyproject.toml, for every platform and Python 3.11 to 3.13. Do not edit by hand.
+# Made by `make lock` from pyproject.toml, for every platform and Python 3.11 to 3.14. Do not edit by hand.
 # PyTorch's own GPU packages are left out: pip installs the ones that belong to the platform's build.
 """
 _PYTORCH_BRINGS_IT = re.compile(r"(nvidia-|cuda-|triton|pytorch-triton)")

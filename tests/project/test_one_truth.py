@@ -15,10 +15,12 @@ from packaging.version import Version
 from rattler import MatchSpec
 from rattler.exceptions import InvalidMatchSpecError
 
+from tools import set_up
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 CONDA_NAMES = {"pytorch": "torch"}
-ONLY_CONDA = {"python", "pip", "setuptools", "nbgitpuller"}
+ONLY_CONDA = {"python", "pip", "hatchling", "nbgitpuller"}
 
 
 def read(name):
@@ -31,7 +33,10 @@ def requirements(*extras):
     lines = list(PROJECT["dependencies"])
     for extra in extras:
         lines += PROJECT["optional-dependencies"][extra]
-    return {canonicalize_name(Requirement(line).name): Requirement(line) for line in lines}
+    found = {canonicalize_name(Requirement(line).name): Requirement(line) for line in lines}
+    if found.pop(PROJECT["name"], None):  # an extra that takes another one in
+        found |= requirements(*(name for line in lines for name in Requirement(line).extras))
+    return found
 
 
 def pythons():
@@ -69,7 +74,7 @@ def test_environment_yml_states_the_same_bounds():
     wanted = {name: str(requirement.specifier) for name, requirement in requirements("lessons").items()}
     assert {name: bound for name, bound in stated.items() if name not in ONLY_CONDA} == wanted
     build = tomllib.loads(read("pyproject.toml"))["build-system"]["requires"]
-    assert [f"setuptools{stated['setuptools']}"] == build
+    assert [f"hatchling{stated['hatchling']}"] == build
     assert {"pip": ["-e ."]} in environment["dependencies"]
 
 
@@ -79,7 +84,9 @@ def test_conda_understands_environment_yml():
         if isinstance(line, str):
             spec = MatchSpec(line, strict=True)
             found[spec.name.normalized] = str(spec.version)
-    assert found["python"] == f"{pythons()[-1]}.*" and found["pytorch"] == str(requirements()["torch"].specifier)
+    assert found["python"].removesuffix(".*") in pythons() and found["pytorch"] == str(
+        requirements()["torch"].specifier
+    )
     with pytest.raises(InvalidMatchSpecError):
         MatchSpec("pytorch >>= 2.6", strict=True)
 
@@ -143,13 +150,10 @@ def test_stated_pythons(name):
     assert set(span) == {f"{pythons()[0]} to {pythons()[-1]}"}
 
 
-def test_the_makefile_accepts_these_pythons():
-    bounds = [tuple(map(int, version.split("."))) for version in (pythons()[0], pythons()[-1])]
-    assert f"{bounds[0]} <= sys.version_info[:2] <= {bounds[1]}" in read("Makefile")
-    assert (
-        re.findall(r"python(3\.\d+)", next(line for line in read("Makefile").splitlines() if "for p in" in line))
-        == (pythons()[::-1])
-    )
+def test_the_set_up_takes_these_pythons():
+    assert (".".join(map(str, set_up.OLDEST)), ".".join(map(str, set_up.NEWEST))) == (pythons()[0], pythons()[-1])
+    searched = re.search(r"SEARCHED := (.*)", read("Makefile"))[1].split()
+    assert searched == ["python3", *(f"python{version}" for version in pythons()[::-1]), "python"]
 
 
 def test_the_readme_states_the_oldest_pytorch():
