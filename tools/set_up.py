@@ -66,8 +66,6 @@ def main(words=None):
 def set_up(what, cpu, wanted):
     """Make the environment, install, add the kernels; a stamp written last says that nothing is missing."""
     python = choose_python(wanted)
-    for name in STAMPS.values():
-        remove(os.path.join(VENV, name))
     if is_usable(python, wanted):
         say("1/3 keeping .venv with Python " + version_of(IN_VENV))
     else:

@@ -204,7 +204,7 @@ def diff(example: Example) -> str:
 def lessons() -> dict[str, tuple[str, str]]:
     """The file and the title of each lesson by its number; the title is the first line of the lesson itself."""
     found = {}
-    for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py")):
+    for path in sorted((ROOT / "notebooks" / "sources").glob("[0-9][0-9]_*.py")):
         title = re.search(r"^# # (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
         found[path.name[:2]] = f"../notebooks/{path.stem}.ipynb", title
     return found

@@ -3,10 +3,11 @@
 import argparse
 import sys
 
-from course_lib.command.root import CourseError, needing, repository
+from course_lib.command.root import CourseError, repository
 
 NAME, HELP = "exercises", "make notebooks/exercises from notebooks/solutions (make exercises)"
 OWN_OPTIONS = True
+NEEDS = ("teach", "nbgrader", "jupytext")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,9 +20,8 @@ def run(args: argparse.Namespace) -> int:
     from course_lib.lessons.discover import SOLUTIONS, find_notebooks
     from course_lib.lessons.kernels import install_kernels, kernels_ready
     from course_lib.lessons.run import LessonFailed, run_lesson
+    from course_lib.lessons.student import write_student
 
-    with needing("teach"):
-        from course_lib.lessons.student import write_student
     root = repository()
     try:
         solutions = find_notebooks(root, args.names, (SOLUTIONS,))

@@ -7,10 +7,11 @@ import argparse
 from datetime import datetime
 from pathlib import Path
 
-from course_lib.command.root import CourseError, needing
+from course_lib.command.root import CourseError
 
 NAME, HELP = "grade", "grade what a class handed in (FOLDER --week week1 --out DIR)"
 OWN_OPTIONS = True
+NEEDS = ("teach", "distributed", "safetensors", "jinja2", "tqdm", "jupytext")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,13 +41,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Grade, and say where things are."""
-    with needing("teach"):
-        from tqdm import tqdm
+    from tqdm import tqdm
 
-        from course_lib.classroom.record import find_record, read_record
-        from course_lib.classroom.sandbox import Limits, choose
-        from course_lib.classroom.spread import Setting, course_version
-        from course_lib.classroom.week import Rules, grade_week
+    from course_lib.classroom.record import find_record, read_record
+    from course_lib.classroom.sandbox import Limits, choose
+    from course_lib.classroom.spread import Setting, course_version
+    from course_lib.classroom.week import Rules, grade_week
+
     try:
         path = find_record(args.week, args.submissions)
         rules = Rules(_moment(args.due), args.late_factor)

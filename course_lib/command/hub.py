@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.command.root import repository
+from course_lib.command.root import CourseError, address, install_hint, repository
 
 NAME, HELP = "hub", "show the page on running the course on a JupyterHub; --check looks what is missing here"
 OWN_OPTIONS = True
@@ -20,7 +20,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the page, or a line for each check."""
     if not args.check:
-        print((repository() / "book" / "hub.md").read_text(encoding="utf-8"))
+        try:
+            print((repository() / "book" / "hub.md").read_text(encoding="utf-8"))
+        except CourseError:  # pip installs no page
+            print(f"The page is at {address()}/blob/main/book/hub.md; course hub --check looks at this machine.")
         return 0
     missing = 0
     for what, problem in checks():
@@ -32,9 +35,9 @@ def run(args: argparse.Namespace) -> int:
 def checks() -> Iterator[tuple[str, str | None]]:
     """What a hub needs, each with what is to be done, or None where it is there."""
     yield "the course lies outside of students' homes", _outside_home(Path(__file__), Path.home())
-    yield "the kernels attention-cpu and attention-cuda", _kernels()
+    yield "the kernel attention-cpu", _kernels()
     yield "links hand the notebooks out (nbgitpuller)", _module("nbgitpuller", "pip install nbgitpuller")
-    yield "grading (the extra teach)", _module("distributed", "pip install 'attention-course[teach]'")
+    yield "grading (the extra teach)", _module("distributed", install_hint("teach"))
     yield "a sandbox for grading", _sandbox()
 
 
@@ -47,8 +50,8 @@ def _outside_home(file: Path, home: Path) -> str | None:
 def _kernels() -> str | None:
     from jupyter_client.kernelspec import KernelSpecManager
 
-    lacking = {"attention-cpu", "attention-cuda"} - set(KernelSpecManager().find_kernel_specs())
-    return f"{', '.join(sorted(lacking))} not found: run `course kernels` with {sys.executable}" if lacking else None
+    found = "attention-cpu" in KernelSpecManager().find_kernel_specs()
+    return None if found else f"attention-cpu not found: run `course kernels` with {sys.executable}"
 
 
 def _module(name: str, remedy: str) -> str | None:

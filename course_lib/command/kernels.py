@@ -1,4 +1,7 @@
-"""Install the two Jupyter kernels into this Python, and let JupyterLab open a lesson's .py as a notebook."""
+"""Install the course's Jupyter kernels into this Python, and JupyterLab's settings for the lessons.
+
+Attention (CPU) is what the kernel Python 3 does, too; Attention (CUDA) is installed where PyTorch sees a GPU.
+"""
 
 import argparse
 import json
@@ -6,14 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-NAME, HELP = "kernels", "install the kernels attention-cpu and attention-cuda into this Python"
+NAME, HELP = "kernels", "install the Jupyter kernels Attention (CPU) and, with a GPU, Attention (CUDA)"
 OWN_OPTIONS = True
+NEEDS = ("lessons", "ipykernel")
 
-# The pair of a lesson opens as a notebook from either file; JupyterLab asks no server for news or updates.
+# The pair of a lesson opens as a notebook from either file; JupyterLab asks no server for news or updates; the lessons
+# stand in their order above the folders of the exercises and the solutions, with room for their names.
 LAB_SETTINGS = {
     "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"python": "Jupytext Notebook"}},
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
-    "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False},  # room for the lessons' names
+    "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False, "sortNotebooksFirst": True},
 }
 
 
@@ -23,13 +28,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Install kernels and settings; say so in two lines."""
-    from course_lib.lessons.kernels import KERNELS, install_kernels
+    from course_lib.lessons.kernels import install_kernels, sees_gpu
     from course_lib.lessons.quiet_nbgrader import quiet_nbgrader
 
     quiet_nbgrader(args.prefix)
-    folder = install_kernels(args.prefix)
-    print(f"Kernels {' and '.join(KERNELS)} are in {folder}")
-    print(f"JupyterLab opens lessons' .py as notebooks: {write_lab_settings(args.prefix)}")
+    gpu = sees_gpu()
+    folder = install_kernels(args.prefix, gpu=gpu)
+    names = "attention-cpu and attention-cuda are" if gpu else "attention-cpu (PyTorch sees no GPU here) is"
+    print(f"The kernel{'s' if gpu else ''} {names} in {folder}")
+    print(f"JupyterLab's settings for the course are in {write_lab_settings(args.prefix)}")
     return 0
 
 

@@ -10,6 +10,7 @@ from course_lib.command.root import CourseError, repository
 
 NAME, HELP = "lock", "make requirements.lock again from pyproject.toml (--upgrade: newest versions)"
 OWN_OPTIONS = True
+NEEDS = ("dev", "uv")
 
 HEADER = """\
 # Made by `make lock` from pyproject.toml, for every platform and Python 3.11 to 3.14. Do not edit by hand.

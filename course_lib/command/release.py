@@ -3,10 +3,11 @@
 import argparse
 from pathlib import Path
 
-from course_lib.command.root import CourseError, needing, repository
+from course_lib.command.root import CourseError, repository
 
-NAME, HELP = "release", "make a week's exercises for a class (--lessons 01,02 --to DIR)"
+NAME, HELP = "release", "make a week's exercises for a class (--lessons 01,02 --to DIR; in a clone)"
 OWN_OPTIONS = True
+NEEDS = ("teach", "nbgrader", "jupytext")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
     lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
     try:
-        with needing("teach"):
-            folder = release(repository(), args.name, lessons, args.to)
+        folder = release(repository(), args.name, lessons, args.to)
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
     for path in sorted(folder.glob("*.ipynb")):

@@ -1,8 +1,10 @@
-"""The repository that the command works on, found from the current folder."""
+"""What the command works with: the clone, found from the current folder, or what pip installed; and its packages."""
 
+import importlib.util
+import os
+import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from importlib.metadata import metadata
 from pathlib import Path
 
 DISTRIBUTION = "attention-course"
@@ -26,17 +28,36 @@ def repository(start: Path | None = None) -> Path:
             continue
         if project.get("name") == DISTRIBUTION:
             return folder
-    raise CourseError(f"{start} is not inside a clone of {DISTRIBUTION}: change into the clone and try again.")
+    raise CourseError(
+        f"{start} is not inside a clone of {DISTRIBUTION}, which this command works on: change into the clone, or get "
+        f"one with: git clone {address()}"
+    )
 
 
-@contextmanager
-def needing(extra: str) -> Iterator[None]:
-    """Import within this what an extra of pyproject.toml brings.
+def address() -> str:
+    """Return the repository's address, as pyproject.toml gave it to the installed course."""
+    urls = dict(line.split(", ", 1) for line in metadata(DISTRIBUTION).get_all("Project-URL") or ())
+    return urls["Repository"]
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an extra of pyproject.toml into this Python."""
+    try:
+        root = repository()
+    except CourseError:
+        return f'{sys.executable} -m pip install "{DISTRIBUTION}[{extra}] @ git+{address()}"'
+    python, here = Path(sys.executable), Path.cwd()
+    shown = os.path.relpath(python, here) if python.is_relative_to(root) else str(python)
+    where = "." if here == root else str(root)
+    return f'{shown} -m pip install -e "{where}[{extra}]"'
+
+
+def require(extra: str, *packages: str) -> None:
+    """See that the packages of an extra are there before anything begins.
 
     Raises:
-        CourseError: something of it is not installed.
+        CourseError: one is missing; the message holds the command that installs it.
     """
-    try:
-        yield
-    except ImportError as error:
-        raise CourseError(f"{error.name} is needed for this: pip install 'attention-course[{extra}]'.") from None
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise CourseError(f"{package} is needed for this and not installed. Install it with: {install_hint(extra)}")

@@ -7,6 +7,7 @@ from course_lib.command.root import CourseError, repository
 
 NAME, HELP = "run", "run lessons top to bottom and store their outputs (make course)"
 OWN_OPTIONS = True
+NEEDS = ("lessons", "nbclient", "jupytext", "ipykernel")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,9 +8,11 @@ import os
 import time
 
 from course_lib.command.root import CourseError, repository
+from course_lib.lessons.kernels import sees_gpu
 
 NAME, HELP = "test", "check everything: the library's tests, then every lesson, on each kernel"
 OWN_OPTIONS = True
+NEEDS = ("dev", "pytest", "xdist", "nbval", "nbclient", "jupytext")
 
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
@@ -66,10 +68,11 @@ def check_lessons(root, lessons, workers):
 
     if not lessons:
         return [("no lesson was found", "", Tally(failed=1))], []
-    if not kernels_ready():
-        install_kernels()
+    gpu = sees_gpu()
+    if not kernels_ready(gpu=gpu):
+        install_kernels(gpu=gpu)
     rows, notes, kernels = [], [TWICE], ["attention-cpu"]
-    if sees_gpu():
+    if gpu:
         kernels.append("attention-cuda")
     else:
         notes.append(NO_GPU)
@@ -99,13 +102,6 @@ def check_browser(root, workers):
     parallel = ["-n", str(workers), "--dist", "loadgroup"] if workers > 1 else []  # JupyterLab's are one group
     done = run_pytest(root, ["tests/browser", "-q", "--no-header", *parallel], workers)
     return [row, ("the browser's tests", "", done.total())]
-
-
-def sees_gpu() -> bool:
-    """Say whether PyTorch can use a GPU here."""
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def table(rows) -> str:

@@ -4,7 +4,6 @@ Each set gets a fresh environment, about 5 GB, one at a time; all three take a q
 """
 
 import argparse
-import importlib.util
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from course_lib.command.root import CourseError, repository
 
 NAME, HELP = "test-versions", "run every notebook with Colab's, the oldest and the newest versions"
 OWN_OPTIONS = True
+NEEDS = ("dev", "uv", "nbclient", "nbformat")
 
 STORED = Path("book/versions.json")
 
@@ -36,8 +36,6 @@ def run(args: argparse.Namespace) -> int:
         raise CourseError("--save stores a whole run: leave out the names of sets and lessons.")
     if shutil.which("git") is None:
         raise CourseError("git, from which the setup cell installs the course, is missing: install it.")
-    if importlib.util.find_spec("uv") is None:
-        raise CourseError("uv, which makes the environments, is missing: pip install 'attention-course[dev]'.")
     try:
         sets, lessons = choose_sets(args.sets), find_notebooks(root, args.lessons)
     except ValueError as error:

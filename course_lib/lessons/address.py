@@ -14,12 +14,15 @@ _HUB = (
 )
 
 SETUP_CELL = """\
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
 import subprocess
 import sys
 
-if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    course = "{pip}"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)"""
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ {pip}"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")"""
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,16 @@ def set_address(root: Path, slug: str) -> None:
 
 def files_with_addresses(root: Path) -> list[Path]:
     """List the files that may name the repository; pyproject.toml, the source, is not among them."""
-    patterns = ("*.md", "*.cff", "environment.yml", ".github/workflows/*.yml", "course_lib/**/*.md", "book/**/*.md")
+    patterns = (
+        *("*.md", "*.cff", "environment.yml", ".devcontainer/*"),
+        *(".github/**/*.md", ".github/**/*.yml", "course_lib/**/*.md", "book/**/*.md"),
+    )
     found = [path for pattern in patterns for path in root.glob(pattern)]
     for notebooks in (root / "notebooks").rglob("*"):
         if notebooks.suffix in (".ipynb", ".py", ".md") and ".ipynb_checkpoints" not in notebooks.parts:
             found.append(notebooks)
-    # each .ipynb before its .py, so that the .py is the newer one of the pair
-    return sorted(set(found), key=lambda path: (path.with_suffix(""), path.suffix != ".ipynb"))
+    # every .ipynb before the .py, so that the .py is the newer one of each pair
+    return sorted(set(found), key=lambda path: (path.suffix == ".py", path))
 
 
 def rewrite_all(root: Path, old_slug: str | None = None, *, write: bool = True) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The list of lessons: every ``notebooks/NN_name`` that has a ``.py`` or an ``.ipynb``; and the exercises to them."""
+"""The list of lessons: every ``notebooks/NN_name.ipynb`` or ``notebooks/sources/NN_name.py``; and their exercises."""
 
 import re
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 
 LESSON_NAME = re.compile(r"\d\d_\w+")
 LESSONS, EXERCISES, SOLUTIONS = "", "exercises", "solutions"  # the folders inside notebooks/
+SOURCES = "sources"  # in each of them: the .py of its notebooks
 
 
 @dataclass(frozen=True, order=True)
@@ -26,7 +27,7 @@ class Lesson:
 
     @property
     def py(self) -> Path:
-        return self.folder / f"{self.name}.py"
+        return self.folder / SOURCES / f"{self.name}.py"
 
 
 def find_lessons(root: Path, names: list[str] | None = None) -> list[Lesson]:
@@ -35,7 +36,7 @@ def find_lessons(root: Path, names: list[str] | None = None) -> list[Lesson]:
     Args:
         root: the repository's root.
         names: only these lessons; each may be a name (``03_wrapper``), the start of one (``03``) or a path
-            (``notebooks/03_wrapper.py``). None or an empty list means all of them.
+            (``notebooks/sources/03_wrapper.py``). None or an empty list means all of them.
 
     Returns:
         The lessons, sorted by name.
@@ -66,7 +67,7 @@ def find_notebooks(
     chosen: list[Lesson] = []
     for name in names:
         path = re.sub(r"\.(py|ipynb)$", "", name.replace("\\", "/").rstrip("/"))
-        *above, wanted = path.split("/")
+        *above, wanted = [part for part in path.split("/") if part != SOURCES]
         inside = wanted if wanted in (EXERCISES, SOLUTIONS) else (above or [""])[-1]
         fits = [
             lesson
@@ -82,5 +83,5 @@ def find_notebooks(
 
 
 def _in_folder(folder: Path) -> list[Lesson]:
-    found = {path.stem for suffix in ("py", "ipynb") for path in folder.glob(f"*.{suffix}")}
+    found = {path.stem for path in (*folder.glob("*.ipynb"), *(folder / SOURCES).glob("*.py"))}
     return sorted(Lesson(name, folder) for name in found if LESSON_NAME.fullmatch(name))

@@ -8,13 +8,13 @@ from typing import Any
 from course_lib.lessons import health_outputs, health_sources
 from course_lib.lessons.address import Address
 from course_lib.lessons.discover import Lesson
-from course_lib.lessons.notebook_file import KERNELSPEC, read_ipynb, read_py
+from course_lib.lessons.notebook_file import FOLDED, KERNELSPEC, read_ipynb, read_py
 from course_lib.lessons.pairs import differences
 
 BIGGEST = 1_000_000  # bytes
-_NOTEBOOK_METADATA = {"kernelspec"}
+_NOTEBOOK_METADATA = {"kernelspec", "language_info"}
 _FOR_GRADING = {"nbgrader"}  # in exercises and solutions only
-_FROM_JUPYTERLAB = {"jupytext", "language_info"}  # added whenever a lesson is saved there; `course run` drops them
+_FROM_JUPYTERLAB = {"jupytext"}  # added whenever a lesson is saved there; `course run` drops it
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,15 @@ def metadata(stored: Stored) -> Iterator[str]:
     """No metadata but the kernelspec python3 and tags: no times, no widgets, no machine's own settings."""
     have = stored.ipynb.metadata
     for key in sorted(set(have) - _NOTEBOOK_METADATA - _FROM_JUPYTERLAB):
-        yield f"the notebook stores metadata.{key}; only the kernelspec may be stored."
+        yield f"the notebook stores metadata.{key}; only kernelspec and language_info may be stored."
     if have.get("kernelspec") != KERNELSPEC:
         yield f"the kernelspec is {dict(have.get('kernelspec', {}))}; stored lessons carry {KERNELSPEC}."
+    if have.get("language_info", {}).get("name") != "python":
+        yield "the notebook does not say its language: `course run` stores language_info."
     for number, cell in enumerate(stored.ipynb.cells, start=1):
-        for key in sorted(set(cell.metadata) - {"tags"} - (_FOR_GRADING if "/" in stored.lesson.label else set())):
+        known = {"tags"} | (_FOR_GRADING if "/" in stored.lesson.label else set())
+        known |= set(FOLDED) if "setup" in cell.metadata.get("tags", ()) else set()
+        for key in sorted(set(cell.metadata) - known):
             yield f"cell {number} stores metadata.{key}; only tags may be stored."
 
 
@@ -92,6 +96,8 @@ def opening(stored: Stored) -> Iterator[str]:
         yield "the first code cell is not the setup cell: copy it from another lesson, or run `course links`."
     if stored.code and stored.code[0].metadata.get("tags") != ["setup"]:
         yield 'the first code cell does not have the tags ["setup"].'
+    elif stored.code and {key: stored.code[0].metadata.get(key) for key in FOLDED} != FOLDED:
+        yield "the setup cell is not folded: `course run` folds it."
 
 
 def cells(stored: Stored) -> Iterator[str]:

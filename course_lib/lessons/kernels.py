@@ -1,17 +1,33 @@
-"""The course's two Jupyter kernels: the same Python, told by COURSE_DEVICE which device to teach on."""
+"""The course's Jupyter kernels: the same Python, told by COURSE_DEVICE which device to teach on."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 KERNELS = {"attention-cpu": ("Attention (CPU)", "cpu"), "attention-cuda": ("Attention (CUDA)", "cuda")}
 
 
-def kernels_ready(prefix: str = sys.prefix) -> bool:
-    """Say whether both kernels are installed and start this very Python."""
+def sees_gpu() -> bool:
+    """Say whether PyTorch can use a GPU here."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def kernels_ready(prefix: str = sys.prefix, *, gpu: bool = False) -> bool:
+    """Say whether the kernels are installed and start this very Python.
+
+    Args:
+        prefix: where they are looked for.
+        gpu: whether the CUDA kernel has to be among them.
+    """
     for name in KERNELS:
+        path = _kernel_folder(prefix) / name / "kernel.json"
+        if name == "attention-cuda" and not gpu and not path.exists():
+            continue
         try:
-            spec = json.loads((_kernel_folder(prefix) / name / "kernel.json").read_text(encoding="utf-8"))
+            spec = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return False
         if Path(spec.get("argv", [""])[0]).parent != Path(sys.executable).parent:
@@ -19,12 +35,22 @@ def kernels_ready(prefix: str = sys.prefix) -> bool:
     return True
 
 
-def install_kernels(prefix: str = sys.prefix) -> Path:
-    """Install both kernels under ``prefix`` and return the folder that holds them."""
+def install_kernels(prefix: str = sys.prefix, *, gpu: bool | None = None) -> Path:
+    """Install the kernels and return the folder that holds them.
+
+    Args:
+        prefix: where to install them.
+        gpu: whether the CUDA kernel is offered; None asks PyTorch whether it sees a GPU. Without one it would only be
+            a way to a first cell that fails, so an old one is taken away.
+    """
     from ipykernel.kernelspec import install
 
+    gpu = sees_gpu() if gpu is None else gpu
     for name, (title, device) in KERNELS.items():
-        install(prefix=prefix, kernel_name=name, display_name=title, env={"COURSE_DEVICE": device})
+        if device == "cuda" and not gpu:
+            shutil.rmtree(_kernel_folder(prefix) / name, ignore_errors=True)
+        else:
+            install(prefix=prefix, kernel_name=name, display_name=title, env={"COURSE_DEVICE": device})
     return _kernel_folder(prefix)
 
 

@@ -8,6 +8,15 @@ from course_lib.lessons.discover import Lesson
 from course_lib.lessons.whole import write_text
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+LANGUAGE = {  # as JupyterLab writes it, but for the version: other tools know by it how to convert and to highlight
+    "codemirror_mode": {"name": "ipython", "version": 3},
+    "file_extension": ".py",
+    "mimetype": "text/x-python",
+    "name": "python",
+    "nbconvert_exporter": "python",
+    "pygments_lexer": "ipython3",
+}
+FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # in Colab and in JupyterLab; for the setup cell
 
 
 def read_ipynb(path: Path) -> Any:
@@ -25,16 +34,17 @@ def read_py(path: Path) -> Any:
 
 
 def write_ipynb(notebook: Any, lesson: Lesson) -> None:
-    """Store a notebook tidily: no metadata but kernelspec, tags and nbgrader's; ids that depend on the source alone."""
+    """Store a notebook tidily: metadata that tools need and no other; ids that depend on the source alone."""
     import nbformat
 
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC})
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     seen: set[str] = set()
     for cell in notebook.cells:
         kept = {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
-        cell.metadata = nbformat.from_dict(kept)
+        cell.metadata = nbformat.from_dict(kept | (FOLDED if "setup" in kept.get("tags", ()) else {}))
         cell.id = _cell_id(cell, seen)
+    lesson.ipynb.parent.mkdir(exist_ok=True)
     write_text(lesson.ipynb, nbformat.writes(notebook) + "\n")
 
 
@@ -46,6 +56,7 @@ def write_py(notebook: Any, lesson: Lesson) -> None:
     plain = notebook.copy()
     plain.metadata = notebook.metadata.copy()
     plain.metadata["kernelspec"] = dict(KERNELSPEC)
+    lesson.py.parent.mkdir(exist_ok=True)
     config = load_jupytext_config(str(lesson.py))
     write_text(lesson.py, jupytext.writes(plain, fmt="py:percent", config=config))
 

@@ -71,13 +71,13 @@ def sync(lesson: Lesson) -> str | None:
         return None
     count = f"{len(found)} difference{'s' if len(found) > 1 else ''}"
     if lesson.py.stat().st_mtime >= lesson.ipynb.stat().st_mtime:
-        kept = _keep_copy(lesson.ipynb)
+        kept = _keep_copy(lesson.ipynb, lesson.folder)
         carry_outputs(py, ipynb)
         write_ipynb(py, lesson)
         freshen(lesson)
         winner = "the .py is newer, the .ipynb follows it"
     else:
-        kept = _keep_copy(lesson.py)
+        kept = _keep_copy(lesson.py, lesson.folder)
         write_py(ipynb, lesson)
         winner = "the .ipynb is newer, the .py follows it"
     return f"{lesson.name}: {count}; {winner} (the older file is kept as {kept.parent.name}/{kept.name})."
@@ -90,8 +90,8 @@ def freshen(lesson: Lesson) -> None:
         os.utime(lesson.py, ns=(newest, newest))
 
 
-def _keep_copy(path: Path) -> Path:
-    folder = path.parent / ".ipynb_checkpoints"
+def _keep_copy(path: Path, beside: Path) -> Path:
+    folder = beside / ".ipynb_checkpoints"
     folder.mkdir(exist_ok=True)
     copy = folder / f"{path.stem}-{time.strftime('%Y%m%d-%H%M%S')}{path.suffix}"
     return Path(shutil.copy2(path, copy))

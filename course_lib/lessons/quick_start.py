@@ -2,15 +2,9 @@
 
 jsonschema, which Jupyter imports everywhere, builds a grammar for international addresses (``iri``) at import. It
 treats that grammar as optional, and no notebook or Jupyter setting uses it; so it is declared missing here.
-
-``python -m course_lib.lessons.quick_start`` is ``jupyter lab``, started that way; ``pytest -p`` may name this module.
+``pytest -p`` may name this module.
 """
 
 import sys
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # None makes its import raise ImportError
-
-if __name__ == "__main__":
-    from jupyterlab.labapp import main
-
-    sys.exit(main())

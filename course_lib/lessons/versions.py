@@ -36,13 +36,14 @@ class VersionSet:
         if self.resolution is None:
             return ["-r", str(root / COLAB_LIST)]
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-        needed = [*project["dependencies"], *project["optional-dependencies"]["lessons"]]
-        return ["--resolution", self.resolution, *needed]
+        extras = project["optional-dependencies"]
+        needed = [*project["dependencies"], *extras["models"], *extras["lessons"]]
+        return ["--resolution", self.resolution, *(line for line in needed if not line.startswith(project["name"]))]
 
 
 COLAB = VersionSet("colab", "3.13")
 OLDEST = VersionSet("oldest", "3.11", "lowest-direct")
-NEWEST = VersionSet("newest", "3.13", "highest")
+NEWEST = VersionSet("newest", "3.14", "highest")
 SETS = (COLAB, OLDEST, NEWEST)
 
 

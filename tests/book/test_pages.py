@@ -32,7 +32,9 @@ def lessons(tmp_path_factory):
 
 def test_the_walk_has_every_lesson_with_its_time():
     rows = read_walk(ROOT)
-    assert [row.name for row in rows] == sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.py"))
+    assert [row.name for row in rows] == sorted(
+        path.stem for path in (ROOT / "notebooks" / "sources").glob("[0-9]*.py")
+    )
     for row in rows:
         first = read(ROOT / "notebooks" / f"{row.name}.ipynb").cells[0].source
         assert first.startswith(f"# {row.title}\n"), row.name
@@ -191,14 +193,3 @@ def test_the_command_builds_from_the_root(monkeypatch):
     )
     assert main(["book"]) == 3
     assert calls[0][0][1:] == ["-m", "book.make"] and calls[0][1] == ROOT
-
-
-def test_without_sphinx_the_command_says_what_to_install(monkeypatch, capsys):
-    from course_lib.command import book, main
-
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(book.importlib.util, "find_spec", lambda name: None)
-    assert main(["book"]) == 2
-    assert (
-        "sphinx, which builds the book, is missing: pip install -e '.[book]', or make book." in capsys.readouterr().err
-    )

@@ -43,8 +43,8 @@ def test_the_checks_look_at_this_machine(monkeypatch, tmp_path):
 def test_a_hub_without_the_kernels_is_told_the_command(monkeypatch):
     from jupyter_client.kernelspec import KernelSpecManager
 
-    monkeypatch.setattr(KernelSpecManager, "find_kernel_specs", lambda self: {"python3": "", "attention-cpu": ""})
-    assert hub._kernels().startswith("attention-cuda not found: run `course kernels` with ")
+    monkeypatch.setattr(KernelSpecManager, "find_kernel_specs", lambda self: {"python3": ""})
+    assert hub._kernels().startswith("attention-cpu not found: run `course kernels` with ")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the page is for hubs on Linux")

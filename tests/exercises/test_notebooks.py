@@ -47,7 +47,7 @@ def test_the_exercises_are_what_the_command_makes(solution, tmp_path):
 
     copy = Lesson(solution.name, tmp_path / SOLUTIONS)
     for folder in (SOLUTIONS, EXERCISES_FOLDER):
-        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "sources").mkdir(parents=True)
         toml = (ROOT / "notebooks" / folder / "jupytext.toml").read_text(encoding="utf-8")
         (tmp_path / folder / "jupytext.toml").write_text(toml, encoding="utf-8")
     copy.py.write_text(solution.py.read_text(encoding="utf-8"), encoding="utf-8")
@@ -143,12 +143,12 @@ def test_markers_that_nbgrader_refuses_are_told_by_name(tmp_path):
     pytest.importorskip("nbgrader")
     from course_lib.lessons.student import write_student
 
-    (tmp_path / SOLUTIONS).mkdir()
+    (tmp_path / SOLUTIONS / "sources").mkdir(parents=True)
     lesson = Lesson("01_exercises", tmp_path / SOLUTIONS)
     lesson.py.write_text("# %%\ndef f():\n    ### BEGIN SOLUTION\n    return 1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="solutions/01_exercises: nbgrader refuses the notebook: no end solution"):
         write_student(lesson)
-    assert not (tmp_path / EXERCISES_FOLDER / "01_exercises.py").exists()
+    assert not (tmp_path / EXERCISES_FOLDER / "sources" / "01_exercises.py").exists()
 
 
 SOLUTION = """\
@@ -173,7 +173,7 @@ root.__name__
 def repository(tmp_path, monkeypatch):
     import shutil
 
-    (tmp_path / "notebooks" / SOLUTIONS).mkdir(parents=True)
+    (tmp_path / "notebooks" / SOLUTIONS / "sources").mkdir(parents=True)
     (tmp_path / "notebooks" / EXERCISES_FOLDER).mkdir()
     for name in (
         "pyproject.toml",
@@ -181,7 +181,7 @@ def repository(tmp_path, monkeypatch):
         f"notebooks/{EXERCISES_FOLDER}/jupytext.toml",
     ):
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "notebooks" / SOLUTIONS / "01_exercises.py").write_text(SOLUTION, encoding="utf-8")
+    (tmp_path / "notebooks" / SOLUTIONS / "sources" / "01_exercises.py").write_text(SOLUTION, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -200,7 +200,7 @@ def test_the_command_makes_and_runs_both(repository, capsys):
 
 def test_the_command_says_what_failed(repository, capsys):
     pytest.importorskip("nbgrader")
-    path = repository / "notebooks" / SOLUTIONS / "01_exercises.py"
+    path = repository / "notebooks" / SOLUTIONS / "sources" / "01_exercises.py"
     path.write_text(SOLUTION.replace("math.sqrt(x)", "x"), encoding="utf-8")
     assert main(["exercises", "--kernel", "python3"]) == 1
     assert "FAILED  01_exercises, code cell 3, `assert root(9) == 3`" in capsys.readouterr().err
@@ -227,7 +227,7 @@ def test_only_exercises_and_solutions_may_hold_nbgraders_metadata(tmp_path):
     from course_lib.lessons.health import problems
 
     lesson = Lesson("01_exercises", tmp_path / "notebooks")
-    lesson.folder.mkdir()
+    lesson.py.parent.mkdir(parents=True)
     for source, copy in ((ALL_SOLUTIONS[0].py, lesson.py), (ALL_SOLUTIONS[0].ipynb, lesson.ipynb)):
         copy.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     assert "cell 5 stores metadata.nbgrader; only tags may be stored." in "\n".join(

@@ -30,12 +30,12 @@ def real_lessons() -> list[Lesson]:
 def small_repository(tmp_path_factory, address) -> Path:
     """A repository with one small lesson, run from its .py."""
     root = tmp_path_factory.mktemp("small")
-    (root / "notebooks").mkdir()
+    (root / "notebooks" / "sources").mkdir(parents=True)
     for name in ("pyproject.toml", "notebooks/jupytext.toml"):
         shutil.copy(ROOT / name, root / name)
     source = (Path(__file__).parent / "small_lesson.py").read_text(encoding="utf-8")
     source = source.replace("COLAB_LINK", address.colab("00_small")).replace("SETUP_CELL", address.setup_cell)
-    (root / "notebooks" / "00_small.py").write_text(source, encoding="utf-8")
+    (root / "notebooks" / "sources" / "00_small.py").write_text(source, encoding="utf-8")
     run_lesson(find_lessons(root)[0], kernel="python3")
     return root
 

@@ -1,6 +1,7 @@
 """Colab's list, the setup cell, and the repository that is served to it."""
 
 import ast
+import importlib.util
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ from packaging.requirements import Requirement
 
 from course_lib.lessons import colab, versions
 from course_lib.lessons.discover import find_notebooks
-from course_lib.lessons.notebook_file import read_ipynb
+from course_lib.lessons.notebook_file import FOLDED, read_ipynb
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -62,20 +63,32 @@ def test_the_setup_cell_is_the_same_in_every_notebook(address):
     every = find_notebooks(ROOT)
     first = {next(cell.source for cell in read_ipynb(each.ipynb).cells if cell.cell_type == "code") for each in every}
     assert first == {address.setup_cell} and len(every) > 20
-    assert len(ast.parse(address.setup_cell).body) == 3, "two imports and one question"
+    assert len(ast.parse(address.setup_cell).body) == 4, "three imports and one question"
 
 
-@pytest.mark.parametrize("modules", [{}, {"google.colab": object()}])
-def test_the_setup_cell_installs_on_colab_alone_and_the_course_alone(modules, address, monkeypatch):
+def test_the_setup_cell_is_folded_in_every_notebook():
+    """The first code that a beginner sees is the lesson's: JupyterLab and Colab show one line of the setup cell."""
+    for each in find_notebooks(ROOT):
+        setup = next(cell for cell in read_ipynb(each.ipynb).cells if cell.cell_type == "code")
+        assert {key: setup.metadata[key] for key in FOLDED} == FOLDED, each.label
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_the_setup_cell_installs_the_course_where_it_is_missing(missing, address, monkeypatch):
+    """Whatever the host is called: Colab, Kaggle, SageMaker, a bare Jupyter."""
     calls = []
-    monkeypatch.setattr(subprocess, "run", lambda *words, **options: calls.append((words, options)))
-    monkeypatch.delitem(sys.modules, "google.colab", raising=False)
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(subprocess, "run", lambda words: calls.append(words) or SimpleNamespace(returncode=0))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if missing else object())
     exec(address.setup_cell, {})
-    course = f"git+https://github.com/{address.slug}@{address.ref}"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", course]
-    assert calls == ([(([*install],), {"check": True})] if modules else [])
+    course = f"attention-course[models] @ git+https://github.com/{address.slug}@{address.ref}"
+    assert calls == ([[sys.executable, "-m", "pip", "install", "-q", course]] if missing else [])
+
+
+def test_the_setup_cell_says_what_to_do_where_it_fails(address, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", lambda words: SimpleNamespace(returncode=1))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeError, match="The course could not be installed: switch the internet on and run this"):
+        exec(address.setup_cell, {})
 
 
 def executed(*said):

@@ -37,6 +37,6 @@ def test_a_lesson_without_code_is_found(small_lesson, address):
 
 @pytest.mark.parametrize("suffix", ["py", "ipynb"])
 def test_half_a_pair_is_found(small_lesson, address, suffix):
-    (small_lesson.folder / f"{small_lesson.name}.{suffix}").unlink()
+    getattr(small_lesson, suffix).unlink()
     (found,) = problems(small_lesson, address)
     assert found.startswith(f"00_small: 00_small.{suffix} is missing")

@@ -143,14 +143,18 @@ def test_jupyterlab_opens_a_pair_whose_py_looks_outdated(small_lesson):
     with pytest.raises(HTTPError):
         manager.get(f"notebooks/{small_lesson.name}.ipynb")
     sync(small_lesson)
-    for suffix in ("ipynb", "py"):
-        model = manager.get(f"notebooks/{small_lesson.name}.{suffix}", type="notebook")
+    for path in (f"{small_lesson.name}.ipynb", f"sources/{small_lesson.name}.py"):
+        model = manager.get(f"notebooks/{path}", type="notebook")
         assert "2 * values" in str(model) and model["content"]["metadata"]["kernelspec"] == KERNELSPEC
 
 
 def test_saving_in_jupyterlab_keeps_the_pair_in_step(small_lesson, address):
     manager, before = jupyterlab_files(small_lesson), small_lesson.py.read_text(encoding="utf-8")
     path = f"notebooks/{small_lesson.name}.ipynb"
-    manager.save({"type": "notebook", "content": manager.get(path)["content"]}, path)
+    content = manager.get(path)["content"]
+    manager.save({"type": "notebook", "content": content}, path)
     assert problems(small_lesson, address) == []
     assert small_lesson.py.read_text(encoding="utf-8") == before
+    content["cells"][0]["source"] = "# Saved"
+    manager.save({"type": "notebook", "content": content}, path)
+    assert small_lesson.py.read_text(encoding="utf-8").startswith("# %% [markdown]\n# # Saved")

@@ -161,6 +161,7 @@ def test_faults_in_the_real_lessons_are_seen(real_lessons, address, tmp_path):
     for number, (name, (fault, said)) in enumerate(STATIC_FAULTS.items()):
         lesson = real_lessons[number % len(real_lessons)]
         copy = Lesson(lesson.name, tmp_path)
+        copy.py.parent.mkdir(exist_ok=True)
         shutil.copy(lesson.py, copy.py)
         shutil.copy(lesson.ipynb, copy.ipynb)
         harm(copy, fault)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.lessons.discover import find_lessons
-from course_lib.lessons.notebook_file import KERNELSPEC, read_ipynb
+from course_lib.lessons.notebook_file import KERNELSPEC, LANGUAGE, read_ipynb
 from course_lib.lessons.pairs import sync
 from course_lib.lessons.run import LessonFailed, run_lesson
 
@@ -32,9 +32,9 @@ TWINS = "# %%\n1 + 1\n\n# %%\n1 + 1\n"
 def written(tmp_path_factory):
     """A repository with a lesson that needs no PyTorch, so that a run takes a second."""
     root = tmp_path_factory.mktemp("written")
-    (root / "notebooks").mkdir()
+    (root / "notebooks" / "sources").mkdir(parents=True)
     shutil.copy(ROOT / "notebooks" / "jupytext.toml", root / "notebooks")
-    (root / "notebooks" / "00_one.py").write_text(SOURCE, encoding="utf-8")
+    (root / "notebooks" / "sources" / "00_one.py").write_text(SOURCE, encoding="utf-8")
     return root
 
 
@@ -65,7 +65,7 @@ def test_a_run_stores_outputs_and_nothing_else(lesson):
     result = run_lesson(lesson, "python3")
     assert (result.cells, result.state, result.changes) == (3, "new", [])
     notebook = read_ipynb(lesson.ipynb)
-    assert notebook.metadata == {"kernelspec": KERNELSPEC}
+    assert notebook.metadata == {"kernelspec": KERNELSPEC, "language_info": LANGUAGE}
     assert [cell.metadata for cell in notebook.cells] == [{}, {}, {}, {"tags": ["hard"]}]
     assert [cell.execution_count for cell in notebook.cells[1:]] == [1, 2, 3]
     assert notebook.cells[1].outputs == [{"name": "stdout", "output_type": "stream", "text": "a\nb\n"}]

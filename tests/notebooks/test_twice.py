@@ -51,6 +51,7 @@ OUTPUTS = {
 def store(name, source, folder):
     """Write a lesson with the outputs of its first pass."""
     lesson = Lesson(name, folder)
+    lesson.py.parent.mkdir(exist_ok=True)
     lesson.py.write_text(source, encoding="utf-8")
     notebook = read_py(lesson.py)
     for count, cell in enumerate(notebook.cells, start=1):

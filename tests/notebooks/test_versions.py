@@ -27,7 +27,8 @@ def test_the_sets_are_colab_the_oldest_and_the_newest():
     assert [each.name for each in versions.SETS] == ["colab", "oldest", "newest"]
     assert (versions.OLDEST.python, versions.NEWEST.python) == (pythons[0], pythons[-1])
     assert versions.COLAB.requirements(ROOT) == ["-r", str(ROOT / "tests/versions/colab-2026-08.txt")]
-    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lessons"]]
+    extras = PROJECT["optional-dependencies"]
+    needed = [*PROJECT["dependencies"], *extras["models"], *extras["lessons"][1:]]
     for chosen, resolution in ((versions.OLDEST, "lowest-direct"), (versions.NEWEST, "highest")):
         assert chosen.requirements(ROOT) == ["--resolution", resolution, *needed]
     assert any(each.startswith("transformers>=") for each in needed), "lesson 07 compares with it where it is"
@@ -109,13 +110,10 @@ def test_words_that_are_refused(words, said, monkeypatch):
         call(*words)
 
 
-@pytest.mark.parametrize(("module", "said"), [("uv", "uv, which makes the environments"), ("git", "git, from which")])
-def test_what_must_be_there(module, said, monkeypatch):
+def test_git_must_be_there(monkeypatch):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(test_versions.importlib.util, "find_spec", lambda name: None)
-    if module == "git":
-        monkeypatch.setattr(test_versions.shutil, "which", lambda name: None)
-    with pytest.raises(CourseError, match=f"{said}.* is missing: "):
+    monkeypatch.setattr(test_versions.shutil, "which", lambda name: None)
+    with pytest.raises(CourseError, match=r"git, from which.* is missing: "):
         call("colab")
 
 

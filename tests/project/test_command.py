@@ -2,52 +2,100 @@
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 
 import pytest
 
-from course_lib.command import SUBCOMMANDS, lab, lock, main, test
+from course_lib import command
+from course_lib.command import GROUPS, SUBCOMMANDS, lab, lock, main, root, test
 from course_lib.lessons import check, kernels
 from course_lib.lessons.check import PytestRun, Tally
 
 ROOT = Path(__file__).resolve().parents[2]
+FIRST = "notebooks/sources/00_start_here.py"
 LESSON = '# %% [markdown]\n# # One\n\n# %%\n0.12345\n\n# %%\nprint("two")\n'
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     """A repository with one tiny lesson; the command is called from inside it."""
-    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "sources").mkdir(parents=True)
     for name in ("pyproject.toml", "requirements.lock", "notebooks/jupytext.toml"):
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "notebooks" / "00_start_here.py").write_text(LESSON, encoding="utf-8")
+    (tmp_path / "notebooks" / "sources" / "00_start_here.py").write_text(LESSON, encoding="utf-8")
     monkeypatch.chdir(tmp_path / "notebooks")
-    monkeypatch.setattr(kernels, "kernels_ready", lambda: True)
+    monkeypatch.setattr(kernels, "kernels_ready", lambda **_: True)
     return tmp_path
 
 
-def test_help_lists_every_subcommand(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["--help"])
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_help_lists_every_subcommand_in_groups(words, capsys):
+    assert main(words) == 0
     shown = capsys.readouterr().out
-    assert stopped.value.code == 0
-    assert all(f"\n    {module.NAME}" in shown for module in SUBCOMMANDS)
+    assert all(f"\n  {module.NAME} " in shown for module in SUBCOMMANDS)
+    titles = [shown.index(f"\n{title}:") for title in GROUPS]
+    assert titles == sorted(titles) and "learn" in GROUPS
+
+
+@pytest.mark.parametrize("word", ["--version", "-V"])
+def test_it_names_its_version(word, capsys):
+    assert main([word]) == 0
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert capsys.readouterr().out == f"course {project['version']}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("labs", "there is no command 'labs'. Did you mean `course lab`?"),
+        ("docter", "there is no command 'docter'. Did you mean `course doctor`?"),
+        ("dance", "there is no command 'dance'. `course` alone lists them all."),
+    ],
+)
+def test_an_unknown_command_is_refused(word, said, capsys):
+    assert main([word]) == 2
+    assert said in capsys.readouterr().err
+
+
+NEEDING = [module for module in SUBCOMMANDS if hasattr(module, "NEEDS")]
+
+
+@pytest.mark.parametrize("module", NEEDING, ids=lambda module: module.NAME)
+def test_a_missing_package_gets_one_sentence_with_a_command(module, monkeypatch, capsys):
+    extra, package, *_ = module.NEEDS
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert extra in extras
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(root.importlib.util, "find_spec", lambda name: None if name == package else object())
+    monkeypatch.setattr(command, "parse", lambda *_: types.SimpleNamespace())
+    assert main([module.NAME]) == 2
+    said = capsys.readouterr().err
+    assert f"course {module.NAME}: {package} is needed for this and not installed. Install it with: " in said
+    assert said.strip().endswith(f'-m pip install -e ".[{extra}]"')
+
+
+def test_outside_a_clone_the_command_names_the_repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert root.install_hint("teach") == (
+        f'{sys.executable} -m pip install "attention-course[teach] @ git+{root.address()}"'
+    )
 
 
 def test_help_imports_nothing_heavy():
-    seen = "import sys; sys.argv = ['course', '--help']\nfrom course_lib.command import main\n"
-    seen += "try: main()\nexcept SystemExit: pass\n"
+    seen = "import sys; sys.argv = ['course', '--help']\nfrom course_lib.command import main\nmain()\n"
     seen += "print([m for m in ('torch', 'nbformat', 'jupytext', 'numpy', 'matplotlib') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("words", [["lab"], ["test"], ["run"], ["links"], ["lock"]])
+@pytest.mark.parametrize("words", [["lab", "--sources"], ["test"], ["run"], ["links"], ["lock"]])
 def test_outside_a_clone_it_says_so(words, tmp_path, monkeypatch, capsys):
     (tmp_path / "pyproject.toml").write_text("not toml [", encoding="utf-8")
     (tmp_path / "inside").mkdir()
@@ -58,7 +106,7 @@ def test_outside_a_clone_it_says_so(words, tmp_path, monkeypatch, capsys):
     assert f"course {words[0]}: {tmp_path / 'inside'} is not inside a clone of attention-course" in said
 
 
-@pytest.mark.parametrize("words", [[], ["dance"], ["test", "--fast"], ["test", "--library-only", "--lessons-only"]])
+@pytest.mark.parametrize("words", [["test", "--fast"], ["test", "--library-only", "--lessons-only"]])
 def test_unknown_words_are_refused(words, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(words)
@@ -87,21 +135,22 @@ def test_an_interruption_is_quiet(repository, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(lab, "sync_lessons", stop)
-    assert main(["lab"]) == 130
+    assert main(["lab", "--sources"]) == 130
     assert "Stopped." in capsys.readouterr().err
 
 
 # --- kernels ---
 
 
-def test_kernels_are_installed_under_a_prefix(tmp_path, capsys):
+def test_kernels_are_installed_under_a_prefix(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(kernels, "sees_gpu", lambda: True)
     assert not kernels.kernels_ready(str(tmp_path))
     settings = tmp_path / "share/jupyter/lab/settings/overrides.json"
     settings.parent.mkdir(parents=True)
     viewers = "@jupyterlab/docmanager-extension:plugin"
     settings.write_text(json.dumps({"mine": 1, viewers: {"defaultViewers": {"csv": "x"}}}), encoding="utf-8")
     assert main(["kernels", "--prefix", str(tmp_path)]) == 0
-    assert kernels.kernels_ready(str(tmp_path))
+    assert kernels.kernels_ready(str(tmp_path), gpu=True)
     for name, (title, device) in kernels.KERNELS.items():
         spec = json.loads((tmp_path / "share/jupyter/kernels" / name / "kernel.json").read_text(encoding="utf-8"))
         assert (spec["display_name"], spec["env"]) == (title, {"COURSE_DEVICE": device})
@@ -113,23 +162,106 @@ def test_kernels_are_installed_under_a_prefix(tmp_path, capsys):
 
 
 def test_a_kernel_of_another_python_is_not_ready(tmp_path):
-    kernels.install_kernels(str(tmp_path))
+    kernels.install_kernels(str(tmp_path), gpu=True)
     path = tmp_path / "share/jupyter/kernels/attention-cuda/kernel.json"
     path.write_text(path.read_text(encoding="utf-8").replace(sys.executable, "/elsewhere/python"), encoding="utf-8")
     assert not kernels.kernels_ready(str(tmp_path))
 
 
+def test_without_a_gpu_no_cuda_kernel_is_offered(tmp_path, monkeypatch):
+    kernels.install_kernels(str(tmp_path), gpu=True)
+    monkeypatch.setattr(kernels, "sees_gpu", lambda: False)
+    folder = kernels.install_kernels(str(tmp_path))
+    assert [path.name for path in folder.iterdir()] == ["attention-cpu"]
+    assert kernels.kernels_ready(str(tmp_path)) and not kernels.kernels_ready(str(tmp_path), gpu=True)
+
+
 # --- lab ---
+
+
+@pytest.fixture
+def copies(tmp_path, monkeypatch):
+    """A folder outside of any clone, with no display, no root and a home: what `course lab` makes its copies in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(lab, "is_root", lambda: False)
+    monkeypatch.setattr(lab, "has_display", lambda: True)
+    monkeypatch.setattr(lab, "install_missing_kernels", lambda: None)
+    return tmp_path / "my_course"
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What would have been started."""
+    got = []
+    monkeypatch.setattr(os, "execv", lambda path, words: got.append(words))
+    return got
+
+
+def test_lab_opens_the_learners_own_copies(copies, started, capsys):
+    assert main(["lab"]) == 0
+    (words,) = started
+    assert (
+        f"--ServerApp.root_dir={copies}" in words and words[-1] == "--LabApp.default_url=/lab/tree/00_start_here.ipynb"
+    )
+    assert (copies / "exercises" / "01_exercises.ipynb").exists() and not list(copies.rglob("*.py"))
+    assert re.fullmatch(r"\d+ notebooks copied\.\n", capsys.readouterr().out)
+    assert main(["lab"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_as_root_lab_says_that_it_is_allowed(copies, started, monkeypatch, capsys):
+    monkeypatch.setattr(lab, "is_root", lambda: True)
+    assert main(["lab"]) == 0
+    assert started[0][-1] == "--allow-root"
+    assert "You are root, as in a container: JupyterLab runs with --allow-root." in capsys.readouterr().out
+    assert main(["lab", "--allow-root"]) == 0
+    assert started[1].count("--allow-root") == 1
+
+
+def test_without_a_display_no_browser_is_looked_for(copies, started, monkeypatch):
+    monkeypatch.setattr(lab, "has_display", lambda: False)
+    assert main(["lab"]) == 0
+    assert started[0][-1] == "--no-browser"
+
+
+@pytest.mark.parametrize(("variable", "there"), [("DISPLAY", True), ("WAYLAND_DISPLAY", True), (None, False)])
+def test_a_display_is_known_by_its_variable(variable, there, monkeypatch):
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    if variable:
+        monkeypatch.setenv(variable, ":0")
+    assert lab.has_display() is there
+
+
+def test_a_home_that_cannot_be_written_is_not_written(tmp_path, monkeypatch, capsys):
+    assert lab.folders_for_home() == {}
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "nowhere")
+    folders = lab.folders_for_home()
+    assert set(folders) == set(lab.AT_HOME) and not any("nowhere" in folder for folder in folders.values())
+    assert f"Your home {tmp_path / 'nowhere'} can't be written" in capsys.readouterr().out
+
+
+def test_kernels_that_cannot_be_installed_do_not_keep_lab_from_opening(monkeypatch, capsys):
+    def refuse(**_):
+        raise PermissionError("not yours")
+
+    monkeypatch.setattr(kernels, "kernels_ready", lambda **_: False)
+    monkeypatch.setattr(kernels, "install_kernels", refuse)
+    lab.install_missing_kernels()
+    assert "The kernels could not be added (not yours): the kernel Python 3" in capsys.readouterr().out
 
 
 def test_lab_becomes_jupyterlab_with_the_pairs_in_step(repository, monkeypatch, capsys):
     got, installed = [], []
     monkeypatch.setattr(os, "execv", lambda path, words: got.append(words))
-    monkeypatch.setattr(kernels, "kernels_ready", lambda: False)
-    monkeypatch.setattr(kernels, "install_kernels", lambda: installed.append(True))
-    assert main(["lab", "--port", "8890", "--no-browser", "--", "--debug"]) == 0
+    monkeypatch.setattr(kernels, "kernels_ready", lambda **_: False)
+    monkeypatch.setattr(kernels, "install_kernels", lambda **_: installed.append(True))
+    monkeypatch.setattr(lab, "is_root", lambda: False)
+    monkeypatch.setattr(lab, "has_display", lambda: True)
+    assert main(["lab", "--sources", "--port", "8890", "--no-browser", "--", "--debug"]) == 0
     (words,) = got
-    assert words[:3] == [sys.executable, "-m", "course_lib.lessons.quick_start"]
+    assert words[:3] == [sys.executable, "-m", "course_lib.command.lab_server"]
     assert f"--ServerApp.root_dir={repository}" in words
     assert words[-3:] == ["--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb", "--no-browser", "--debug"]
     assert {"--port=8890", "--ServerApp.port_retries=0", "--LabApp.news_url=None"} <= set(words)
@@ -138,13 +270,15 @@ def test_lab_becomes_jupyterlab_with_the_pairs_in_step(repository, monkeypatch, 
 
 
 def test_lab_opens_the_folder_while_there_is_no_first_lesson(tmp_path):
-    assert not [word for word in lab.lab_command(tmp_path, None, []) if "default_url" in word or "port" in word]
+    words = lab.lab_command(tmp_path, "00_start_here.ipynb", None, [])
+    assert not [word for word in words if "default_url" in word or word.startswith(("--port", "--ServerApp.port"))]
 
 
 def test_on_windows_lab_waits_for_jupyterlab(repository, monkeypatch):
-    monkeypatch.setattr(lab, "os", types.SimpleNamespace(name="nt"))
+    monkeypatch.setattr(lab, "folders_for_home", dict)
+    monkeypatch.setattr(lab, "os", types.SimpleNamespace(name="nt", environ={}))
     monkeypatch.setattr(subprocess, "call", lambda words, cwd: 3 if cwd == repository else 0)
-    assert main(["lab"]) == 3
+    assert main(["lab", "--sources"]) == 3
 
 
 def test_an_unreadable_lesson_does_not_keep_lab_from_opening(repository, capsys):
@@ -160,7 +294,7 @@ def test_an_unreadable_lesson_does_not_keep_lab_from_opening(repository, capsys)
 
 def test_jupyterlab_knows_its_options():
     done = subprocess.run(
-        [sys.executable, "-m", "course_lib.lessons.quick_start", *lab.QUIET, "--version"],
+        [sys.executable, "-m", "course_lib.command.lab_server", *lab.QUIET, "--version"],
         capture_output=True,
         text=True,
     )
@@ -175,7 +309,7 @@ def test_run_says_what_changed(repository, capsys):
     assert capsys.readouterr().out.split()[:2] == ["00_start_here", "2"]
     ipynb = repository / "notebooks" / "00_start_here.ipynb"
     ipynb.write_text(ipynb.read_text(encoding="utf-8").replace('two\\n"', 'three\\n"'), encoding="utf-8")
-    (repository / "notebooks" / "00_start_here.py").write_text(LESSON.replace("0.12345", "0.5"), encoding="utf-8")
+    (repository / FIRST).write_text(LESSON.replace("0.12345", "0.5"), encoding="utf-8")
     assert main(["run", "00", "--kernel", "python3"]) == 0
     shown = capsys.readouterr().out
     assert "2 changed" in shown and "cell 1: new or rewritten: '0.5'" in shown and "cell 2: 'three' -> 'two'" in shown
@@ -183,9 +317,9 @@ def test_run_says_what_changed(repository, capsys):
 
 def test_run_names_a_failing_cell(repository, monkeypatch, capsys):
     installed = []
-    monkeypatch.setattr(kernels, "kernels_ready", lambda: False)
-    monkeypatch.setattr(kernels, "install_kernels", lambda: installed.append(True))
-    (repository / "notebooks" / "00_start_here.py").write_text(LESSON.replace("0.12345", "1 / 0"), encoding="utf-8")
+    monkeypatch.setattr(kernels, "kernels_ready", lambda **_: False)
+    monkeypatch.setattr(kernels, "install_kernels", lambda **_: installed.append(True))
+    (repository / FIRST).write_text(LESSON.replace("0.12345", "1 / 0"), encoding="utf-8")
     assert main(["run", "--kernel", "python3"]) == 1
     assert "FAILED  00_start_here, code cell 1, `1 / 0` (00_start_here.py:5)" in capsys.readouterr().err
     assert installed
@@ -198,7 +332,7 @@ def test_an_unknown_lesson_is_refused(name, repository, capsys):
 
 
 def test_run_without_lessons_says_so(repository, capsys):
-    (repository / "notebooks" / "00_start_here.py").unlink()
+    (repository / FIRST).unlink()
     assert main(["run"]) == 2
     assert "There is no lesson in" in capsys.readouterr().err
 
@@ -237,9 +371,9 @@ def test_the_summary_without_a_gpu(repository, pytest_says, capsys):
 def test_with_a_gpu_both_kernels_are_checked(repository, pytest_says, monkeypatch, capsys):
     calls, _ = pytest_says
     monkeypatch.setattr(test, "sees_gpu", lambda: True)
-    monkeypatch.setattr(kernels, "kernels_ready", lambda: False)
+    monkeypatch.setattr(kernels, "kernels_ready", lambda **_: False)
     installed = []
-    monkeypatch.setattr(kernels, "install_kernels", lambda: installed.append(True))
+    monkeypatch.setattr(kernels, "install_kernels", lambda **_: installed.append(True))
     assert main(["test", "--lessons-only"]) == 0
     shown = capsys.readouterr().out
     assert [kernel for kernel, _ in calls] == ["attention-cpu", "attention-cuda"] and installed
@@ -265,7 +399,7 @@ def test_what_turns_the_check_red(name, where, answer, last, repository, pytest_
 
 
 def test_no_lesson_is_a_failure(repository, pytest_says, capsys):
-    (repository / "notebooks" / "00_start_here.py").unlink()
+    (repository / FIRST).unlink()
     assert main(["test"]) == 1
     assert "no lesson was found" in capsys.readouterr().out
 

@@ -32,7 +32,7 @@ def test_every_address_is_right():
 
 def test_the_readme_has_a_colab_badge_for_each_lesson():
     address, readme = read_address(ROOT), (ROOT / "README.md").read_text(encoding="utf-8")
-    lessons = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))]
+    lessons = [path.stem for path in sorted((ROOT / "notebooks" / "sources").glob("[0-9][0-9]_*.py"))]
     assert lessons
     assert [name for name in lessons if address.colab(name) not in readme] == []
 

@@ -1,27 +1,22 @@
-# ---
-# jupyter:
-#   kernelspec:
-#     display_name: Python 3 (ipykernel)
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Exercises: heads side by side
 #
-# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/03_exercises.ipynb)
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/03_exercises.ipynb)
 #
 # You will run two heads by hand, mix heads with W^O, and write the wrapper.
 #
 # **You need** [lesson 03](../03_wrapper.ipynb). **It takes** about twenty minutes.
 
 # %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
 import subprocess
 import sys
 
-if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    course = "git+https://github.com/attention-course/attention-course@main"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
 
 # %%
 import torch
@@ -40,9 +35,19 @@ from course_lib.exercises import check, progress
 
 # %% nbgrader={"grade": false, "grade_id": "two_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def two_heads(x, q_proj, k_proj, v_proj):  # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    contexts = []
+    for head in (0, 1):
+        queries, keys, values = x @ q_proj[head], x @ k_proj[head], x @ v_proj[head]  # (t, m) @ (m, d) -> (t, d)
+        weights = ((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1)
+        contexts.append(weights @ values)
+    return torch.cat(contexts, dim=-1)  # 2 x (t, d) -> (t, 2 * d)
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_two_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("two_heads", two_heads).passed
+### END HIDDEN TESTS
 check("two_heads", two_heads)
 
 # %% [markdown]
@@ -73,9 +78,15 @@ check("two_heads", two_heads)
 
 # %% nbgrader={"grade": false, "grade_id": "mix_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def mix_heads(contexts, w_o):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    joined = torch.cat(contexts, dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
+    return joined @ w_o.T
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_mix_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("mix_heads", mix_heads).passed
+### END HIDDEN TESTS
 check("mix_heads", mix_heads)
 
 # %% [markdown]
@@ -109,12 +120,22 @@ check("mix_heads", mix_heads)
 class Wrapper(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        raise NotImplementedError  # your code goes here
+        ### BEGIN SOLUTION
+        head_dim = d_out // num_heads
+        self.heads = nn.ModuleList([SingleHeadAttention(d_in, head_dim) for _ in range(num_heads)])
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        ### END SOLUTION
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        raise NotImplementedError  # your code goes here
+        ### BEGIN SOLUTION
+        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
+        return self.out_proj(joined)
+        ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_Wrapper", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("Wrapper", Wrapper).passed
+### END HIDDEN TESTS
 check("Wrapper", Wrapper)
 
 # %% [markdown]

@@ -1,15 +1,7 @@
-# ---
-# jupyter:
-#   kernelspec:
-#     display_name: Python 3 (ipykernel)
-#     language: python
-#     name: python3
-# ---
-
 # %% [markdown]
 # # Exercises: masks and dropout
 #
-# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/02_exercises.ipynb)
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/02_exercises.ipynb)
 #
 # You will build both masks, hide the future in a table of scores, save a row that may look at nothing, and do by hand
 # what dropout does.
@@ -18,12 +10,15 @@
 # here, as everywhere in this course: bool, True = may attend.
 
 # %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
 import subprocess
 import sys
 
-if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    course = "git+https://github.com/attention-course/attention-course@main"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
 
 # %%
 import torch
@@ -39,9 +34,14 @@ from course_lib.exercises import check, progress
 
 # %% nbgrader={"grade": false, "grade_id": "causal_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def causal_mask(num_tokens):  # -> (query, key), bool, True = may attend
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    return torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_causal_mask", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("causal_mask", causal_mask).passed
+### END HIDDEN TESTS
 check("causal_mask", causal_mask)
 
 # %% [markdown]
@@ -73,9 +73,15 @@ check("causal_mask", causal_mask)
 
 # %% nbgrader={"grade": false, "grade_id": "causal_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def causal_weights(scores):  # (batch, query, key) -> (batch, query, key)
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    keep = causal_mask(scores.shape[-1])
+    return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_causal_weights", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("causal_weights", causal_weights).passed
+### END HIDDEN TESTS
 check("causal_weights", causal_weights)
 
 # %% [markdown]
@@ -107,9 +113,15 @@ check("causal_weights", causal_weights)
 
 # %% nbgrader={"grade": false, "grade_id": "padding_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def padding_mask(lengths, num_tokens):  # list of batch lengths, int -> (batch, 1, 1, key), bool
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    real = torch.arange(num_tokens) < torch.tensor(lengths)[:, None]  # (key) < (batch, 1) -> (batch, key)
+    return real[:, None, None]  # (batch, key) -> (batch, 1, 1, key)
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_padding_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("padding_mask", padding_mask).passed
+### END HIDDEN TESTS
 check("padding_mask", padding_mask)
 
 # %% [markdown]
@@ -141,9 +153,16 @@ check("padding_mask", padding_mask)
 
 # %% nbgrader={"grade": false, "grade_id": "safe_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def safe_weights(scores, keep):  # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~keep, lowest).softmax(dim=-1)
+    return weights.masked_fill(~keep, 0.0)
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_safe_weights", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("safe_weights", safe_weights).passed
+### END HIDDEN TESTS
 check("safe_weights", safe_weights)
 
 # %% [markdown]
@@ -175,9 +194,16 @@ check("safe_weights", safe_weights)
 
 # %% nbgrader={"grade": false, "grade_id": "dropped_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def dropped_weights(weights, drop, p, training):  # (query, key), (query, key) bool, float, bool -> (query, key)
-    raise NotImplementedError  # your code goes here
+    ### BEGIN SOLUTION
+    if not training:
+        return weights
+    return weights.masked_fill(drop, 0.0) / (1 - p)
+    ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_dropped_weights", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("dropped_weights", dropped_weights).passed
+### END HIDDEN TESTS
 check("dropped_weights", dropped_weights)
 
 # %% [markdown]

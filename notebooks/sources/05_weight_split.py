@@ -10,12 +10,15 @@
 # **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** twenty minutes.
 
 # %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
 import subprocess
 import sys
 
-if "google.colab" in sys.modules:  # on Colab this installs the course; anywhere else it does nothing
-    course = "git+https://github.com/attention-course/attention-course@main"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", course], check=True)
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
 
 # %%
 import torch
