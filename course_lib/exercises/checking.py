@@ -6,12 +6,16 @@ import difflib
 from typing import Any
 
 from .catalogue import EXERCISES
-from .summary import note
-from .verdict import Verdict
+from .ledger import count_attempt, save
+from .telling import told
+from .tries import remember
+from .verdict import NOT_WRITTEN, Verdict
 
 
 def check(name: str, answer: Any) -> Verdict:
-    """Judge an answer.
+    """Judge an answer, and count it as an attempt if it is new.
+
+    Where the same mistake comes back, more is said each time; progress is kept in the learner's workspace.
 
     Args:
         name: of the exercise, such as "split_heads".
@@ -33,6 +37,7 @@ def check(name: str, answer: Any) -> Verdict:
         there = ", ".join(near or EXERCISES)
         raise ValueError(f"there is no exercise {name!r}; {'did you mean' if near else 'the exercises are'}: {there}?")
     exercise = EXERCISES[name]
-    verdict = exercise.judge(answer).of(exercise.name, exercise.lesson)
-    note(verdict)
-    return verdict
+    now = remember(answer, exercise.judge(answer).of(exercise.name, exercise.lesson))
+    if not now.repeated and now.verdict.state != NOT_WRITTEN:
+        count_attempt(name, now.verdict.passed)
+    return told(exercise, now, save())

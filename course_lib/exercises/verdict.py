@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from html import escape
+from typing import NamedTuple
+
+from .links import lesson_page, mistake_page
 
 PASSED, NOT_PASSED, NOT_WRITTEN = "passed", "not passed yet", "not written yet"
 LOOK = "needs a teacher's look"  # in a class only: what grading can neither pass nor refuse
 SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…", LOOK: "?"}
 # Beside the words, never instead of them.
 _COLOURS = {PASSED: "#2e7d32", NOT_PASSED: "#c62828", NOT_WRITTEN: "#757575", LOOK: "#b26a00"}
+
+
+class Line(NamedTuple):
+    """Something that is said of an answer: what it is (or ""), the words, and where they lead in a notebook."""
+
+    label: str
+    words: str
+    link: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,28 +59,25 @@ class Verdict:
         """The same verdict with the name of its exercise, and its lesson where no other one is named."""
         return replace(self, name=name, lesson=self.lesson or lesson)
 
-    def _lines(self) -> list[tuple[str, str]]:
-        """What is said beside the sentence, as (label, words)."""
-        lines = [("", sentence) for sentence in self.evidence]
+    def lines(self) -> list[Line]:
+        """What is said beside the sentence."""
+        lines = [Line("", sentence) for sentence in self.evidence]
         if self.mistake:
-            lines.append(("This mistake is called", self.mistake))
+            lines.append(Line("This mistake is called", self.mistake, mistake_page(self.mistake)))
         if self.where:
-            lines.append(("Line", self.where))
+            lines.append(Line("Line", self.where))
         if self.hint:
-            lines.append(("Ask yourself", self.hint))
+            lines.append(Line("Ask yourself", self.hint))
         if self.state == NOT_PASSED and self.lesson:
-            lines.append(("Look again at lesson", self.lesson))
+            lines.append(Line("Look again at lesson", self.lesson, lesson_page(self.lesson)))
         return lines
 
     def __repr__(self) -> str:
-        lines = [f"{label}: {words}" if label else words for label, words in self._lines()]
+        lines = [f"{label}: {words}" if label else words for label, words, _ in self.lines()]
         return "\n  ".join([f"{SIGNS[self.state]} {self.name}: {self.state}. {self.says}", *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<li>{escape(label)}: {_code(words)}</li>" if label else f"<li>{_code(words)}</li>"
-            for label, words in self._lines()
-        )
+        rows = "".join(f"<li>{_item(line)}</li>" for line in self.lines())
         edge = f"border-left: 4px solid {_COLOURS[self.state]}; padding-left: 0.8em"
         head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {_code(self.says)}"
         return f'<div style="{edge}"><p>{head}</p>{f"<ul>{rows}</ul>" if rows else ""}</div>'
@@ -93,6 +101,11 @@ def not_passed(says: str, mistake: str | None = None, **more: object) -> Verdict
         entry = CATALOGUE[mistake]
         more = {"hint": entry.hint, "lesson": entry.lesson} | {key: value for key, value in more.items() if value}
     return Verdict(NOT_PASSED, says, mistake, **more)
+
+
+def _item(line: Line) -> str:
+    words = f'<a href="{escape(line.link)}">{_code(line.words)}</a>' if line.link else _code(line.words)
+    return f"{escape(line.label)}: {words}" if line.label else words
 
 
 def _code(words: str) -> str:

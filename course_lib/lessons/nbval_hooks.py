@@ -5,6 +5,7 @@ With ``--twice`` they also press Run All a second time in the same kernel: what 
 ``conftest.py`` takes them from here; elsewhere ``pytest -p course_lib.lessons.nbval_hooks`` does.
 """
 
+import os
 from collections.abc import Generator
 from copy import deepcopy
 from typing import Any
@@ -20,6 +21,11 @@ SECOND_PASS = ", second pass"  # stands behind the name of a cell that is run ag
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option ``--twice``."""
     parser.addoption("--twice", action="store_true", help="run each notebook's cells a second time in the same kernel")
+
+
+def pytest_configure() -> None:
+    """Keep a developer's own progress out of what sheets and tests show, and theirs out of the file."""
+    os.environ["COURSE_PROGRESS"] = "off"
 
 
 @pytest.hookimpl(wrapper=True)

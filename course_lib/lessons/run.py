@@ -1,6 +1,7 @@
 """Run a lesson from its source, top to bottom in a fresh kernel, and store what it shows."""
 
 import copy
+import os
 import re
 import subprocess
 import time
@@ -77,7 +78,8 @@ def _execute(notebook: Any, lesson: Lesson, kernel: str, timeout: float) -> None
         notebook, timeout=timeout, kernel_name=kernel, resources=resources, record_timing=False, on_cell_start=remember
     )
     try:
-        client.execute(stderr=subprocess.DEVNULL)  # the kernel's own chatter, not the cells'
+        # stderr is the kernel's own chatter, not the cells'; and what is stored doesn't depend on anyone's progress
+        client.execute(stderr=subprocess.DEVNULL, env={**os.environ, "COURSE_PROGRESS": "off"})
     except CellTimeoutError:
         raise LessonFailed(f"{_place(notebook, lesson, at['cell'])}: took longer than {timeout:g} s.") from None
     except DeadKernelError:

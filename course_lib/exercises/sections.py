@@ -1,0 +1,46 @@
+"""The section of its lesson that deals with a mistake, by the mistake's id; a test finds each in its lesson."""
+
+SECTIONS: dict[str, str] = {
+    # lesson 01
+    "scores-from-values": "A mistake that no one sees",
+    "missing-scale": "Why divide by the square root of the width?",
+    "wrong-scale": "Why divide by the square root of the width?",
+    "overflow-half": "Why divide by the square root of the width?",
+    "softmax-wrong-axis": "All tokens at once",
+    "double-softmax": "One token by hand",
+    "no-softmax": "One token by hand",
+    "weights-not-applied": "One token by hand",
+    "returns-none": "Into a module",
+    # lesson 02
+    "mask-discarded": "Does it work? Change the last token",
+    "no-causal-mask": "The causal mask",
+    "mask-inverted": "Two meanings of one mask",
+    "mask-off-by-one": "The causal mask",
+    "mask-transposed": "The causal mask",
+    "mask-after-softmax": "Does it work? Change the last token",
+    "mask-with-zero": "Does it work? Change the last token",
+    "causal-top-left": "The causal mask",
+    "mask-rank": "The padding mask",
+    "nan-on-hidden-rows": "A row that may look at nothing",
+    "dropout-before-softmax": "Dropout",
+    "dropout-at-eval": "Dropout",
+    # lesson 03
+    "projection-reused": "A mistake: copy, paste, forget",
+    "heads-share-scores": "A mistake: copy, paste, forget",
+    "heads-share-weights": "Why more than one head",
+    "heads-averaged": "Join the heads",
+    "output-projection-missing": "What W^O does",
+    # lesson 04
+    "split-without-transpose": "The shortcut that scrambles",
+    "merge-without-transpose": "The way back",
+    # lesson 05
+    "output-projection-shape": "Step 11: mix the heads",
+    "fixed-length": "Step 7: a causal mask for as many tokens as there are",
+    # lesson 06
+    "kv-heads-tiled": "The ground between: grouped queries",
+    "kv-head-zero-only": "The ground between: grouped queries",
+    # lesson 07
+    "rotary-unused": "Rotary positions, in a head",
+    "rotary-on-values": "Rotary positions, in a head",
+    "stale-cache": "The cache, one word at a time",
+}

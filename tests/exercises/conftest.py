@@ -1,0 +1,35 @@
+"""What the tests of `check` and `progress` share: a kernel that has seen nothing, and a workspace."""
+
+import pytest
+
+from course_lib.exercises import ledger, tries
+from course_lib.exercises.workspace import FILE, MARKER, VARIABLE
+
+
+@pytest.fixture
+def kernel(monkeypatch, tmp_path):
+    """A kernel that has just started, in an empty folder outside of every workspace; called, it starts anew."""
+
+    def start():
+        monkeypatch.setattr(ledger, "_KERNEL", {})
+        monkeypatch.setattr(tries, "_LAST", {})
+
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    start()
+    return start
+
+
+@pytest.fixture
+def workspace(kernel, tmp_path, monkeypatch):
+    """A learner's workspace; the kernel runs in a folder below it."""
+    (tmp_path / MARKER).touch()
+    (tmp_path / "sheets").mkdir()
+    monkeypatch.chdir(tmp_path / "sheets")
+    return tmp_path
+
+
+@pytest.fixture
+def file(workspace):
+    """The file in which the workspace keeps progress; it isn't there yet."""
+    return workspace / FILE

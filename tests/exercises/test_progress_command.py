@@ -1,0 +1,69 @@
+"""`course progress`: the same table in a terminal."""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from exercises.small_answers import right
+
+from course_lib.command import progress as command
+from course_lib.command.root import CourseError
+from course_lib.exercises import check, progress
+from course_lib.exercises.workspace import VARIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*words):
+    parser = argparse.ArgumentParser()
+    command.arguments(parser)
+    return command.run(parser.parse_args(words))
+
+
+def test_it_is_like_its_neighbours():
+    assert command.NAME == "progress" and command.OWN_OPTIONS and "\n" not in command.HELP
+
+
+def test_it_prints_what_a_notebook_shows(workspace, capsys):
+    check("scores_of_token", right())
+    assert run() == 0
+    assert capsys.readouterr().out == f"{progress()!r}\n"
+    assert run("01") == run("1") == 0
+    assert capsys.readouterr().out == f"{progress('01')!r}\n" * 2
+
+
+def test_it_reads_what_another_process_wrote(workspace):
+    check("scores_of_token", right())
+    code = "import argparse; from course_lib.command import progress; progress.run(argparse.Namespace(lesson=None))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=workspace, env=environment, capture_output=True, encoding="utf-8", check=True
+    )
+    assert done.stdout.startswith("1 of 32 exercises passed in 1 attempt, about ")
+
+
+def test_a_damaged_file_is_no_traceback(file, capsys):
+    file.write_text("{", encoding="utf-8")
+    assert run() == 0
+    assert capsys.readouterr().out.endswith(f"{file} is damaged: what can be read of it is shown.\n")
+
+
+def test_outside_of_a_workspace_it_says_what_to_do(kernel, tmp_path):
+    said = f"no progress is kept for {tmp_path}: change into your workspace, or make one with `course start`."
+    with pytest.raises(CourseError) as refused:
+        run()
+    assert str(refused.value) == said
+
+
+def test_turned_off_it_says_so(workspace, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "off")
+    with pytest.raises(CourseError, match=r"COURSE_PROGRESS is off, so no progress is kept: unset it\."):
+        run()
+
+
+def test_a_set_that_is_none_is_refused(workspace):
+    with pytest.raises(CourseError, match="lesson is '99', which has no exercises: choose among 01, 02"):
+        run("99")

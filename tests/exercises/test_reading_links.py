@@ -1,0 +1,115 @@
+"""Where a verdict leads in a notebook: the lesson near the learner, the mistake's page in the book."""
+
+import re
+
+import pytest
+from exercises.small_answers import unscaled
+
+from course_lib.diagnosis import CATALOGUE
+from course_lib.exercises import check, links
+from course_lib.exercises.sections import SECTIONS
+
+PAGE = "https://attention-course.github.io/attention-course/mistakes/missing-scale.html"
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+
+@pytest.fixture
+def lessons(tmp_path, monkeypatch):
+    """Notebooks as they lie in the repository; the kernel runs beside the exercises."""
+    (tmp_path / "notebooks" / "exercises").mkdir(parents=True)
+    for name in ("01_single_head", "01_single_head-Copy1", "02_masks_and_dropout", "exercises/01_exercises"):
+        (tmp_path / "notebooks" / f"{name}.ipynb").touch()
+    monkeypatch.chdir(tmp_path / "notebooks" / "exercises")
+
+
+def links_of(verdict):
+    return re.findall(r'<a href="([^"]*)">([^<]*)</a>', verdict._repr_html_())
+
+
+def test_a_notebook_links_the_mistake_and_the_lesson(lessons):
+    verdict = check("scaled_scores", unscaled())
+    assert links_of(verdict) == [(PAGE, "missing-scale"), ("../01_single_head.ipynb", "01")]
+    assert "This mistake is called: missing-scale\n" in repr(verdict)
+    assert repr(verdict).endswith("Look again at lesson: 01"), "text stays text"
+
+
+def test_the_third_try_links_the_section_and_the_page(lessons):
+    for _ in range(3):
+        verdict = check("scaled_scores", unscaled())
+    heading = "Why divide by the square root of the width?"
+    place = "../01_single_head.ipynb#Why-divide-by-the-square-root-of-the-width%3F"
+    assert links_of(verdict)[2:] == [(place, f"{heading}, in lesson 01"), (PAGE, PAGE)]
+
+
+def test_lessons_are_found_from_a_workspace_beside_them(lessons, tmp_path, monkeypatch):
+    (tmp_path / "my space").mkdir()
+    monkeypatch.chdir(tmp_path / "my space")
+    assert links_of(check("scaled_scores", unscaled()))[1][0] == "../notebooks/01_single_head.ipynb"
+    assert links.lesson_page("03") is None
+
+
+def test_a_link_is_written_as_an_address(tmp_path, monkeypatch):
+    (tmp_path / '01_a "b" c.ipynb').touch()
+    assert links.lesson_page("01") == "01_a%20%22b%22%20c.ipynb"
+
+
+def test_where_the_lesson_is_unknown_its_number_stays(tmp_path):
+    assert links_of(check("scaled_scores", unscaled())) == [(PAGE, "missing-scale")]
+
+
+def metadata_with(monkeypatch, urls):
+    from importlib import metadata
+
+    def read(name):
+        if urls is None:
+            raise metadata.PackageNotFoundError(name)
+        return type("Metadata", (), {"get_all": lambda self, key, default: urls})()
+
+    monkeypatch.setattr(metadata, "metadata", read)
+    links.book.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("urls", "page"),
+    [
+        (
+            ["Repository, https://github.com/Ada/Course.Two"],
+            "https://ada.github.io/Course.Two/mistakes/no-softmax.html",
+        ),
+        (
+            ["Repository, https://github.com/a/b", "Documentation, https://a.org/c/"],
+            "https://a.org/c/mistakes/no-softmax.html",
+        ),
+        (["Repository, https://git.example.org/a/b"], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_the_books_address_follows_the_repositorys(monkeypatch, urls, page):
+    metadata_with(monkeypatch, urls)
+    assert links.mistake_page("no-softmax") == page
+    links.book.cache_clear()
+
+
+def test_without_an_address_the_third_try_still_names_the_section(monkeypatch):
+    metadata_with(monkeypatch, None)
+    for _ in range(3):
+        verdict = check("scaled_scores", unscaled())
+    assert "Read the section" in repr(verdict) and "See it beside" not in repr(verdict)
+    assert links_of(verdict) == []
+    links.book.cache_clear()
+
+
+def test_only_mistakes_of_the_catalogue_have_a_page():
+    assert links.mistake_page("no-such-mistake") is None and links.mistake_page("missing-scale") == PAGE
+
+
+def test_each_section_is_in_its_lesson():
+    from pathlib import Path
+
+    notebooks = Path(__file__).resolve().parents[2] / "notebooks"
+    assert len(SECTIONS) >= 30 and set(SECTIONS) <= set(CATALOGUE)
+    for mistake, heading in SECTIONS.items():
+        (lesson,) = notebooks.glob(f"{CATALOGUE[mistake].lesson}_*.py")
+        assert f"\n# ## {heading}\n" in lesson.read_text(encoding="utf-8"), f"{mistake}: no such heading in {lesson}"
