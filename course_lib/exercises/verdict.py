@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from html import escape
 
+from course_lib.markup import code_words
+
 PASSED, NOT_PASSED, NOT_WRITTEN = "passed", "not passed yet", "not written yet"
 LOOK = "needs a teacher's look"  # in a class only: what grading can neither pass nor refuse
 SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…", LOOK: "?"}
@@ -67,11 +69,11 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<li>{escape(label)}: {_code(words)}</li>" if label else f"<li>{_code(words)}</li>"
+            f"<li>{escape(label)}: {code_words(words)}</li>" if label else f"<li>{code_words(words)}</li>"
             for label, words in self._lines()
         )
         edge = f"border-left: 4px solid {_COLOURS[self.state]}; padding-left: 0.8em"
-        head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {_code(self.says)}"
+        head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {code_words(self.says)}"
         return f'<div style="{edge}"><p>{head}</p>{f"<ul>{rows}</ul>" if rows else ""}</div>'
 
 
@@ -93,11 +95,3 @@ def not_passed(says: str, mistake: str | None = None, **more: object) -> Verdict
         entry = CATALOGUE[mistake]
         more = {"hint": entry.hint, "lesson": entry.lesson} | {key: value for key, value in more.items() if value}
     return Verdict(NOT_PASSED, says, mistake, **more)
-
-
-def _code(words: str) -> str:
-    """Words as HTML, with what stands between backticks as code."""
-    parts = escape(words).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner: leave them all
-        return escape(words)
-    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
