@@ -84,7 +84,7 @@ def is_set_up(what, outdated=False):
     stamp = os.path.join(VENV, STAMPS[what])
     if not (os.path.exists(stamp) and os.path.exists(IN_VENV)):
         return False
-    return outdated or all(os.path.getmtime(stamp) > os.path.getmtime(path) for path in (LOCK, PROJECT))
+    return outdated or all(os.path.getmtime(stamp) >= os.path.getmtime(path) for path in (LOCK, PROJECT))
 
 
 def choose_python(wanted=""):

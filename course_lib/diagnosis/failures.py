@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,12 +23,18 @@ from .rules.dtypes import pinned
 DIFFERS = "It differs from attention in this way: {}."
 FOREIGN_KEYS = f"{NOT_EXAMINED}: queries meet keys that are not made from x."
 WRONG_DTYPE = ("expected scalar type", "same dtype")
+GPU = re.compile(r"not compiled with CUDA|NVIDIA driver|No (CUDA|HIP) GPUs|cuda\.is_available\(\) is False|MPS backend")
 WRONG_WIDTH = ("shapes cannot be multiplied", "size mismatch", "must match")
 
 
 def of_error(error: BaseException) -> Finding:
     """A finding without a name, with the words and the line of what was raised."""
     return Finding(None, _words(error), line_of(error), DIFFERS.format("it could not be run"))
+
+
+def asks_for_gpu(error: BaseException) -> bool:
+    """Whether code was run on a machine without the GPU that it asks for by name."""
+    return bool(GPU.search(str(error)))
 
 
 def of_failed_run(examination: Examination) -> Iterator[Finding]:
@@ -46,6 +53,10 @@ def of_failed_run(examination: Examination) -> Iterator[Finding]:
         return
     if "same device" in words:
         yield Finding.named("device-pinned", words, line)
+        return
+    if asks_for_gpu(error):
+        found = Finding.named("device-pinned", f"{words}; make the device that of x, or an argument", line)
+        yield replace(found, title="A tensor is put on a GPU wherever the input is.")
         return
     if any(part in words for part in WRONG_DTYPE):
         yield Finding.named("dtype-pinned", words, line)

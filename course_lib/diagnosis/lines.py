@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import nn
 
-from course_lib.recorder.source import Place, where_of
+from course_lib.recorder.source import CELL, Place, where_of
 from course_lib.recorder.watcher import FOREIGN
 
 if TYPE_CHECKING:
@@ -30,14 +30,47 @@ class Line(str):
 
     Attributes:
         text: what is written there, without the blanks before it.
+        file, line: as Python knows them; lines count from 1.
     """
 
     text: str
+    file: str
+    line: int
 
     def __new__(cls, file: str, number: int) -> Line:
         made = super().__new__(cls, where_of(file, number))
         made.text = linecache.getline(file, number).strip()
+        made.file, made.line = file, number
         return made
+
+    @property
+    def path(self) -> str | None:
+        """The file, from the current folder if it lies there; None for a notebook's cell and other text in memory."""
+        path = Path(self.file)
+        if not path.is_file() or CELL.search(self.file):
+            return None
+        path = path.resolve()
+        return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+    @property
+    def column(self) -> int | None:
+        """Where the text begins, counted from 1."""
+        return linecache.getline(self.file, self.line).find(self.text) + 1 if self.text else None
+
+    @property
+    def end_line(self) -> int | None:
+        """The last line of the statement that the line belongs to; of a block's first line, the line itself."""
+        try:
+            tree = ast.parse("".join(linecache.getlines(self.file)))
+        except SyntaxError:
+            return None
+        around = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.stmt) and node.lineno <= self.line <= node.end_lineno
+        ]
+        inner = max(around, key=lambda node: node.lineno, default=None)
+        return None if inner is None else self.line if hasattr(inner, "body") else inner.end_lineno
 
 
 def line_at(place: Place) -> Line | None:

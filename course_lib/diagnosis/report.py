@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import CATALOGUE
+from .pages import page_of, version
 
 if TYPE_CHECKING:
     from course_lib.pictures import Picture
 
 
 NOT_EXAMINED = "It could not be examined"
+ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
+NO_MASK = "no-causal-mask"
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,11 @@ class Finding:
         """The picture that makes it visible, or None."""
         return self.draw() if self.draw is not None else None
 
-    def as_dict(self) -> dict[str, str | None]:
+    def as_dict(self) -> dict[str, str | int | None]:
+        """Plain data; besides the attributes the place for an editor, and the address of the mistake's page."""
         names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson")
-        return {name: getattr(self, name) for name in names}
+        place = {name: getattr(self.where, name, None) for name in ("path", "line", "end_line", "column")}
+        return {name: getattr(self, name) for name in names} | place | {"url": page_of(self.mistake)}
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,15 @@ class Report:
         return tuple(finding.mistake for finding in self.findings)
 
     def __repr__(self) -> str:
-        lines = [f"{self.patient}: {self._verdict()}"]
+        return self.in_words()
+
+    def in_words(self, not_causal: str = "give causal=False") -> str:
+        """Write the report as text.
+
+        Args:
+            not_causal: how to say that every token may see every other one; depends on who asks the doctor.
+        """
+        lines = [f"{self.patient}: {self.verdict}"]
         for number, finding in enumerate(self.findings, 1):
             name = f" [{finding.mistake}]" if finding.mistake else ""
             lines += ["", f"{number}. {finding.title}{name}"]
@@ -98,11 +110,15 @@ class Report:
                 lines.append(f"   Ask yourself: {finding.hint}")
             if finding.lesson:
                 lines.append(f"   Lesson {finding.lesson} is about this.")
+            if finding.mistake == NO_MASK:
+                lines.append(f"   {ON_PURPOSE.format(not_causal)}")
         for words, intro in ((self.checked, "In order: "), (self.remarks, "Worth knowing: ")):
             lines += ["", *(f"{intro}{one}" for one in words)] if words else []
         return "\n".join(lines)
 
-    def _verdict(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """The result in a clause."""
         if any(finding.title.startswith(NOT_EXAMINED) for finding in self.findings):
             return "it could not be examined."
         if self.ok:
@@ -110,29 +126,14 @@ class Report:
         return "one thing is wrong." if len(self.findings) == 1 else f"{len(self.findings)} things are wrong."
 
     def _repr_html_(self) -> str:
-        parts = [f"<p><strong>{escape(self.patient)}: {escape(self._verdict())}</strong></p>"]
-        if self.findings:
-            parts.append("<ol>")
-        for finding in self.findings:
-            name = f" <code>{escape(finding.mistake)}</code>" if finding.mistake else ""
-            text = f": <code>{escape(finding.source)}</code>" if finding.source else ""
-            place = f"<br>Look at {escape(finding.where)}{text}" if finding.where else ""
-            lesson = f" Lesson {finding.lesson} is about this." if finding.lesson else ""
-            picture = finding.picture
-            hint = f"<details><summary>A question to ask</summary>{escape(finding.hint)}{lesson}</details>"
-            parts.append(
-                f"<li><strong>{escape(finding.title)}</strong>{name}{place}<br>Seen: {escape(finding.evidence)}"
-                f"{hint if finding.hint else ''}{picture._repr_html_() if picture is not None else ''}</li>"
-            )
-        parts += ["</ol>"] if self.findings else []
-        for words, intro in ((self.checked, "In order"), (self.remarks, "Worth knowing")):
-            if words:
-                parts.append(f"<p>{intro}:</p><ul>{''.join(f'<li>{escape(one)}</li>' for one in words)}</ul>")
-        return "".join(parts)
+        from .report_html import as_html
+
+        return as_html(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for `course doctor --json` and other programs."""
         return {
+            "version": version(),
             "patient": self.patient,
             "ok": self.ok,
             "findings": [finding.as_dict() for finding in self.findings],

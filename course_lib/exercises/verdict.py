@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import NamedTuple
 
+from course_lib.markup import code_words
+
 from .links import lesson_page, mistake_page
 
 PASSED, NOT_PASSED, NOT_WRITTEN = "passed", "not passed yet", "not written yet"
@@ -79,7 +81,7 @@ class Verdict:
     def _repr_html_(self) -> str:
         rows = "".join(f"<li>{_item(line)}</li>" for line in self.lines())
         edge = f"border-left: 4px solid {_COLOURS[self.state]}; padding-left: 0.8em"
-        head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {_code(self.says)}"
+        head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {code_words(self.says)}"
         return f'<div style="{edge}"><p>{head}</p>{f"<ul>{rows}</ul>" if rows else ""}</div>'
 
 
@@ -104,13 +106,5 @@ def not_passed(says: str, mistake: str | None = None, **more: object) -> Verdict
 
 
 def _item(line: Line) -> str:
-    words = f'<a href="{escape(line.link)}">{_code(line.words)}</a>' if line.link else _code(line.words)
+    words = f'<a href="{escape(line.link)}">{code_words(line.words)}</a>' if line.link else code_words(line.words)
     return f"{escape(line.label)}: {words}" if line.label else words
-
-
-def _code(words: str) -> str:
-    """Words as HTML, with what stands between backticks as code."""
-    parts = escape(words).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner: leave them all
-        return escape(words)
-    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))

@@ -55,7 +55,7 @@ def compare(
 
     Example:
         >>> print(compare(torch.eye(2), torch.full((2, 2), 0.5), ("x", "y"), names=("sharp", "flat")).caption)
-        sharp and flat differ most where "x" looks at "x": 1.00 and 0.50, a difference of +0.50.
+        Sharp and flat differ most where "x" looks at "x": 1.00 and 0.50, a difference of +0.50.
     """
     one, two = (patterns_of(weights, leading=2, name=name)[0] for weights, name in ((a, "a"), (b, "b")))
     if one.shape != two.shape:
@@ -77,13 +77,18 @@ def compare(
             f'{names[0]} and {names[1]} differ most where "{queries[query]}" looks at "{keys[key]}": '
             f"{one[query, key]:.2f} and {two[query, key]:.2f}, a difference of {_precise(difference[query, key])}."
         )
+    caption = _sentence(caption)
     with matplotlib.rc_context(STYLE):
         svg = _svg(one, two, difference, queries, keys, names, title)
     said = f"Attention weights of {names[0]} and {names[1]}, {query_len} queries by {key_len} keys. {caption}"
     rows = _rows(difference, queries, keys)
     if rows and max(one.shape) <= LARGEST_WITH_NUMBERS:
-        said += f" {names[0]} minus {names[1]}, where two decimals show it: {'; '.join(rows)}."
+        said += " " + _sentence(f"{names[0]} minus {names[1]}, where two decimals show it: {'; '.join(rows)}.")
     return Picture(svg=svg, words=f"{title}: {said}" if title else said, caption=caption)
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def signed(number: float) -> str:

@@ -35,11 +35,11 @@ def test_the_drawing_holds_both_patterns_and_signed_differences():
 def test_caption_and_words_say_where_they_differ_most():
     picture = compare(A, B, WORDS, names=("before", "after"), title="One step")
     assert picture.caption == (
-        'before and after differ most where "big" looks at "Dream": 0.25 and 0.37, a difference of -0.12.'
+        'Before and after differ most where "big" looks at "Dream": 0.25 and 0.37, a difference of -0.12.'
     )
     assert picture.words == (
         f"One step: Attention weights of before and after, 3 queries by 3 keys. {picture.caption} "
-        "before minus after, where two decimals show it: big: Dream -0.12, big +0.12."
+        "Before minus after, where two decimals show it: big: Dream -0.12, big +0.12."
     )
 
 
@@ -71,7 +71,7 @@ def test_the_scale_is_as_long_up_as_down():
 
 def test_equal_patterns_are_said_to_be_equal_and_have_no_colour():
     picture = compare(A, A + 4e-7 * (A > 0), WORDS)
-    assert picture.caption == "a and b are equal: no weight differs by a millionth."
+    assert picture.caption == "A and b are equal: no weight differs by a millionth."
     assert picture.words.endswith(picture.caption)
     assert len(set(fills(picture.svg)[2])) == 1
     assert "difference" not in texts(picture)

@@ -177,13 +177,14 @@ def test_a_report_is_plain_data(ill, healthy):
     for report in (ill, healthy):
         data = json.loads(report.as_json())
         assert data == report.as_dict()
-        assert list(data) == ["patient", "ok", "findings", "checked", "remarks"]
+        assert list(data) == ["version", "patient", "ok", "findings", "checked", "remarks"]
         assert data["ok"] is report.ok and data["patient"] == report.patient
         assert tuple(one["mistake"] for one in data["findings"]) == report.mistakes
     first = ill.as_dict()["findings"][0]
-    assert first.keys() == {"mistake", "title", "evidence", "where", "source", "hint", "lesson"}
+    place = {"path", "line", "end_line", "column", "url"}
+    assert first.keys() == {"mistake", "title", "evidence", "where", "source", "hint", "lesson"} | place
     assert first["where"] == ill.findings[0].where and first["source"] == ill.findings[0].source
-    assert all(type(value) in (str, type(None)) for value in json.loads(ill.as_json())["findings"][0].values())
+    assert all(type(value) in (str, int, type(None)) for value in json.loads(ill.as_json())["findings"][0].values())
 
 
 def test_reports_and_findings_can_not_be_changed(ill):
@@ -222,8 +223,9 @@ def test_in_a_notebook_it_shows_the_picture_and_folds_the_hint(ill):
     text = "".join(page.texts)
     assert page.tags.count("li") == 2 and page.tags.count("details") == 2 and page.tags.count("summary") == 2
     for finding in ill.findings:
-        for words in (finding.title, finding.mistake, finding.evidence, finding.where, finding.source, finding.hint):
-            assert words in text
+        for words in (finding.title, finding.mistake, finding.evidence, finding.where, finding.hint):
+            assert words.replace("`", "") in text
+        assert finding.source in text
     drawn = [finding.picture for finding in ill.findings if finding.picture is not None]
     assert len(page.images) == len(drawn) >= 1
     assert all(image["alt"].strip() and image["src"].startswith("data:image/") for image in page.images)

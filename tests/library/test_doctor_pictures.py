@@ -11,9 +11,9 @@ from course_lib.diagnosis import diagnose
 
 X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
 SHOWN = {
-    "mask-discarded": "your head 0 and attention differ most",
-    "softmax-wrong-axis": "your head 0 and attention differ most",
-    "missing-scale": "your head 0 and attention differ most",
+    "mask-discarded": "Your head 0 and attention differ most",
+    "softmax-wrong-axis": "Your head 0 and attention differ most",
+    "missing-scale": "Your head 0 and attention differ most",
     "causal-top-left": "Rows are queries, columns are keys",
     "heads-share-scores": "Rows are queries, columns are keys",
     "heads-share-weights": "Rows are queries, columns are keys",

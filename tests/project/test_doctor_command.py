@@ -7,6 +7,7 @@ import pytest
 
 from course_lib.command import main
 
+pytestmark = pytest.mark.usefixtures("imports_are_undone")
 CODE = '''\
 import math
 
@@ -76,9 +77,17 @@ class Breaks(Head):
         return super().forward(x).view(7)
 
 
+def of_two(x, times):
+    return times * attend(x)
+
+
 def attend(x):
     hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
     return (x @ x.mT / math.sqrt(x.shape[-1])).masked_fill(hidden, -torch.inf).softmax(dim=-1) @ x
+
+
+def of_width_11(x):
+    return attend(x.view(*x.shape[:2], 11))
 
 
 def look_everywhere(x):
@@ -86,17 +95,8 @@ def look_everywhere(x):
 
 
 A_NUMBER = 3
+MINE = Head(11, 7)
 '''
-
-
-@pytest.fixture(autouse=True)
-def imports_are_undone(tmp_path, monkeypatch):
-    """The command puts the file's folder and the file itself where imports are looked up."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
-            del sys.modules[name]
 
 
 @pytest.fixture
@@ -175,15 +175,20 @@ def test_functions_need_a_width(doctor):
     assert (
         status == 1 and "[no-causal-mask]" in shown and f"Look at {line_of('x.shape[-1])).softmax')}:  return" in shown
     )
-    status, shown, said = doctor("attend")
+    assert doctor("attend")[0] == 0, "a function that takes every width gets one"
+    status, shown, said = doctor("of_width_11")
     assert (status, shown) == (2, "")
-    assert said.endswith("course doctor: attend has no Linear that says how wide a token is: give --d-in.\n")
+    assert said.endswith(
+        "course doctor: nothing in of_width_11 says how wide a token is, and a width of 12 can't be run: give --d-in, "
+        "or --args if it is a function that builds a module.\n"
+    )
+    assert doctor("of_width_11", "--d-in", "11")[0] == 0
 
 
-def test_a_class_without_linears_needs_a_width(doctor):
-    status, _, said = doctor("WithoutLinears", "--args", "11, 7")
-    assert status == 2 and "WithoutLinears has no Linear that says how wide a token is: give --d-in." in said
-    assert doctor("WithoutLinears", "--args", "11, 7", "--d-in", "11")[0] == 0
+def test_the_width_is_read_from_parameters_where_there_are_no_linears(doctor):
+    status, shown, _ = doctor("WithoutLinears", "--args", "11, 7")
+    assert status == 0 and "1 head of width 7" in shown
+    assert doctor("WithoutLinears", "--args", "11, 7", "--d-in", "11")[1] == shown
 
 
 # --- what it is told ---
@@ -243,24 +248,39 @@ REFUSED = [
     (["Head", "--args", "11, 7", "--tokens", "-2"], "--tokens must be at least 1, got -2."),
     (["attend", "--d-in", "-1"], "--d-in must be at least 1, got -1."),
     (["Head", "--args", "11, 7", "--d-in", "0"], "--d-in must be at least 1, got 0."),
-    (["Head", "--args", "11, width"], "--args '11, width' is no list of plain values, such as \"3, 4, num_heads=2\"."),
-    (["Head", "--args", "11, (7"], "--args '11, (7' is no list of plain values"),
-    (["Head", "--args", "11, __import__('os')"], "is no list of plain values"),
-    (["Head", "--args", "*[11, 7]"], "--args '*[11, 7]' is no list of plain values"),
-    (["Head", "--args", "**{'d_in': 11}"], "is no list of plain values"),
-    (["Head", "--args", "11) + f(7"], "is no list of plain values"),
-    (["attend", "--args", "3", "--d-in", "11"], "attend is no class, so it can't be built with --args."),
-    (["Head"], "Head() could not be built: TypeError: Head.__init__() missing 2 required positional arguments"),
+    (
+        ["Head", "--args", "11, width"],
+        "--args '11, width' can't be evaluated: NameError: name 'width' is not defined; it may use torch and the names "
+        "of my_heads: Head, Unscaled, ",
+    ),
+    (["Head", "--args", "11, 1 / 0"], "--args '11, 1 / 0' can't be evaluated: ZeroDivisionError: division by zero."),
+    (["Head", "--args", "11, (7"], "--args '11, (7' is not what stands between the brackets of a call: SyntaxError: "),
+    (["Head", "--args", "11) + f(7"], "'11) + f(7' is not what stands between the brackets of a call: SyntaxError: "),
+    (["Head", "--args", "11) (7"], 'its brackets don\'t match; write it as in "3, 4, num_heads=2".'),
+    (["attend", "--args", "3", "--d-in", "11"], "attend(3) could not be built: AttributeError: 'int' object has no"),
+    (
+        ["of_two", "--args", "torch.ones(1, 3, 7), 2"],
+        "of_two(torch.ones(1, 3, 7), 2) gave back a Tensor, no module: leave --args out and say how of_two is run on "
+        'x, such as --call "lambda f, x: f(x, 3)".',
+    ),
+    (["MINE", "--args", "3"], "MINE is no class and no function, so there is nothing to build: leave --args out."),
+    (
+        ["Head"],
+        "Head() could not be built: TypeError: Head.__init__() missing 2 required positional arguments: 'd_in' and "
+        "'head_dim'; give --args, such as --args \"d_in=24, head_dim=4\".",
+    ),
     (["Head", "--args", "11, 7, heads=2"], "Head(11, 7, heads=2) could not be built: TypeError"),
-    (["Head", "--args", "11, [7]"], "Head(11, [7]) could not be built: TypeError"),
-    (["NoSuch"], "has no NoSuch; it has "),
-    (["A_NUMBER", "--d-in", "11"], "module_or_function must be a module or a function, got int."),
+    (["Head", "--args", "11, [7]"], "Head(11, [7]) could not be built: TypeError: "),
+    (["Head", "--args", "11, [7]"], "(my_heads.py:11: self.to_q, self.to_k, self.to_v = (nn.Linear("),
+    (["Head", "--args", "11, [7]"], "for _ in range(3))); change --args."),
+    (["NoSuch"], "has no NoSuch; it has Head, Unscaled, "),
+    (["A_NUMBER", "--d-in", "11"], "A_NUMBER is no attention code but an int: name a class, a module, a function or "),
     (
         ["Head", "--args", "11, 7", "--call", "lambda m, x m(x)"],
-        "--call 'lambda m, x m(x)' is no function: SyntaxError",
+        "--call 'lambda m, x m(x)' can't be evaluated: SyntaxError",
     ),
-    (["Head", "--args", "11, 7", "--call", "run"], "--call 'run' is no function: NameError: name 'run' is not defined"),
-    (["Head", "--args", "11, 7", "--call", "3"], "call must be a function of (code, x), got int."),
+    (["Head", "--args", "11, 7", "--call", "run"], "--call 'run' can't be evaluated: NameError: name 'run' is not de"),
+    (["Head", "--args", "11, 7", "--call", "3"], "--call '3' is no function of (code, x): give one such as \"lambda "),
 ]
 
 
@@ -275,17 +295,18 @@ def test_what_is_refused(doctor, words, sentence):
 def test_the_names_of_a_file_are_told(doctor, file):
     _, _, said = doctor("NoSuch")
     assert f"{file} has no NoSuch; it has " in said
-    assert all(name in said for name in ("Head", "Unscaled", "attend")) and "A_NUMBER" not in said
+    assert all(name in said for name in ("Head", "Unscaled", "attend", "MINE")) and "A_NUMBER" not in said
     file.write_text("x = 1\n", encoding="utf-8")
     assert "has no Head; it has nothing that can be called." in doctor("Head")[2]
 
 
 TARGETS = {
-    "nowhere.py:Head": "there is no file nowhere.py.",
-    "nowhere.py": "'nowhere.py' is not FILE.py:NAME, such as my_attention.py:MultiHeadAttention.",
+    "nowhere.py:Head": "there is no file nowhere.py: give its path from ",
+    "nowhere.py": "'nowhere.py' is not FILE.py:NAME, such as my_attention.py:MultiHeadAttention, or package.",
     "nowhere.py:": "'nowhere.py:' is not FILE.py:NAME",
     "nowhere.py:Head()": "'nowhere.py:Head()' is not FILE.py:NAME",
-    "nowhere.txt:Head": "'nowhere.txt:Head' is not FILE.py:NAME",
+    "./nowhere.txt:Head": "'./nowhere.txt:Head' is not FILE.py:NAME",
+    "nowhere.inside:Head": "there is no module nowhere.inside: run this in the folder that holds it, or give the path",
     "Head": "'Head' is not FILE.py:NAME",
     ":Head": "':Head' is not FILE.py:NAME",
 }
@@ -307,11 +328,14 @@ def test_a_folder_is_no_file(tmp_path, capsys):
 
 
 BROKEN = {
-    "1 / 0\n": "could not be imported: ZeroDivisionError: division by zero",
-    "class Head(:\n": "could not be imported: SyntaxError: ",
-    "import no_such_package\n": "could not be imported: ModuleNotFoundError: No module named 'no_such_package'",
-    "from . import beside\n": "could not be imported: ImportError: attempted relative import",
-    "import sys\nsys.exit(0)\n": "could not be imported: SystemExit: 0",
+    "1 / 0\n": "could not be imported: ZeroDivisionError: division by zero (my_heads.py:1: 1 / 0); put what only a ",
+    "class Head(:\n": "could not be imported: SyntaxError: invalid syntax (my_heads.py, line 1).",
+    "import no_such_package\n": "could not be imported: ModuleNotFoundError: No module named 'no_such_package' "
+    f"(my_heads.py:1: import no_such_package); install no_such_package for {sys.executable}, or run this beside it.",
+    "from . import beside\n": "could not be imported: ImportError: cannot import name 'beside' from ",
+    "from ........ import beside\n": "name it package.module:NAME in the folder that holds its package.",
+    "import sys\nsys.exit(0)\n": "could not be imported: SystemExit: 0 (my_heads.py:2: sys.exit(0)); put what only a "
+    "script needs under the line if __name__ == '__main__'.",
 }
 
 
@@ -320,7 +344,9 @@ def test_a_file_that_can_not_be_imported(doctor, file, text):
     file.write_text(text, encoding="utf-8")
     status, shown, said = doctor("Head", "--args", "11, 7")
     assert (status, shown) == (2, "")
-    assert f"course doctor: {file} {BROKEN[text]}" in said and "Traceback" not in said
+    last = said.splitlines()[-1]
+    assert last.startswith(f"course doctor: {file} could not be imported: ") and "Traceback" not in said
+    assert BROKEN[text] in last
 
 
 def test_the_file_to_be_examined_must_be_named(capsys):
@@ -337,7 +363,9 @@ def test_its_help_says_that_it_runs_the_file(capsys):
         main(["doctor", "--help"])
     shown = capsys.readouterr().out
     assert stopped.value.code == 0 and "runs it" in " ".join(shown.split())
-    for option in ("--args", "--d-in", "--num-heads", "--num-kv-heads", "--not-causal", "--call", "--json"):
+    for word in ("package.module", "class", "module", "function", "factory", "Config(n_head=3)", "exit status"):
+        assert word in shown
+    for option in ("--device", "--args", "--d-in", "--num-heads", "--num-kv-heads", "--not-causal", "--call", "--json"):
         assert option in shown
 
 
