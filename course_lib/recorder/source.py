@@ -57,21 +57,27 @@ def place_of(code: CodeType | None, instruction: int) -> Place:
     return Place() if code is None else _place_of(code.co_filename, code, instruction)
 
 
+def place_around(code: CodeType, instruction: int) -> Place:
+    """Say where the list, set or dict comprehension stands that an instruction runs in, else where it stands itself.
+
+    Python has no frame for such a comprehension from 3.12 on: its instructions belong to the code around it.
+    """
+    return _place_of(code.co_filename, code, instruction, around=True)
+
+
 @lru_cache(maxsize=4096)
-def _place_of(file: str, code: CodeType, instruction: int) -> Place:
+def _place_of(file: str, code: CodeType, instruction: int, around: bool = False) -> Place:
     line, end_line, column, end_column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     line = line or code.co_firstlineno
-    where = where_of(file, line)
     linecache.checkcache(file)  # a file that was changed and imported again
     lines = linecache.getlines(file)
     if not 0 < line <= len(lines):
-        return Place(file, line, where)
+        return Place(file, line, where_of(file, line))
     found = None
     if end_line is not None and end_column is not None:
-        found = _read("".join(lines)).find((line, column), (end_line, end_column))
-    if found is None:
-        return Place(file, line, where, source=_fold(lines[line - 1]))
-    return Place(file, line, where, *found)
+        found = _read("".join(lines)).find((line, column), (end_line, end_column), around)
+    line, *words = found or (line, _fold(lines[line - 1]))
+    return Place(file, line, where_of(file, line), *words)
 
 
 class _Text:
@@ -93,8 +99,10 @@ class _Text:
                 for node in (*whole, *_own_expressions(statement)):
                     self._by_end.setdefault((node.end_lineno, node.end_col_offset), []).append((node, statement))
 
-    def find(self, start: tuple[int, int], end: tuple[int, int]) -> tuple[str, str, tuple[str, ...]] | None:
-        """Return (source, code, names) of the expression at a place, or None."""
+    def find(
+        self, start: tuple[int, int], end: tuple[int, int], around: bool
+    ) -> tuple[int, str, str, tuple[str, ...]] | None:
+        """Return (line, source, code, names) of the expression at a place, or of the comprehension around; or None."""
         candidates = self._by_end.get(end, [])
         exact = [pair for pair in candidates if (pair[0].lineno, pair[0].col_offset) == start]
         # A method called on a line of its own begins, for Python, with the method's name.
@@ -104,7 +112,10 @@ class _Text:
         node, statement = (exact or calls)[0]
         if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(statement, (ast.Assign, ast.AugAssign)):
             node = statement  # `x[0] = 1` and `a, b = x` do more than what stands on their left
-        return self._statement(statement), self._code(node), _targets(statement, node)
+        line, comprehension = start[0], _comprehension_around(statement, node) if around else None
+        if comprehension is not None:
+            line, node = comprehension.lineno, comprehension
+        return line, self._statement(statement), self._code(node), _targets(statement, node)
 
     def _statement(self, statement: ast.stmt) -> str:
         start = (statement.lineno, statement.col_offset)
@@ -156,6 +167,16 @@ def _own_expressions(statement: ast.stmt) -> Iterator[ast.expr]:
         if isinstance(node, ast.expr):
             yield node
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _comprehension_around(statement: ast.stmt, node: ast.expr | ast.stmt) -> ast.expr | None:
+    """The outermost list, set or dict comprehension that runs a node for each of its items."""
+    for one in ast.walk(statement):  # from the outside inwards
+        if isinstance(one, (ast.ListComp, ast.SetComp, ast.DictComp)):
+            runs_once = set(ast.walk(one.generators[0].iter))
+            if node is not one and node not in runs_once and any(node is inner for inner in ast.walk(one)):
+                return one
+    return None
 
 
 def _targets(statement: ast.stmt, node: ast.expr | ast.stmt) -> tuple[str, ...]:

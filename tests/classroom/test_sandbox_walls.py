@@ -159,14 +159,20 @@ def test_hidden_folders_are_empty(request, place):
     )  # what isn't shown needs no cover
 
 
+NOT_HIDDEN = r"not there lies within .*a site, where Python is installed, and is no folder that could be hidden"
+
+
 def test_what_cannot_be_hidden(place):
-    words = r"not there lies within .*a site, where Python is installed, and is no folder that could be hidden"
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=NOT_HIDDEN):
         covered([str(place.site / "not there")], [str(place.site)])
-    with pytest.raises(NoSandbox, match=words):
-        choose(hidden=[place.site / "not there"])
     with pytest.raises(NoSandbox, match="is no folder that could be hidden"):
         Walls("bubblewrap", hidden=(str(place.site / "other.txt"),)).command("once", SETTINGS)
+
+
+@pytest.mark.usefixtures("walls")
+def test_walls_that_cannot_hide_are_not_chosen(place):
+    with pytest.raises(NoSandbox, match=NOT_HIDDEN):
+        choose(hidden=[place.site / "not there"])
 
 
 def test_nothing_of_a_course_that_is_not_shown_is_covered():

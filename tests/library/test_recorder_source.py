@@ -11,6 +11,7 @@ from nbclient import NotebookClient
 from torch import nn
 
 from course_lib.recorder import record
+from course_lib.recorder.source import place_around
 
 X = torch.arange(24.0).view(1, 6, 4)
 
@@ -91,6 +92,29 @@ def test_the_statement_is_told_whole_without_its_block(tmp_path):
     assert [step.source for step in steps] == [
         "y = x.view(6, 4)", "if (y > 3).any():", "if (y > 3).any():", "return y * 2",
     ]  # fmt: skip
+
+
+COLLECTED = """
+def forward(x):
+    parts = [
+        part.relu() * [n.abs() for n in (part, part)][0]
+        for part in x.view(6, 4).unbind(0)
+        if part.sum() > 0
+    ]
+    return torch.stack(parts)
+"""
+
+
+def test_the_place_around_is_the_outermost_comprehension_with_or_without_a_frame(tmp_path):
+    forward, _ = in_a_file(tmp_path, COLLECTED)
+    around = {}
+    for step in record(forward, X).steps:
+        place = place_around(step.call.code, step.call.instruction)
+        around[step.op] = (place.where, place.names)
+    collected = ("theirs.py:5", ("parts",))
+    assert [around[op] for op in ("relu", "mul", "sum", "abs")] == [collected] * 4
+    assert around["view"] == around["unbind"] == ("theirs.py:7", ())  # these run once, before the first item
+    assert around["stack"] == ("theirs.py:10", ())
 
 
 def test_lines_of_torch_are_told_by_the_line_that_called_them():

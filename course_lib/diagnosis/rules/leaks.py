@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from course_lib.recorder.source import place_of
+from course_lib.recorder.source import place_around
 
 from ..examination import Examination
 from ..labels import NOTHING
@@ -78,9 +78,9 @@ def _discarded(examination: Examination) -> Operation | None:
 def thrown_away(operation: Operation) -> Line | None:
     """The statement that drops a result: the innermost one that neither assigns nor returns it; None for none."""
     for frame in operation.frames:
-        place = place_of(*frame)
         if frame[0].co_name.startswith("<"):  # a comprehension: the statement around it counts
             continue
+        place = place_around(*frame)
         if not any(place.names) and not place.source.startswith("return"):
             return line_at(place)
     return None
