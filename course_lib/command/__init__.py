@@ -3,8 +3,8 @@
 import argparse
 import difflib
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
+from course_lib.about import version
 from course_lib.command import (
     bench,
     book,
@@ -19,18 +19,19 @@ from course_lib.command import (
     lab,
     links,
     lock,
+    progress,
     release,
     run,
     start,
     test,
     test_versions,
 )
-from course_lib.command.root import DISTRIBUTION, CourseError, require
+from course_lib.command.root import CourseError, require
 
 # In the order of the help. Each module has NAME, HELP, OWN_OPTIONS, arguments(parser) and run(args), and NEEDS where an
 # extra must be installed: its name and the packages to look for. Heavy imports wait for run.
 GROUPS = {
-    "learn": (start, lab),
+    "learn": (start, lab, progress),
     "check your code": (doctor,),
     "teach": (release, grade, hub),
     "maintain the course (in a clone)": (
@@ -55,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
         print(overview())
         return 0
     if words[0] in ("-V", "--version"):
-        print(f"course {course_version()}")
+        print(f"course {version()}")
         return 0
     module = next((module for module in SUBCOMMANDS if words[0] == module.NAME), None)
     if module is None:
@@ -101,11 +102,3 @@ def unknown(word: str) -> str:
     near = difflib.get_close_matches(word, [module.NAME for module in SUBCOMMANDS], n=1)
     meant = f" Did you mean `course {near[0]}`?" if near else ""
     return f"there is no command {word!r}.{meant} `course` alone lists them all."
-
-
-def course_version() -> str:
-    """Return the installed version, or say that the course runs without being installed."""
-    try:
-        return version(DISTRIBUTION)
-    except PackageNotFoundError:
-        return "(not installed)"

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from course_lib.command.root import CourseError, address, install_hint, repository
+from course_lib.about import repository_address
+from course_lib.command.root import CourseError, install_hint, repository
 
 NAME, HELP = "hub", "show the page on running the course on a JupyterHub; --check looks what is missing here"
 OWN_OPTIONS = True
@@ -23,7 +24,8 @@ def run(args: argparse.Namespace) -> int:
         try:
             print((repository() / "book" / "hub.md").read_text(encoding="utf-8"))
         except CourseError:  # pip installs no page
-            print(f"The page is at {address()}/blob/main/book/hub.md; course hub --check looks at this machine.")
+            page = f"{repository_address()}/blob/main/book/hub.md"
+            print(f"The page is at {page}; course hub --check looks at this machine.")
         return 0
     missing = 0
     for what, problem in checks():

@@ -4,10 +4,9 @@ import importlib.util
 import os
 import sys
 import tomllib
-from importlib.metadata import metadata
 from pathlib import Path
 
-DISTRIBUTION = "attention-course"
+from course_lib.about import DISTRIBUTION, repository_address
 
 
 class CourseError(Exception):
@@ -30,14 +29,8 @@ def repository(start: Path | None = None) -> Path:
             return folder
     raise CourseError(
         f"{start} is not inside a clone of {DISTRIBUTION}, which this command works on: change into the clone, or get "
-        f"one with: git clone {address()}"
+        f"one with: git clone {repository_address()}"
     )
-
-
-def address() -> str:
-    """Return the repository's address, as pyproject.toml gave it to the installed course."""
-    urls = dict(line.split(", ", 1) for line in metadata(DISTRIBUTION).get_all("Project-URL") or ())
-    return urls["Repository"]
 
 
 def install_hint(extra: str) -> str:
@@ -45,7 +38,7 @@ def install_hint(extra: str) -> str:
     try:
         root = repository()
     except CourseError:
-        return f'{sys.executable} -m pip install "{DISTRIBUTION}[{extra}] @ git+{address()}"'
+        return f'{sys.executable} -m pip install "{DISTRIBUTION}[{extra}] @ git+{repository_address()}"'
     python, here = Path(sys.executable), Path.cwd()
     shown = os.path.relpath(python, here) if python.is_relative_to(root) else str(python)
     where = "." if here == root else str(root)

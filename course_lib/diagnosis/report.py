@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from course_lib.about import page_of, version
+
 from .catalogue import CATALOGUE
-from .pages import page_of, version
 
 if TYPE_CHECKING:
     from course_lib.pictures import Picture

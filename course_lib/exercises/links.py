@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from functools import cache
-from importlib import metadata
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
+
+from course_lib.about import page_of
 
 from .workspace import current_folder
 
@@ -37,22 +37,7 @@ def lesson_page(lesson: str, section: str = "") -> str | None:
 
 
 def mistake_page(mistake: str) -> str | None:
-    """The address of a mistake's page; None for what the catalogue doesn't know, and where there is no book."""
+    """The address of a mistake's page; None for what the catalogue doesn't know, and where no address is known."""
     from course_lib.diagnosis import CATALOGUE
 
-    return f"{book()}/mistakes/{mistake}.html" if mistake in CATALOGUE and book() else None
-
-
-@cache
-def book() -> str | None:
-    """The address of the web book: the one that the installed package names, else GitHub Pages of its repository."""
-    try:
-        named = metadata.metadata("attention-course").get_all("Project-URL", [])
-    except metadata.PackageNotFoundError:
-        return None
-    urls = dict(url.split(", ", 1) for url in named)
-    if "Documentation" in urls:
-        return urls["Documentation"].rstrip("/")
-    repository = urlsplit(urls.get("Repository", ""))
-    owner, _, name = repository.path.strip("/").partition("/")
-    return f"https://{owner.lower()}.github.io/{name}" if repository.netloc == "github.com" and name else None
+    return page_of(mistake) if mistake in CATALOGUE else None

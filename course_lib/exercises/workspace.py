@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-MARKER = ".attention-course"  # `course start` writes it into the folder that a learner works in
+from course_lib.workspace import find_workspace
+
 FILE = ".attention-course-progress.json"
 VARIABLE = "COURSE_PROGRESS"  # the path of a file, or off
 
@@ -19,16 +20,16 @@ def file_of_progress() -> Path | None:
     """Find the file, whether it is there yet or not.
 
     Returns:
-        What COURSE_PROGRESS names, else FILE in the nearest folder, at or above the current one, that holds MARKER;
-        None outside of every workspace, as in the course's own repository, and where COURSE_PROGRESS is off.
+        What COURSE_PROGRESS names, else FILE in the learner's workspace, at or above the current folder; None outside
+        of every workspace, as in the course's own repository, and where COURSE_PROGRESS is off.
     """
     if is_off():
         return None
     if named := os.environ.get(VARIABLE):
         return Path(named).expanduser()
     here = current_folder()
-    folders = (here, *here.parents) if here else ()
-    return next((folder / FILE for folder in folders if os.path.isfile(folder / MARKER)), None)
+    workspace = find_workspace(here) if here else None
+    return workspace / FILE if workspace else None
 
 
 def current_folder() -> Path | None:

@@ -3,7 +3,8 @@
 import pytest
 
 from course_lib.exercises import ledger, tries
-from course_lib.exercises.workspace import FILE, MARKER, VARIABLE
+from course_lib.exercises.workspace import FILE, VARIABLE
+from course_lib.workspace import MARKER
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from exercises.small_answers import reversed_order, right, stub, unscaled
 
 from course_lib.exercises import check, ledger, progress
-from course_lib.exercises.workspace import FILE, MARKER, VARIABLE, file_of_progress
+from course_lib.exercises.workspace import FILE, VARIABLE, file_of_progress
+from course_lib.workspace import MARKER
 
 
 def entries(file):

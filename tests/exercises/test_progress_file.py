@@ -9,7 +9,8 @@ import pytest
 from exercises.small_answers import right, unscaled
 
 from course_lib.exercises import check, progress
-from course_lib.exercises.workspace import FILE, MARKER, VARIABLE
+from course_lib.exercises.workspace import FILE, VARIABLE
+from course_lib.workspace import MARKER
 
 
 def entries(file):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import command
+from course_lib.about import repository_address
 from course_lib.command import GROUPS, SUBCOMMANDS, lab, lock, main, root, test
 from course_lib.lessons import check, kernels
 from course_lib.lessons.check import PytestRun, Tally
@@ -84,7 +85,7 @@ def test_a_missing_package_gets_one_sentence_with_a_command(module, monkeypatch,
 def test_outside_a_clone_the_command_names_the_repository(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert root.install_hint("teach") == (
-        f'{sys.executable} -m pip install "attention-course[teach] @ git+{root.address()}"'
+        f'{sys.executable} -m pip install "attention-course[teach] @ git+{repository_address()}"'
     )
 
 

@@ -8,8 +8,9 @@ import textwrap
 import pytest
 import torch
 
+from course_lib import about
 from course_lib.command import main
-from course_lib.diagnosis import diagnose, pages
+from course_lib.diagnosis import diagnose
 
 GPT = """\
 import math
@@ -369,34 +370,12 @@ def test_plain_data_leads_an_editor_to_the_line_and_a_reader_to_the_page(doctor,
     (finding,) = report["findings"]
     place = {"path": "src/encoder.py", "line": 12, "end_line": 14, "column": 9, "where": "encoder.py:12"}
     assert {name: finding[name] for name in place} == place and finding["source"] == "return scores.softmax("
-    assert report["version"] == pages.version() and re.match(r"\d+\.\d+", report["version"])
-    assert finding["url"] == pages.page_of("no-causal-mask") and finding["url"].startswith("https://")
+    assert report["version"] == about.version() and re.match(r"\d+\.\d+", report["version"])
+    assert finding["url"] == about.page_of("no-causal-mask") and finding["url"].startswith("https://")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     (finding,) = json.loads(doctor(f"{tmp_path}/src/encoder.py:Encoder", "--json")[1])["findings"]
     assert finding["path"] == str((tmp_path / "src/encoder.py").resolve())
-
-
-PROJECT = '[project]\nname = "attention-course"\nversion = "{}"\n[project.urls]\nRepository = "https://host/me/mine"\n'
-PAGES = {
-    "1.2.0.dev0": ("", "https://host/me/mine/blob/main/book/mistakes/mask-rank.py"),
-    "1.2.0": ("", "https://host/me/mine/blob/v1.2.0/book/mistakes/mask-rank.py"),
-    "1.3.0": ('Documentation = "https://book/"\n', "https://book/mistakes/mask-rank.html"),
-}
-
-
-@pytest.mark.parametrize("number", PAGES)
-def test_a_mistakes_page(tmp_path, monkeypatch, number):
-    more, url = PAGES[number]
-    (tmp_path / "pyproject.toml").write_text(PROJECT.format(number) + more, encoding="utf-8")
-    monkeypatch.setattr(pages, "ROOT", tmp_path)
-    assert (pages.version(), pages.page_of("mask-rank"), pages.page_of(None)) == (number, url, None)
-
-
-def test_a_mistakes_page_where_only_the_package_is_installed(tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "someone-elses"\n', encoding="utf-8")
-    monkeypatch.setattr(pages, "ROOT", tmp_path)
-    assert pages.page_of("mask-rank").endswith("book/mistakes/mask-rank.py") and pages.version()[0].isdigit()
 
 
 def test_a_report_in_a_notebook_is_set_like_a_page():

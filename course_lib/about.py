@@ -1,4 +1,4 @@
-"""Which version of the course speaks, and where its page on a mistake is."""
+"""Which version of the course this is, where its repository is, and where its page on a mistake is."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import tomllib
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urlsplit
 
 DISTRIBUTION = "attention-course"
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def version() -> str:
@@ -16,8 +17,23 @@ def version() -> str:
     return _about(ROOT)[0]
 
 
+def repository_address() -> str | None:
+    """The address of the course's repository; None where the course was copied and not installed."""
+    return _about(ROOT)[1].get("repository")
+
+
+def book_address() -> str | None:
+    """The address of the web book: the documentation that the project names, else GitHub Pages of its repository."""
+    urls = _about(ROOT)[1]
+    if "documentation" in urls:
+        return urls["documentation"].rstrip("/")
+    repository = urlsplit(urls.get("repository", ""))
+    owner, _, name = repository.path.strip("/").partition("/")
+    return f"https://{owner.lower()}.github.io/{name}" if repository.netloc == "github.com" and name else None
+
+
 def page_of(mistake: str | None) -> str | None:
-    """The address of the page on a mistake: in the published book, else its example in the repository.
+    """The address of the book's page on a mistake.
 
     Args:
         mistake: id in the catalogue, or None.
@@ -25,15 +41,7 @@ def page_of(mistake: str | None) -> str | None:
     Returns:
         The address; None for what has no name, or where no address is known.
     """
-    number, urls = _about(ROOT)
-    if mistake is None:
-        return None
-    if "documentation" in urls:
-        return f"{urls['documentation'].rstrip('/')}/mistakes/{mistake}.html"
-    if "repository" not in urls:
-        return None
-    ref = "main" if ".dev" in number else f"v{number}"
-    return f"{urls['repository'].rstrip('/')}/blob/{ref}/book/mistakes/{mistake}.py"
+    return f"{book_address()}/mistakes/{mistake}.html" if mistake and book_address() else None
 
 
 @cache
