@@ -25,8 +25,8 @@ def proof(root: Path) -> str:
 
 
 def doctor(root: Path) -> str:
-    """The code and the report that the README shows; tests/project run them."""
-    section = (root / "README.md").read_text(encoding="utf-8").split("## The doctor")[1]
+    """The code and the report that `use.md` shows; tests/project run them."""
+    section = (root / "book" / "use.md").read_text(encoding="utf-8").split("## The doctor")[1]
     code = re.search(r"```python\n.*?```", section, re.S)[0]
     report = re.search(r"```console\n.*?```", section, re.S)[0]
     return f"{code}\n\n{report}\n"
