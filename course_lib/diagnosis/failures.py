@@ -58,6 +58,10 @@ def of_failed_run(examination: Examination) -> Iterator[Finding]:
         found = Finding.named("device-pinned", f"{words}; make the device that of x, or an argument", line)
         yield replace(found, title="A tensor is put on a GPU wherever the input is.")
         return
+    if "indices" in words and "Long" in words:
+        remedy = "; it takes token ids: give the attention inside it, which takes embeddings"
+        yield Finding(None, words + remedy, line, DIFFERS.format("it could not be run"))
+        return
     if any(part in words for part in WRONG_DTYPE):
         yield Finding.named("dtype-pinned", words, line)
         return

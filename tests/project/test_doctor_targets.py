@@ -10,6 +10,7 @@ import torch
 
 from course_lib import about
 from course_lib.command import main
+from course_lib.command.target.examples import example_of
 from course_lib.diagnosis import diagnose
 
 GPT = """\
@@ -43,6 +44,15 @@ class CausalSelfAttention(nn.Module):
         att = q @ k.mT / math.sqrt(c)
         att = self.drop(att.masked_fill(self.bias[:t, :t] == 0, -torch.inf).softmax(-1))
         return self.c_proj((att @ v).transpose(1, 2).reshape(b, t, c))
+
+
+class WholeModel(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.attn = nn.Embedding(96, 24), build()
+
+    def forward(self, ids):
+        return self.attn(self.embed(ids))
 
 
 class Duck(CausalSelfAttention):
@@ -201,6 +211,16 @@ def test_a_class_that_takes_a_configuration_gets_an_example_that_works(doctor, g
     assert status == 1 and "[wrong-scale]" in shown
 
 
+def test_the_sizes_of_an_example_fit_each_other():
+    def llama(num_key_value_heads, num_attention_heads, head_dim, hidden_size, max_position_embeddings, layer_idx):
+        pass
+
+    assert example_of(llama, sys) == (
+        "num_key_value_heads=2, num_attention_heads=6, head_dim=4, hidden_size=24, max_position_embeddings=64, "
+        "layer_idx=0"
+    )
+
+
 def test_a_configuration_that_does_not_fit(doctor, gpt):
     _, _, said = doctor("gpt.py:CausalSelfAttention", "--args", "GPTConfig(heads=3)")
     assert said == (
@@ -231,6 +251,11 @@ def test_what_gives_back_a_module_and_a_module(doctor, gpt, words):
 def test_a_factory_without_what_it_needs(doctor, gpt):
     status, _, said = doctor("gpt.py:build_of")
     assert status == 2 and said.endswith("give --d-in, or --args if it is a function that builds a module.")
+
+
+def test_a_model_of_token_ids_is_sent_to_its_attention(doctor, gpt):
+    status, shown, _ = doctor("gpt.py:WholeModel")
+    assert status == 1 and "it takes token ids: give the attention inside it" in shown
 
 
 # --- packages ---

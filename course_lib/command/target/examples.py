@@ -12,11 +12,12 @@ from typing import Any, get_type_hints
 CONFIG = re.compile(r"conf|cfg|args|params|settings|options|hparams", re.I)
 # The first pattern that a name fits decides. The sizes fit each other: 6 heads of width 4 are 24 wide, and share 2.
 SIZES = (
-    (r"kv|group", 2),
+    (r"kv|key_value|group", 2),
     (r"head_?(dim|size|width)|dim_?(per_)?head|d_?[kv]$|d_head", 4),
     (r"head|^h$", 6),
     (r"drop|^p$|prob", 0.0),
     (r"block|context|ctx|seq|len|max|pos|window|tokens", 64),
+    (r"layer_?i", 0),
     (r"layer|depth", 1),
     (r"vocab", 96),
     (r"theta|base", 10000.0),
