@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import platform
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,9 @@ from course_lib.lessons.whole import write_text
 MARKER = ".attention-course"  # in the folder of the copies: what each was when it was copied
 FOLDER = "my_course"
 FIRST_LESSON = "00_start_here.ipynb"
+# The course's folders as a learner has them: file browsers list folders first and by name, so that these stand in the
+# order in which they are read, and nobody meets a solution before its exercise.
+FOLDERS = {"": "1_lessons", "exercises": "2_exercises", "solutions": "3_solutions"}
 
 
 @dataclass
@@ -58,7 +63,7 @@ def copy_notebooks(source: Path, workspace: Path, again: tuple[str, ...] = ()) -
     Args:
         source: the course's notebooks.
         workspace: the folder of the copies; made where it is missing.
-        again: copy these anew, such as `03_wrapper` or `exercises/03_exercises`; the learner's own file is renamed.
+        again: copy these anew, such as `03_wrapper` or `exercises/03`; the learner's own file is renamed.
 
     Returns:
         What became of them.
@@ -67,12 +72,16 @@ def copy_notebooks(source: Path, workspace: Path, again: tuple[str, ...] = ()) -
         ValueError: a name of `again` is no notebook of the course.
         OSError: a file can't be read or written; each copy is there as a whole or not at all.
     """
-    names = [path.relative_to(source).as_posix() for path in sorted(source.glob("**/*.ipynb")) if _is_ours(path)]
-    wanted = {_named(name, names) for name in again}
+    originals = {
+        f"{new}/{path.name.replace('_exercises', f'_{old}')}": path
+        for old, new in FOLDERS.items()
+        for path in sorted((source / old).glob("*.ipynb"))
+    }
+    wanted = {_named(name, list(originals)) for name in again}
     copied_as = _read_marker(workspace)
     done = Copied()
-    for name in names:
-        text, target = (source / name).read_text(encoding="utf-8"), workspace / name
+    for name, original in originals.items():
+        text, target = for_learner(original.read_text(encoding="utf-8")), workspace / name
         now, theirs = fingerprint(text), _fingerprint_of(target)
         if theirs is None:
             done.new.append(name)
@@ -102,6 +111,26 @@ def fingerprint(text: str) -> str:
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 
+def for_learner(text: str) -> str:
+    """Return a notebook as it is copied: its links lead to the learner's folders, and it names this Python's version.
+
+    JupyterLab would add the version when it opens the copy, and call it changed before anybody touched it.
+    """
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = [_follow(line) for line in cell["source"]]
+    notebook["metadata"].setdefault("language_info", {})["version"] = platform.python_version()
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _follow(line: str) -> str:
+    line = re.sub(r"\]\(\.\./(?=\d\d_)", f"](../{FOLDERS['']}/", line)
+    for old, new in FOLDERS.items():
+        line = re.sub(rf"\]\((?:\.\./)?{old}/(?=\d\d_)", f"](../{new}/", line) if old else line
+    return line
+
+
 def _fingerprint_of(path: Path) -> str | None:
     """Return the checksum of a learner's file, None where there is none; one that can't be read counts as changed."""
     if not path.exists():
@@ -120,15 +149,12 @@ def _read_marker(workspace: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _is_ours(path: Path) -> bool:
-    return not any(part.startswith(".") for part in path.parts[-2:])
-
-
 def _named(name: str, names: list[str]) -> str:
-    """Find a notebook by its path or the end of it, with or without `.ipynb`, or by its number."""
+    """Find a notebook by its path, the end of it or its number, in the learner's folders or by the course's names."""
     plain = name.replace("\\", "/").removesuffix(".ipynb").removeprefix("./")
-    for fits in (lambda one: one == plain, lambda one: one.startswith(f"{plain}_")):
-        for full in names:
-            if fits(full.removesuffix(".ipynb")):
-                return full
-    raise ValueError(f"There is no notebook {name!r} in the course: give a name such as 03_wrapper.")
+    folder, _, stem = plain.rpartition("/")
+    full = f"{FOLDERS.get(folder, folder)}/{stem}"
+    for path in names:
+        if path.removesuffix(".ipynb") == full or path.startswith(f"{full}_"):
+            return path
+    raise ValueError(f"There is no notebook {name!r} in the course: give a name such as 03_wrapper or exercises/03.")

@@ -13,12 +13,11 @@ NAME, HELP = "kernels", "install the Jupyter kernels Attention (CPU) and, with a
 OWN_OPTIONS = True
 NEEDS = ("lessons", "ipykernel")
 
-# The pair of a lesson opens as a notebook from either file; JupyterLab asks no server for news or updates; the lessons
-# stand in their order above the folders of the exercises and the solutions, with room for their names.
+# The pair of a lesson opens as a notebook from either file; JupyterLab asks no server for news or updates.
 LAB_SETTINGS = {
     "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"python": "Jupytext Notebook"}},
     "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
-    "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False, "sortNotebooksFirst": True},
+    "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False},  # room for the names
 }
 
 

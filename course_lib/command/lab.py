@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from course_lib.command.root import repository
-from course_lib.workspace import FIRST_LESSON
+from course_lib.workspace import FIRST_LESSON, FOLDERS
 
 NAME, HELP = "lab", "open JupyterLab on the first lesson (--port N; other options go to jupyter lab)"
 OWN_OPTIONS = True
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         sync_lessons(root)
         first = f"notebooks/{FIRST_LESSON}"
     else:
-        root, first = default_workspace(), FIRST_LESSON
+        root, first = default_workspace(), f"{FOLDERS['']}/{FIRST_LESSON}"
         for sentence in bring_up_to_date(root):
             print(sentence)
     install_missing_kernels()

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from course_lib.command.root import CourseError, repository
-from course_lib.workspace import FOLDER, Copied, copy_notebooks, course_notebooks, find_workspace
+from course_lib.workspace import FOLDER, FOLDERS, Copied, copy_notebooks, course_notebooks, find_workspace
 
 NAME, HELP = "start", f"copy the notebooks to a folder of your own ({FOLDER})"
 OWN_OPTIONS = True
@@ -55,7 +55,7 @@ def _said(done: Copied) -> list[str]:
         said.append(f"Newer versions copied of: {', '.join(done.updated)}.")
     said += [f"{name} is copied anew; your own is now {kept}." for name, kept in done.renamed.items()]
     if done.behind:
-        first = done.behind[0].removesuffix(".ipynb")
+        first = done.behind[0].removesuffix(".ipynb").removeprefix(f"{FOLDERS['']}/")
         said.append(
             f"You have worked on {', '.join(done.behind)}, and there is a newer version. Yours stays as it is; "
             f"`course start --again {first}` copies the newer one and keeps yours under another name."

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from course_lib.about import page_of
+from course_lib.workspace import FOLDERS
 
 from .workspace import current_folder
 
@@ -27,7 +28,7 @@ def lesson_page(lesson: str, section: str = "") -> str | None:
     if here is None:
         return None
     for folder in (here, *here.parents)[:NEAR]:
-        for place in (folder, folder / "notebooks"):
+        for place in (folder, folder / FOLDERS[""], folder / "notebooks"):
             there = [file for file in place.glob(f"{lesson}_*.ipynb") if not file.stem.endswith("_exercises")]
             if there:
                 file = min(there, key=lambda file: (len(file.name), file.name))  # not one that is called ...-Copy1

@@ -28,10 +28,11 @@ NOT_PASSED_ON = ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH", "JUPYTER_RUNTIME_DIR", "
 
 @dataclass(frozen=True)
 class LabServer:
-    """A running JupyterLab: where it answers, and the copy of the repository that it serves."""
+    """A running JupyterLab: where it answers, the folder of the notebooks, and how that folder is called in it."""
 
     address: str
-    root: Path
+    notebooks: Path
+    prefix: str
     log: Path
 
     def ask(self, path, method="GET"):
@@ -53,18 +54,22 @@ class LabServer:
 
 
 @contextmanager
-def lab_server(folder):
-    """Start `course lab` as the Makefile does, wait until it answers, and stop it at the end."""
+def lab_server(folder, *, sources=False):
+    """Start `course lab` as the Makefile does, wait until it answers, and stop it at the end.
+
+    Args:
+        folder: an empty one, for the server and its settings.
+        sources: whether it serves the notebooks of the repository, as an author has them, or a learner's copies.
+    """
     root = copy_lessons(folder / "course")
     log = folder / "server.log"
     port = free_port()
     words = [sys.executable, "-m", "course_lib.command", "lab", "--port", str(port), "--no-browser"]
-    words += [f"--ServerApp.ip={HOST}", f"--IdentityProvider.token={TOKEN}"]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        words.append("--allow-root")
+    words += [f"--ServerApp.ip={HOST}", f"--IdentityProvider.token={TOKEN}", *(["--sources"] if sources else [])]
     with log.open("wb") as out:
         process = subprocess.Popen(words, cwd=root, env=own_environment(folder), stdout=out, stderr=subprocess.STDOUT)
-    server = LabServer(f"http://{HOST}:{port}", root, log)
+    served = (root / "notebooks", "notebooks/") if sources else (root / "my_course", "")
+    server = LabServer(f"http://{HOST}:{port}", *served, log)
     try:
         wait_until_it_answers(server, process)
         yield server
@@ -78,7 +83,7 @@ def lab_server(folder):
 
 
 def copy_lessons(root):
-    """Copy what `course lab` needs of the repository: the lessons, and the file by which it knows the repository."""
+    """Copy what `course lab` needs of a clone: the notebooks, and the file by which it knows the clone."""
     shutil.copytree(ROOT / "notebooks", root / "notebooks", ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
     shutil.copy(ROOT / "pyproject.toml", root)
     return root

@@ -1,6 +1,7 @@
 """A learner's own copies: made, brought up to date, and never lost."""
 
 import json
+import platform
 import re
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 from course_lib.command import main
 from course_lib.workspace import FOLDER, MARKER, copy_notebooks, course_notebooks, find_workspace
+
+LESSON, SHEET = "1_lessons/00_start_here.ipynb", "2_exercises/01_exercises.ipynb"
 
 
 def notebook(*sources, output=None):
@@ -41,61 +44,88 @@ def write(path, *sources, **options):
 
 def test_all_is_copied_once(course, tmp_path):
     first = copy_notebooks(course, tmp_path / "mine")
-    assert first.new == ["00_start_here.ipynb", "exercises/01_exercises.ipynb"]
+    assert first.new == [LESSON, SHEET]
     second = copy_notebooks(course, tmp_path / "mine")
     assert (second.new, second.updated, second.behind, second.renamed) == ([], [], [], {})
 
 
 def test_what_was_only_run_is_replaced_by_a_newer_version(course, mine):
-    write(mine / "00_start_here.ipynb", "1 + 1", output="2")
+    write(mine / LESSON, "1 + 1", output="2")
     write(course / "00_start_here.ipynb", "1 + 2")
-    assert copy_notebooks(course, mine).updated == ["00_start_here.ipynb"]
-    assert "1 + 2" in (mine / "00_start_here.ipynb").read_text(encoding="utf-8")
+    assert copy_notebooks(course, mine).updated == [LESSON]
+    assert "1 + 2" in (mine / LESSON).read_text(encoding="utf-8")
 
 
 def test_an_answer_stays_whatever_comes(course, mine):
-    write(mine / "exercises/01_exercises.ipynb", "my answer")
+    write(mine / SHEET, "my answer")
     assert copy_notebooks(course, mine).behind == []
     write(course / "exercises/01_exercises.ipynb", "1 + 2")
     for _ in range(2):
-        assert copy_notebooks(course, mine).behind == ["exercises/01_exercises.ipynb"]
-        assert "my answer" in (mine / "exercises/01_exercises.ipynb").read_text(encoding="utf-8")
+        assert copy_notebooks(course, mine).behind == [SHEET]
+        assert "my answer" in (mine / SHEET).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["exercises/01_exercises", "exercises/01", "exercises/01_exercises.ipynb"])
+@pytest.mark.parametrize("name", ["exercises/01_exercises", "exercises/01", "2_exercises/01_exercises.ipynb"])
 def test_asked_for_again_the_answer_gets_another_name(name, course, mine):
-    write(mine / "exercises/01_exercises.ipynb", "my answer")
+    write(mine / SHEET, "my answer")
     write(course / "exercises/01_exercises.ipynb", "1 + 2")
     done = copy_notebooks(course, mine, (name,))
     (kept,) = done.renamed.values()
-    assert re.fullmatch(r"exercises/01_exercises_before_[\d_-]+\.ipynb", kept)
+    assert re.fullmatch(r"2_exercises/01_exercises_before_[\d_-]+\.ipynb", kept)
     assert "my answer" in (mine / kept).read_text(encoding="utf-8")
-    assert "1 + 2" in (mine / "exercises/01_exercises.ipynb").read_text(encoding="utf-8")
+    assert "1 + 2" in (mine / SHEET).read_text(encoding="utf-8")
 
 
 def test_a_name_that_is_no_notebook_is_refused_before_anything_is_touched(course, mine):
     write(course / "00_start_here.ipynb", "1 + 2")
-    with pytest.raises(ValueError, match=r"There is no notebook '99' in the course: give a name such as 03_wrapper\."):
+    with pytest.raises(
+        ValueError, match=r"There is no notebook '99' in the course: give a name such as 03_wrapper or ex"
+    ):
         copy_notebooks(course, mine, ("99",))
-    assert "1 + 1" in (mine / "00_start_here.ipynb").read_text(encoding="utf-8")
+    assert "1 + 1" in (mine / LESSON).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cells": 3}'])
 def test_a_file_that_cannot_be_read_is_the_learners(text, course, mine):
-    (mine / "00_start_here.ipynb").write_text(text, encoding="utf-8")
+    (mine / LESSON).write_text(text, encoding="utf-8")
     write(course / "00_start_here.ipynb", "1 + 2")
-    assert copy_notebooks(course, mine).behind == ["00_start_here.ipynb"]
-    assert (mine / "00_start_here.ipynb").read_text(encoding="utf-8") == text
+    assert copy_notebooks(course, mine).behind == [LESSON]
+    assert (mine / LESSON).read_text(encoding="utf-8") == text
 
 
 def test_without_its_marker_nothing_is_overwritten(course, mine):
     (mine / MARKER).write_text("[damaged", encoding="utf-8")
     write(course / "00_start_here.ipynb", "1 + 2")
-    assert copy_notebooks(course, mine).behind == ["00_start_here.ipynb"]
+    assert copy_notebooks(course, mine).behind == [LESSON]
+
+
+def test_a_copy_is_as_jupyterlab_saves_it(course, mine):
+    """So that opening it and saving it changes nothing."""
+    import nbformat
+
+    text = (mine / LESSON).read_text(encoding="utf-8")
+    assert json.loads(text)["metadata"]["language_info"]["version"] == platform.python_version()
+    real = copy_notebooks(course_notebooks(), mine) and (mine / "1_lessons/04_reshape_and_transpose.ipynb").read_text(
+        "utf-8"
+    )
+    assert nbformat.writes(nbformat.reads(real, as_version=4)) + "\n" == real
+
+
+LINK = re.compile(r"\]\(([^)#:]+\.ipynb)")
+
+
+def test_every_link_of_a_copy_leads_to_a_copy(tmp_path):
+    copy_notebooks(course_notebooks(), tmp_path)
+    found = 0
+    for path in tmp_path.rglob("*.ipynb"):
+        for link in LINK.findall(path.read_text(encoding="utf-8")):
+            assert (path.parent / link).is_file(), f"{path.name} links {link}"
+            found += 1
+    assert found > 50
 
 
 def test_the_workspace_is_found_from_inside(mine):
-    assert find_workspace(mine / "exercises") == mine
+    assert find_workspace(mine / "2_exercises") == mine
     assert find_workspace(mine.parent) is None
 
 
@@ -106,15 +136,18 @@ def test_start_says_where_the_copies_are(tmp_path, monkeypatch, capsys):
     number = len(list(course_notebooks().glob("**/[0-9]*.ipynb")))
     assert f"{number} notebooks copied." in shown
     assert f"Your notebooks are in {tmp_path / 'my_course'}. Open them with: course lab" in shown
-    lesson = tmp_path / "my_course" / "03_wrapper.ipynb"
+    lesson = tmp_path / "my_course" / "1_lessons" / "03_wrapper.ipynb"
     lesson.write_text(notebook("mine"), encoding="utf-8")
     (tmp_path / "my_course" / MARKER).write_text("{}", encoding="utf-8")
     assert main(["start"]) == 0
     shown = capsys.readouterr().out
-    assert "You have worked on 03_wrapper.ipynb, and there is a newer version. Yours stays as it is" in shown
+    assert "You have worked on 1_lessons/03_wrapper.ipynb, and there is a newer version. Yours stays as it is" in shown
     assert "`course start --again 03_wrapper` copies the newer one" in shown
     assert main(["start", "--again", "03"]) == 0
-    assert "03_wrapper.ipynb is copied anew; your own is now 03_wrapper_before_" in capsys.readouterr().out
+    assert (
+        "1_lessons/03_wrapper.ipynb is copied anew; your own is now 1_lessons/03_wrapper_before_"
+        in capsys.readouterr().out
+    )
     assert main(["start", "--again", "nothing"]) == 2
     assert "course start: There is no notebook 'nothing' in the course" in capsys.readouterr().err
 
