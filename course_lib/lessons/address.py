@@ -59,7 +59,10 @@ class Address:
         for mine in {old_slug or slug, slug}:
             there = rf"(github(?:usercontent)?\.com/){re.escape(mine)}(?![\w-]|\.(?!git\b)\w)"
             text = re.sub(there, rf"\g<1>{slug}", text)
-        return re.sub(rf"(github\.com/{re.escape(slug)}/(?:blob|tree|raw)/)[^/\s)\"]+", rf"\g<1>{ref}", text)
+        here = rf"(github\.com/{re.escape(slug)}"
+        archive = f"refs/{'heads' if ref == 'main' else 'tags'}/{ref}.zip"
+        text = re.sub(rf"{here}/archive/)refs/(?:heads|tags)/[^/\s\"]+\.zip", rf"\g<1>{archive}", text)
+        return re.sub(rf"{here}/(?:blob|tree|raw)/)[^/\s)\"]+", rf"\g<1>{ref}", text)
 
 
 def read_address(root: Path) -> Address:

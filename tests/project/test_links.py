@@ -58,6 +58,8 @@ def test_a_release_points_at_its_tag(copy):
     assert rewrite_all(copy)
     readme = (copy / "README.md").read_text(encoding="utf-8")
     assert "/blob/v0.1.0/notebooks/" in readme and "/blob/main/notebooks/" not in readme
+    doors = (copy / "book" / "doors.md").read_text(encoding="utf-8")
+    assert "/archive/refs/tags/v0.1.0.zip" in doors and "/archive/refs/heads/" not in doors
 
 
 def read_version(pyproject):
@@ -88,6 +90,10 @@ REWRITTEN = [
     ("https://github.com/was/mine.git", "https://github.com/attention-course/attention-course.git"),
     ("see https://github.com/was/mine.", "see https://github.com/attention-course/attention-course."),
     ("https://github.com/was/mine/issues", "https://github.com/attention-course/attention-course/issues"),
+    (
+        "https://github.com/was/mine/archive/refs/tags/v0.1.0.zip",
+        "https://github.com/attention-course/attention-course/archive/refs/heads/main.zip",
+    ),
     (
         "https://github.com/was/mine/blob/v0/CONTRIBUTING.md",
         "https://github.com/attention-course/attention-course/blob/main/CONTRIBUTING.md",
