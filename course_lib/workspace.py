@@ -126,6 +126,7 @@ def for_learner(text: str) -> str:
 
 def _follow(line: str) -> str:
     line = re.sub(r"\]\(\.\./(?=\d\d_)", f"](../{FOLDERS['']}/", line)
+    line = re.sub(r"\]\((?=\d\d_exercises)", f"](../{FOLDERS['exercises']}/", line)
     for old, new in FOLDERS.items():
         line = re.sub(rf"\]\((?:\.\./)?{old}/(?=\d\d_)", f"](../{new}/", line) if old else line
     return line

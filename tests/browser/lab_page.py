@@ -43,12 +43,12 @@ class LabPage:
 
     def open(self, path, workspace):
         """Open a notebook, in a workspace of its own: JupyterLab opens again what a workspace had open."""
-        self.page.goto(f"{self.server.address}/lab/workspaces/{workspace}/tree/{self.server.prefix}{path}")
+        self.page.goto(f"{self.server.address}/lab/workspaces/{workspace}/tree/{self.server.path(path)}")
         self.wait_until_ready(path)
 
     def wait_until_ready(self, path, kernel="Python 3 (ipykernel)"):
         """Wait until every cell is there, what is to read is laid out, and the kernel waits for work."""
-        stored = self.server.ask(f"/api/contents/{self.server.prefix}{path}?type=notebook")
+        stored = self.server.ask(f"/api/contents/{self.server.path(path)}?type=notebook")
         self.wait(READY, [kernel, len(stored["content"]["cells"])])
 
     def wait(self, condition, arg):

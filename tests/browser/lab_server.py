@@ -2,6 +2,7 @@
 
 import json
 import os
+import posixpath
 import shutil
 import socket
 import subprocess
@@ -34,6 +35,10 @@ class LabServer:
     notebooks: Path
     prefix: str
     log: Path
+
+    def path(self, name):
+        """A notebook's path as the server has it."""
+        return posixpath.normpath(self.prefix + name)
 
     def ask(self, path, method="GET"):
         """What the server answers to a request, as Python data."""
@@ -68,7 +73,7 @@ def lab_server(folder, *, sources=False):
     words += [f"--ServerApp.ip={HOST}", f"--IdentityProvider.token={TOKEN}", *(["--sources"] if sources else [])]
     with log.open("wb") as out:
         process = subprocess.Popen(words, cwd=root, env=own_environment(folder), stdout=out, stderr=subprocess.STDOUT)
-    served = (root / "notebooks", "notebooks/") if sources else (root / "my_course", "")
+    served = (root / "notebooks", "notebooks/") if sources else (root / "my_course" / "1_lessons", "1_lessons/")
     server = LabServer(f"http://{HOST}:{port}", *served, log)
     try:
         wait_until_it_answers(server, process)
