@@ -33,7 +33,8 @@ def lesson_page(lesson: str, section: str = "") -> str | None:
             if there:
                 file = min(there, key=lambda file: (len(file.name), file.name))  # not one that is called ...-Copy1
                 address = quote(Path(os.path.relpath(file, here)).as_posix())
-                return f"{address}#{quote(section.replace(' ', '-'), safe='')}" if section else address
+                # JupyterLab compares the heading with these signs as they are, not encoded
+                return f"{address}#{quote(section.replace(' ', '-'), safe='?:,^')}" if section else address
     return None
 
 

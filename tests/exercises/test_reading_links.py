@@ -38,7 +38,7 @@ def test_the_third_try_links_the_section_and_the_page(lessons):
     for _ in range(3):
         verdict = check("scaled_scores", unscaled())
     heading = "Why divide by the square root of the width?"
-    place = "../01_single_head.ipynb#Why-divide-by-the-square-root-of-the-width%3F"
+    place = "../01_single_head.ipynb#Why-divide-by-the-square-root-of-the-width?"
     assert links_of(verdict)[2:] == [(place, f"{heading}, in lesson 01"), (PAGE, PAGE)]
 
 
