@@ -29,7 +29,7 @@ def lesson_page(lesson: str, section: str = "") -> str | None:
         return None
     for folder in (here, *here.parents)[:NEAR]:
         for place in (folder, folder / FOLDERS[""], folder / "notebooks"):
-            there = [file for file in place.glob(f"{lesson}_*.ipynb") if not file.stem.endswith("_exercises")]
+            there = [file for file in place.glob(f"{lesson}_*.ipynb") if not file.match(f"{lesson}_exercises*")]
             if there:
                 file = min(there, key=lambda file: (len(file.name), file.name))  # not one that is called ...-Copy1
                 address = quote(Path(os.path.relpath(file, here)).as_posix())

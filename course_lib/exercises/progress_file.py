@@ -33,6 +33,9 @@ class Mark:
         return self if self.done else Mark(later.done, self.attempts + later.attempts, later.first_passed)
 
 
+FIELDS = tuple(vars(Mark()))
+
+
 def read(path: Path) -> tuple[dict[str, Mark], bool]:
     """Return the marks that can be read, by the names of the exercises, and whether any could not.
 
@@ -47,7 +50,7 @@ def read(path: Path) -> tuple[dict[str, Mark], bool]:
         return {}, True
     if not isinstance(entries, dict):
         return {}, True
-    good = {name: Mark(**entry) for name, entry in entries.items() if _is_mark(entry)}
+    good = {name: Mark(*map(entry.get, FIELDS)) for name, entry in entries.items() if _is_mark(entry)}
     return good, len(good) < len(entries)
 
 
@@ -83,7 +86,7 @@ def _copied_aside(path: Path) -> Path:
 def _is_mark(entry: Any) -> bool:
     return (
         isinstance(entry, dict)
-        and entry.keys() == vars(Mark()).keys()
+        and entry.keys() >= set(FIELDS)
         and isinstance(entry["done"], bool)
         and type(entry["attempts"]) is int
         and entry["attempts"] >= 0

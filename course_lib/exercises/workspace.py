@@ -27,8 +27,10 @@ def file_of_progress() -> Path | None:
         return None
     if named := os.environ.get(VARIABLE):
         return Path(named).expanduser()
-    here = current_folder()
-    workspace = find_workspace(here) if here else None
+    try:
+        workspace = find_workspace(Path.cwd())
+    except OSError:  # the folder has been removed, or one above it may not be looked into
+        return None
     return workspace / FILE if workspace else None
 
 

@@ -128,6 +128,14 @@ def test_a_folder_that_is_gone_is_no_error(kernel, tmp_path, monkeypatch):
     assert "Look again at lesson" in repr(check("scaled_scores", unscaled()))
 
 
+def test_a_folder_that_may_not_be_looked_into_is_no_error(kernel, monkeypatch):
+    def forbidden(start):
+        raise PermissionError
+
+    monkeypatch.setattr("course_lib.exercises.workspace.find_workspace", forbidden)
+    assert check("scores_of_token", right()).passed and progress().passed == 1
+
+
 def test_the_repositorys_own_checks_keep_nothing():
     assert os.environ[VARIABLE] == "off"
     assert file_of_progress() is None

@@ -98,6 +98,12 @@ def test_a_place_that_is_none_is_told_in_a_sentence(kernel, tmp_path, monkeypatc
     assert "Traceback" not in repr(verdict) and repr(progress()).startswith("1 of 32 exercises passed")
 
 
+def test_what_a_newer_version_adds_to_an_entry_is_no_damage(file):
+    entry = {"done": True, "attempts": 2, "first_passed": None, "seconds": 60}
+    file.write_text(json.dumps({"exercises": {"scores_of_token": entry}}), encoding="utf-8")
+    assert repr(progress()).startswith("1 of 32 exercises passed in 2 attempts") and "damaged" not in repr(progress())
+
+
 def test_a_full_disk_leaves_the_old_file(file, monkeypatch):
     check("scores_of_token", right())
     before = file.read_bytes()

@@ -18,8 +18,10 @@ pytestmark = pytest.mark.usefixtures("kernel")
 def lessons(tmp_path, monkeypatch):
     """Notebooks as they lie in the repository; the kernel runs beside the exercises."""
     (tmp_path / "notebooks" / "exercises").mkdir(parents=True)
-    for name in ("01_single_head", "01_single_head-Copy1", "02_masks_and_dropout", "exercises/01_exercises"):
+    for name in ("01_single_head", "01_single_head-Copy1", "02_masks_and_dropout"):
         (tmp_path / "notebooks" / f"{name}.ipynb").touch()
+    for name in ("01_exercises", "01_exercises-Copy1", "01_exercises_before_2026-11-22_080000"):
+        (tmp_path / "notebooks" / "exercises" / f"{name}.ipynb").touch()
     monkeypatch.chdir(tmp_path / "notebooks" / "exercises")
 
 

@@ -109,9 +109,10 @@ def test_other_exercises_are_counted_apart():
 
 
 def test_a_mistake_without_a_name_gets_the_hints_of_the_sheet():
-    first, second, third = (repr(check("scores_of_token", reversed_order())) for _ in range(3))
+    first, second, third, fourth = (repr(check("scores_of_token", reversed_order())) for _ in range(4))
     hints = EXERCISES["scores_of_token"].hints
     assert "Hint" not in first and second == f"{first}\n  Hint: {hints[0]}" and third == f"{second}\n  Hint: {hints[1]}"
+    assert fourth == third, "the last hint nearly gives it away: it stays folded"
 
 
 def test_only_words_grow():
