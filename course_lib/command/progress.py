@@ -1,8 +1,11 @@
 """Show how far you are with the exercises: what is passed, how many minutes are left, and what comes next."""
 
 import argparse
+from contextlib import chdir
+from pathlib import Path
 
 from course_lib.command.root import CourseError
+from course_lib.command.start import default_workspace
 
 NAME, HELP = "progress", "show which exercises are passed and what comes next"
 OWN_OPTIONS = True
@@ -14,19 +17,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table."""
-    from course_lib.exercises.workspace import VARIABLE, current_folder, file_of_progress, is_off
+    """Print the table of the workspace that the current folder lies in, else of the clone's own."""
+    from course_lib.exercises.workspace import VARIABLE, file_of_progress, is_off
+    from course_lib.workspace import MARKER
 
     if is_off():
         raise CourseError(f"{VARIABLE} is off, so no progress is kept: unset it.")
-    if file_of_progress() is None:
+    folder = Path.cwd() if file_of_progress() else default_workspace()
+    if not file_of_progress() and not (folder / MARKER).is_file():
         raise CourseError(
-            f"no progress is kept for {current_folder()}: change into your workspace, or make one with `course start`."
+            f"no progress is kept for {Path.cwd()}: change into your workspace, or make one with `course start`."
         )
     from course_lib.exercises import progress
 
     try:
-        print(progress(args.lesson))
+        with chdir(folder):
+            print(progress(args.lesson))
     except ValueError as error:
         raise CourseError(str(error)) from None
     return 0

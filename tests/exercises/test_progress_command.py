@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from course_lib.command import progress as command
 from course_lib.command.root import CourseError
 from course_lib.exercises import check, progress
 from course_lib.exercises.workspace import VARIABLE
+from course_lib.workspace import FOLDER, MARKER
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,6 +58,21 @@ def test_outside_of_a_workspace_it_says_what_to_do(kernel, tmp_path):
     with pytest.raises(CourseError) as refused:
         run()
     assert str(refused.value) == said
+
+
+def test_in_a_clone_it_shows_the_clones_own_workspace(file, tmp_path, monkeypatch, capsys):
+    check("scores_of_token", right())
+    (tmp_path / "clone" / "book").mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "clone")
+    (tmp_path / MARKER).unlink()
+    monkeypatch.chdir(tmp_path / "clone" / "book")
+    with pytest.raises(CourseError, match="no progress is kept for"):
+        run()
+    (tmp_path / "clone" / FOLDER).mkdir()
+    (tmp_path / "clone" / FOLDER / MARKER).touch()
+    file.rename(tmp_path / "clone" / FOLDER / file.name)
+    assert run() == 0 and capsys.readouterr().out.startswith("1 of 32 exercises passed")
+    assert Path.cwd() == tmp_path / "clone" / "book"
 
 
 def test_turned_off_it_says_so(workspace, monkeypatch):
