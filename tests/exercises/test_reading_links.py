@@ -8,6 +8,7 @@ from exercises.small_answers import unscaled
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import check, links
 from course_lib.exercises.sections import SECTIONS
+from course_lib.workspace import FOLDERS
 
 PAGE = "https://attention-course.github.io/attention-course/mistakes/missing-scale.html"
 
@@ -49,6 +50,14 @@ def test_lessons_are_found_from_a_workspace_beside_them(lessons, tmp_path, monke
     monkeypatch.chdir(tmp_path / "my space")
     assert links_of(check("scaled_scores", unscaled()))[1][0] == "../notebooks/01_single_head.ipynb"
     assert links.lesson_page("03") is None
+
+
+def test_the_lesson_in_the_learners_own_workspace_comes_first(tmp_path, monkeypatch):
+    for folder, name in (("", "01_single_head"), ("exercises", "01_exercises")):
+        (tmp_path / FOLDERS[folder]).mkdir()
+        (tmp_path / FOLDERS[folder] / f"{name}.ipynb").touch()
+    monkeypatch.chdir(tmp_path / FOLDERS["exercises"])
+    assert links.lesson_page("01") == f"../{FOLDERS['']}/01_single_head.ipynb"
 
 
 def test_a_link_is_written_as_an_address(tmp_path, monkeypatch):
