@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from course_lib.attention import (
     causal_keep,
 )
 from course_lib.attention.convert import split_to_wrapper
+from course_lib.exercises.catalogue import EXERCISES
 from course_lib.inputs import ToyInput, dream_big, four_by_six
 from course_lib.pictures import (
     Picture,
@@ -31,6 +34,7 @@ from course_lib.pictures import (
     three_projections,
     wrong_view,
 )
+from course_lib.pictures.drawing import FOLLOW, INK, Drawing
 from course_lib.recorder import Recording, record
 
 
@@ -143,6 +147,30 @@ def key_value_cache() -> Picture:
     return cache(_family(), toy.batch, toy.words)
 
 
+def a_verdict() -> Picture:
+    """What an exercise says of an answer that many give: a view straight to the heads' shape."""
+
+    def split_heads(queries, num_heads):
+        batch, num_tokens, d_out = queries.shape
+        return queries.view(batch, num_heads, num_tokens, d_out // num_heads)
+
+    code = [*textwrap.dedent(inspect.getsource(split_heads)).splitlines(), "", 'check("split_heads", split_heads)']
+    exercise = EXERCISES["split_heads"]  # its judge: check would count this answer among the learner's own
+    first, *says = repr(exercise.judge(split_heads).of(exercise.name, exercise.lesson)).splitlines()
+    says = [*(part.strip() for part in first.partition("not passed yet.")[::2]), *says]
+    says[0] += " not passed yet."
+    drawing = Drawing()
+    drawing.text(0, 12, "A wrong answer, and what check says of it", size=16, bold=True)
+    for row, line in enumerate(code):
+        drawing.text(0, 44 + 20 * row, line.replace(" ", "\u00a0"), size=13, mono=True)
+    below = 44 + 20 * len(code)
+    drawing.lines([(-8, below, -8, below + 22 * len(says))], color=FOLLOW)
+    for row, line in enumerate(says):
+        drawing.text(4, below + 16 + 22 * row, line.strip(), size=13, bold=row == 0, color=FOLLOW if row == 0 else INK)
+    words = "An answer to the exercise split_heads:\n" + "\n".join([*code, "", "It says:", *says])
+    return Picture(svg=drawing.svg(), words=words, caption="The verdict names the mistake and asks a question.")
+
+
 def _module(*, d_in: int, d_out: int) -> MultiHeadAttention:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -190,6 +218,7 @@ FIGURES: dict[str, Callable[[], Picture]] = {
         shared_keys_and_values,
         mask_senses,
         key_value_cache,
+        a_verdict,
     )
 }
 

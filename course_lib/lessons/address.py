@@ -25,6 +25,12 @@ if importlib.util.find_spec("course_lib") is None:
         raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")"""
 
 
+def _book(slug: str) -> str:
+    """The address of the web book, on GitHub Pages."""
+    owner, name = slug.split("/")
+    return f"https://{owner.lower()}.github.io/{name}"
+
+
 @dataclass(frozen=True)
 class Address:
     """Where the course lives: ``owner/name``, and the git ref that its links point at."""
@@ -59,6 +65,7 @@ class Address:
         for mine in {old_slug or slug, slug}:
             there = rf"(github(?:usercontent)?\.com/){re.escape(mine)}(?![\w-]|\.(?!git\b)\w)"
             text = re.sub(there, rf"\g<1>{slug}", text)
+            text = re.sub(rf"{re.escape(_book(mine))}(?![\w-]|\.\w)", _book(slug), text)
         here = rf"(github\.com/{re.escape(slug)}"
         archive = f"refs/{'heads' if ref == 'main' else 'tags'}/{ref}.zip"
         text = re.sub(rf"{here}/archive/)refs/(?:heads|tags)/[^/\s\"]+\.zip", rf"\g<1>{archive}", text)

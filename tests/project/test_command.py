@@ -202,7 +202,8 @@ def test_lab_opens_the_learners_own_copies(copies, started, capsys):
     assert main(["lab"]) == 0
     (words,) = started
     assert (
-        f"--ServerApp.root_dir={copies}" in words and words[-1] == "--LabApp.default_url=/lab/tree/00_start_here.ipynb"
+        f"--ServerApp.root_dir={copies}" in words
+        and words[-1] == "--LabApp.default_url=/lab/tree/1_lessons/00_start_here.ipynb"
     )
     assert (copies / "2_exercises" / "01_exercises.ipynb").exists() and not list(copies.rglob("*.py"))
     assert re.fullmatch(r"\d+ notebooks copied\.\n", capsys.readouterr().out)

@@ -1,5 +1,6 @@
 """The repository's address stands in pyproject.toml and is carried everywhere else, there and back without loss."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -34,7 +35,24 @@ def test_the_readme_has_a_colab_badge_for_each_lesson():
     address, readme = read_address(ROOT), (ROOT / "README.md").read_text(encoding="utf-8")
     lessons = [path.stem for path in sorted((ROOT / "notebooks" / "sources").glob("[0-9][0-9]_*.py"))]
     assert lessons
-    assert [name for name in lessons if address.colab(name) not in readme] == []
+    sheets = [f"exercises/{path.stem}" for path in (ROOT / "notebooks" / "exercises").glob("*.ipynb")]
+    assert [name for name in lessons + sheets if address.colab(name) not in readme] == []
+
+
+def test_the_readme_can_be_read_in_the_time_that_a_reader_gives_it():
+    text = re.sub(r"!\[[^\]]*\]\([^)]*\)", "", (ROOT / "README.md").read_text(encoding="utf-8"))  # no pictures
+    words = re.sub(r"\]\([^)]*\)|[|\[-]", " ", text).split()
+    assert 500 <= len(words) <= 700
+
+
+def test_the_readme_adds_its_minutes_up():
+    """Lessons take four hours, exercises three, within a quarter of an hour."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lessons = sum(map(int, re.findall(r"\| (\d+) min \|", readme)))
+    exercises = sum(map(int, re.findall(r"\[\d+, (\d+) min\]", readme)))
+    assert "The lessons take four hours, the 32 exercises three more." in readme
+    assert abs(lessons - 240) <= 15 and abs(exercises - 180) <= 15
+    assert sum(map(int, re.findall(r"\[(\d+), \d+ min\]", readme))) == 32
 
 
 def test_there_and_back_is_lossless(copy):
