@@ -25,8 +25,8 @@ class Beginner:
     path: Path
     home: Path
 
-    def make(self, *words, before=(), **variables):
-        """Type `make` and the words; returns the finished process with stdout and stderr in one text, `stdout`."""
+    def command(self, *words, before=(), **variables):
+        """Return the words that type `make` with some words, and how a process starts them."""
         environment = {
             "PATH": str(self.path),
             "HOME": str(self.home),
@@ -34,15 +34,14 @@ class Beginner:
             "PIP_FIND_LINKS": str(self.wheels),
             **variables,
         }
-        return subprocess.run(
-            [*before, "env", "-i", *(f"{name}={value}" for name, value in environment.items()), "make", *words],
-            cwd=self.course,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=180,
-        )
+        command = [*before, "env", "-i", *(f"{name}={value}" for name, value in environment.items()), "make", *words]
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return command, {"cwd": self.course, **streams}
+
+    def make(self, *words, before=(), **variables):
+        """Type `make` and the words; stdout of the finished process holds stderr, too."""
+        command, how = self.command(*words, before=before, **variables)
+        return subprocess.run(command, **how, timeout=180)
 
     @property
     def environment(self):

@@ -1,6 +1,7 @@
 """A machine without what machines usually have, made from this one: fewer programs, another Python, no network."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 PYTHON = os.path.realpath(sys.executable)  # the one that a virtual environment was made with
+VERSION = platform.python_version()
+MADE, KEPT = f"1/3 making .venv with Python {VERSION}", f"1/3 keeping .venv with Python {VERSION}"
 TOOLS = ("make", "sh")  # all that the README asks for, beside Python
 
 
@@ -60,3 +63,8 @@ def without_ensurepip():
     """The words that hide ensurepip, as Debian does where python3-venv is not installed."""
     found = Path(next(p for p in sys.path if (Path(p) / "ensurepip").exists())) / "ensurepip"
     return with_mount(f"mount -t tmpfs none '{found}'")
+
+
+def steps(done):
+    """What was said, without the lines of make itself."""
+    return [line for line in done.stdout.splitlines() if not line.startswith("make: ")]
