@@ -18,7 +18,7 @@ SEARCHED := python3 python3.14 python3.13 python3.12 python3.11 python
 .PHONY: help set-up-lessons set-up-dev start lab test test-all test-machines test-versions book course exercises bench doctor-bench grade-bench figures links lint lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 	@echo "  PYTHON=python3.12 chooses an interpreter (3.11 to 3.14); CPU=1 takes PyTorch's small build without CUDA;"
 	@echo "  PORT=8890 LAB_ARGS=--no-browser go to JupyterLab."
 
@@ -30,6 +30,9 @@ test: set-up-dev  ## check everything: the library, then every lesson on each ke
 
 test-all: set-up-dev  ## check everything and, in a browser, the book and JupyterLab (needs Chromium)
 	@$(COURSE) test --browser $(ARGS)
+
+test-machines: set-up-dev  ## try the set-up on bare machines; clean Debians need root and debootstrap
+	@$(COURSE) test --machines $(ARGS)
 
 test-versions: set-up-dev  ## run every notebook with Colab's, the oldest and the newest versions (a quarter of an hour)
 	@$(COURSE) test-versions $(ARGS)

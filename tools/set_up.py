@@ -15,12 +15,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 IN_VENV = os.path.join(VENV, "Scripts", "python.exe") if os.name == "nt" else os.path.join(VENV, "bin", "python")
 LOCK, PROJECT = os.path.join(ROOT, "requirements.lock"), os.path.join(ROOT, "pyproject.toml")
+UV_CACHE = os.path.join(VENV, ".uv-cache")  # where the home can't be written; removed when all is installed
 STAMPS = {"lessons": ".lessons-installed", "dev": ".installed"}
 
 OLDEST, NEWEST = (3, 11), (3, 14)  # a newer Python is tried, with a warning
@@ -199,7 +199,9 @@ def install(what, cpu):
         if dry.returncode == 0:
             quiet = [] if sys.stderr.isatty() else ["-q"]
             command = [*uv, "pip", "install", *quiet, "--compile-bytecode", "--python", IN_VENV, *backend, *wanted]
-            if subprocess.call(command, env=settings, cwd=ROOT) == 0:
+            status = subprocess.call(command, env=settings, cwd=ROOT)
+            remove(UV_CACHE)
+            if status == 0:
                 return
             why = "uv stopped"
     if cpu:
@@ -231,7 +233,7 @@ def uv_settings():
     for line in attempt([IN_VENV, "-m", "pip", "config", "list"]).stdout.splitlines():
         found = re.match(r"[\w:]+\.([\w-]+)=(.*)", line)  # global.index-url='...', or :env:.cert='...'
         if found and found.group(1) in PIP_TO_UV:
-            given[found.group(1)] = " ".join(" ".join(shlex.split(found.group(2))).split("\\n"))
+            given[found.group(1)] = " ".join(" ".join(shlex.split(found.group(2))).replace("\\n", " ").split())
     for option, name in PIP_TO_UV.items():
         if given.get(option):
             settings.setdefault(name, given[option])
@@ -239,7 +241,7 @@ def uv_settings():
         settings.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # as pip chooses
     home = os.path.expanduser("~")
     if not os.access(home, os.W_OK):
-        settings.setdefault("UV_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"uv-{os.getpid()}"))
+        settings.setdefault("UV_CACHE_DIR", UV_CACHE)
     return settings
 
 

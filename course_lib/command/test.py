@@ -1,6 +1,7 @@
 """Check everything: the library's tests, then every lesson on the CPU kernel and, with a GPU, on the CUDA one.
 
 With --browser also what a reader opens: the web book, built anew, and JupyterLab, in a real browser.
+With --machines instead what a beginner types: `make lab` and `make test` on machines that lack things, or have nothing.
 """
 
 import argparse
@@ -14,6 +15,7 @@ NAME, HELP = "test", "check everything: the library's tests, then every lesson, 
 OWN_OPTIONS = True
 NEEDS = ("dev", "pytest", "xdist", "nbval", "nbclient", "jupytext")
 
+APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and ask for it by an option
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 
@@ -27,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--browser", action="store_true", help="also build the book, and drive it and JupyterLab in a browser"
     )
     only.add_argument("--browser-only", action="store_true", help="build the book and drive the browser, nothing else")
+    only.add_argument("--machines", action="store_true", help="set the course up on bare machines, nothing else")
     workers = min(4, os.cpu_count() or 1)
     parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
 
@@ -37,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from course_lib.lessons.discover import find_notebooks
 
     root = repository()
+    if args.machines:
+        return run_pytest(root, ["tests/machines", "-q", "-s", "--no-header"], 1).status
     try:
         lessons = find_notebooks(root, args.names)
     except ValueError as error:
@@ -45,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     parallel = ["-n", str(args.workers), "--dist", "worksteal"] if args.workers > 1 else []
     if not (args.lessons_only or args.browser_only or args.names):
-        library = run_pytest(root, ["tests", "--ignore=tests/browser", "-q", "--no-header", *parallel], args.workers)
+        library = run_pytest(root, ["tests", *APART, "-q", "--no-header", *parallel], args.workers)
         rows.append(("the library's tests", "", library.total()))
     if not (args.library_only or args.browser_only):
         lesson_rows, notes = check_lessons(root, lessons, args.workers)
