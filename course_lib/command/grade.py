@@ -56,13 +56,14 @@ def run(args: argparse.Namespace) -> int:
         limits = Limits(args.seconds, args.seconds, 6 * args.seconds, int(args.memory * (1 << 30)))
         hidden = tuple(str(one.resolve()) for one in (args.submissions, args.out, path.parent))
         setting = Setting(limits, args.unsafe, args.image, hidden, course_version())
-        if args.scheduler is None:
-            walls = choose(args.unsafe, args.image, map(Path, hidden))
-            print(f"Students' code runs behind: {walls.name}.")
         record = read_record(path)
         bars = []
 
         def begin(total: int):
+            """Look for a sandbox last: whoever named a wrong folder should hear of that first."""
+            if args.scheduler is None:
+                walls = choose(args.unsafe, args.image, map(Path, hidden))
+                print(f"Students' code runs behind: {walls.name}.")
             bars.append(tqdm(total=total, unit="student", smoothing=0.05))
             return bars[0].update
 
