@@ -73,8 +73,8 @@ def grade_week(
         ConnectionError: the scheduler can't be reached.
     """
     found = find_submissions(submissions)
-    store, done = Store(out), {}
     one_more = begin(len(found))
+    store, done = Store(out), {}
 
     def keep(graded: Graded) -> None:
         done[graded.student] = graded

@@ -43,7 +43,6 @@ def run(args: argparse.Namespace) -> int:
     """Grade, and say where things are."""
     from tqdm import tqdm
 
-    from course_lib.classroom.handed_in.submissions import find_submissions
     from course_lib.classroom.record import find_record, read_record
     from course_lib.classroom.sandbox import Limits, choose
     from course_lib.classroom.spread import Setting, course_version
@@ -58,14 +57,14 @@ def run(args: argparse.Namespace) -> int:
         limits = Limits(args.seconds, args.seconds, 6 * args.seconds, int(args.memory * (1 << 30)))
         hidden = tuple(str(one.resolve()) for one in (args.submissions, args.out, path.parent))
         setting = Setting(limits, args.unsafe, args.image, hidden, course_version())
-        find_submissions(args.submissions)  # a wrong folder is named even where there is no sandbox
-        if args.scheduler is None:
-            walls = choose(args.unsafe, args.image, map(Path, hidden))
-            print(f"Students' code runs behind: {walls.name}.")
         record = read_record(path)
         bars = []
 
         def begin(total: int):
+            """Look for a sandbox last: whoever named a wrong folder should hear of that first."""
+            if args.scheduler is None:
+                walls = choose(args.unsafe, args.image, map(Path, hidden))
+                print(f"Students' code runs behind: {walls.name}.")
             bars.append(tqdm(total=total, unit="student", smoothing=0.05))
             return bars[0].update
 

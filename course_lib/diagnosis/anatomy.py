@@ -170,7 +170,7 @@ def _bits(trace: Trace, axis: int, count: int) -> list[Tensor]:
         here.select(axis, index).fill_(True)
         seen = trace.replay(torch.where(here[..., None], x + move, x))
         for value, bits in zip(trace.values, found, strict=True):
-            if value.made_by is not None or value is trace.x:
+            if seen[value.number] is not value.tensor:
                 bits |= differs(seen[value.number], value.tensor).long() << index
     return found
 

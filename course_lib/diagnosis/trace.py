@@ -241,6 +241,19 @@ class Trace:
                 found.setdefault(operation.outputs[0].storage, []).append(operation.number)
         return found
 
+    @cached_property
+    def _always(self) -> set[int]:
+        """The operations that a replay never skips: those on memory that is written to; all if any draws numbers."""
+        kinds = {operation.func for operation in self.operations}
+        if any(torch.Tag.nondeterministic_seeded in kind.tags for kind in kinds):
+            return set(range(len(self.operations)))
+        return {
+            operation.number
+            for operation in self.operations
+            if operation.func._schema.is_mutable
+            or any(value.storage in self._written for value in (*operation.inputs, *operation.outputs))
+        }
+
     def ancestors(self, start: list[Value]) -> set[int]:
         """The operations that something in `start` came from."""
         writers = self.writers
@@ -294,27 +307,31 @@ class Trace:
         Returns:
             The tensor of each value, as it was right after it was made.
         """
-        now: dict[int, Tensor] = {}
+        before, after, leaves = before or {}, after or {}, leaves or {}
         seen: list[Tensor] = [value.tensor for value in self.values]
+        now = list(seen)
         for value in self.values:
             if value.made_by is None:
-                given = value.tensor
-                if value is self.x and x is not None:
-                    given = x
-                if leaves and value.number in leaves:
-                    given = leaves[value.number]
+                given = x if value is self.x and x is not None else leaves.get(value.number, value.tensor)
                 now[value.number] = given.clone() if value.storage in self._written else given
                 seen[value.number] = given
+        touched = {number for number, _ in before} | after.keys()
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             for operation in self.operations:
+                if not (
+                    operation.number in self._always
+                    or operation.number in touched
+                    or any(now[value.number] is not value.tensor for value in operation.inputs)
+                ):
+                    continue  # it would give again what it gave
                 args = swap(operation.args, Value, lambda value: now[value.number])
                 kwargs = {k: swap(arg, Value, lambda value: now[value.number]) for k, arg in operation.kwargs.items()}
                 if before:
                     args = self._changed(operation, args, before)
                 results = operation.func(*args, **kwargs)
                 parts = tuple(tensors_in(results))
-                if after and operation.number in after and parts:
+                if operation.number in after and parts:
                     parts = (after[operation.number](parts[0]), *parts[1:])
                 for value, tensor in zip(operation.outputs, parts, strict=True):
                     now[value.number] = tensor

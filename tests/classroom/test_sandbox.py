@@ -115,7 +115,7 @@ def opened(session):
 
 
 @pytest.fixture(scope="module", params=["warm", "single"])
-def session(request):
+def session(request, walls):
     if request.param == "single":
         yield opened(request.getfixturevalue("single"))
         return

@@ -146,9 +146,9 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.xdist_group("sandbox")
-def test_hidden_folders_are_empty(request, place):
+@pytest.mark.usefixtures("walls")
+def test_hidden_folders_are_empty(place):
     """Under each name by which they could be reached, and nobody can write there, for the next one to find."""
-    request.getfixturevalue("walls")
     looked = [*(folder / one for folder in (place.site, place.link) for one in ("course_lib", "handed in")), place.site]
     start = bubblewrap.words([str(place.link / "handed in")], False)
     run = [*start, sys.executable, "-I", "-c", LOOK, *map(str, looked)]

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 def own_random_stream():
     """Each test starts from the same random stream and leaves the process's own as it was."""
     with torch.random.fork_rng():
-        torch.manual_seed(2017)
+        torch.default_generator.manual_seed(2017)
         yield
 
 
