@@ -50,7 +50,7 @@ def test_the_walk_has_every_lesson_with_its_time():
 def test_how_long_the_course_is_comes_from_the_table():
     rows = [replace(row, minutes=minutes) for row, minutes in zip(read_walk(ROOT), (5, 40, 90), strict=False)]
     assert length(rows, 80) == (
-        "The 3 lessons take 5 to 90 minutes each, 4½ hours in all, and the exercises another 2½ hours."
+        "The 3 lessons take 5 to 90 minutes each, 2 hours in all, and the exercises another 1½ hours."
     )
     assert [hours(minutes) for minutes in (10, 30, 44, 46, 90, 245)] == [
         "½ hour", "½ hour", "½ hour", "1 hour", "1½ hours", "4 hours",
