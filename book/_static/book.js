@@ -2,24 +2,35 @@
 "use strict";
 
 function frame(element, name) {
+  const edges = document.createElement("div");  // stays where it is, with a shade at each end that hides something
   const box = document.createElement("div");
+  edges.className = "edges";
   box.className = "scrolls";
-  element.replaceWith(box);
+  element.replaceWith(edges);
+  edges.append(box);
   box.append(element);
   box.dataset.name = name;
+  box.addEventListener("scroll", () => markEdges(box), { passive: true });
+}
+
+function markEdges(box) {
+  const hidden = box.scrollWidth - box.clientWidth;
+  box.parentElement.classList.toggle("more-left", box.scrollLeft > 1);
+  box.parentElement.classList.toggle("more-right", box.scrollLeft < hidden - 1);
 }
 
 function markOverflow() {
   for (const box of document.querySelectorAll(".scrolls, .bd-article pre")) {
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;
-      box.setAttribute("role", "group");
+      box.setAttribute("role", box.dataset.name ? "region" : "group");
       box.setAttribute("aria-label", box.dataset.name || "Code or output, wider than the screen");
     } else {
       box.removeAttribute("tabindex");
       box.removeAttribute("role");
       box.removeAttribute("aria-label");
     }
+    if (box.dataset.name) markEdges(box);
   }
 }
 
@@ -27,8 +38,11 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".bd-sidenav .has-children").forEach((item) => {  // the theme gives its arrows no name
     item.querySelector("summary")?.setAttribute("aria-label", `Pages of ${item.querySelector("a").textContent.trim()}`);
   });
-  document.querySelectorAll(".bd-article figure img").forEach((image) => frame(image, "Picture, wider than the screen"));
-  document.querySelectorAll(".bd-article table").forEach((table) => frame(table, "Table, wider than the screen"));
+  for (const [selector, kind] of [["figure img", "Picture"], ["table", "Table"]]) {
+    document.querySelectorAll(`.bd-article ${selector}`).forEach((element, number) => {
+      frame(element, `${kind} ${number + 1}, wider than the screen`);
+    });
+  }
   markOverflow();
   window.addEventListener("load", markOverflow);
   window.addEventListener("resize", markOverflow);

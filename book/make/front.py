@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from book.make.lessons import read
-from book.make.walk import read_walk, table
+from book.make.walk import length, read_walk, table
+from course_lib.exercises.catalogue import EXERCISES
 from course_lib.figures import one_tensor_two_heads
 
 PROOF_LESSON, PROOF_SAYS = "05_weight_split.ipynb", "agree to twelve decimals"
@@ -39,6 +40,7 @@ def write_front(root: Path, source: Path) -> None:
     parts = {
         "words of the picture": " ".join(picture.words.split()),
         "walk": table(rows),
+        "length": length(rows, sum(exercise.minutes for exercise in EXERCISES.values())),
         "lessons": "\n".join(f"{row.number} {row.title} <notebooks/{row.name}>" for row in rows),
         "proof": proof(root),
         "doctor": doctor(root),

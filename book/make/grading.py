@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from book.make import tables
-from book.make.mistakes import figure
+from book.make.mistake_page import figure
 from course_lib.pictures import Picture, lines
 
 PICTURE = "grading_cost.svg"

@@ -7,6 +7,9 @@ from typing import Any
 
 import nbformat
 
+from book.make.entries import indexed
+from book.make.glossary import words_of_lessons
+
 COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
 MARKERS = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n?", re.MULTILINE)
 SOLUTION = """\
@@ -62,11 +65,22 @@ def _id(cell: Any) -> str | None:
     return cell.metadata.get("nbgrader", {}).get("grade_id")
 
 
+def with_words(notebook: Any, words: list[str]) -> Any:
+    """End a lesson with the glossary's words that point to it, so that a search for one of them finds it."""
+    if words:
+        terms = ", ".join(f"{{term}}`{word}`" for word in words)
+        cell = nbformat.v4.new_markdown_cell(f"{indexed(words)}**In the glossary:** {terms}.")
+        notebook.cells.append(cell)
+    return notebook
+
+
 def write_lessons(root: Path, source: Path) -> None:
     """Write every lesson and every exercise into the book's folder."""
+    words = words_of_lessons((root / "book" / "glossary.md").read_text(encoding="utf-8"))
     (source / "exercises").mkdir(parents=True)
     for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        nbformat.write(without_setup(read(path)), source / path.name)
+        lesson = with_words(without_setup(read(path)), words.get(path.stem, []))
+        nbformat.write(lesson, source / path.name)
     for path in sorted((root / "notebooks" / "exercises").glob("[0-9][0-9]_*.ipynb")):
         notebook = with_solutions(read(path), read(root / "notebooks" / "solutions" / path.name))
         nbformat.write(without_setup(notebook), source / "exercises" / path.name)

@@ -13,6 +13,7 @@ from course_lib.diagnosis.report import Report
 
 DIVIDER = "# how it is called\n"
 WRONG = "  # wrong"
+NOTICE = "# you may notice: "
 INSTEAD = re.compile(r"^( *)# instead: (.*)$")
 
 
@@ -25,32 +26,37 @@ class Example:
         right: the code with the marked lines written as they should be.
         wrong_lines: numbers of the guilty lines in `wrong`.
         call: code that makes `module`, `x` and `options` for `diagnose`.
+        notices: what its author notices first, as one would type it into a search box.
     """
 
     wrong: str
     right: str
     wrong_lines: tuple[int, ...]
     call: str
+    notices: tuple[str, ...]
 
 
 def read_example(path: Path) -> Example:
     """Read one file of book/mistakes: the code, with the lines to write instead, and how it is called.
 
     Args:
-        path: of the file; in its upper half guilty lines end with `# wrong`, and comments `# instead: <line>` hold the
-            lines to write.
+        path: of the file; it begins with comments `# you may notice: <sentence>`. In its upper half guilty lines end
+            with `# wrong`, and comments `# instead: <line>` hold the lines to write.
 
     Returns:
         Example.
 
     Raises:
-        ValueError: a file without the dividing line, or without a guilty line.
+        ValueError: a file without the dividing line, without a guilty line, or without anything to notice.
     """
     code, divider, call = path.read_text(encoding="utf-8").partition(DIVIDER)
     if not divider:
         raise ValueError(f"{path.name} has no line {DIVIDER.strip()!r}: write it between the code and its call.")
-    wrong, right, wrong_lines = [], [], []
+    wrong, right, wrong_lines, notices = [], [], [], []
     for line in code.rstrip().splitlines():
+        if line.startswith(NOTICE):
+            notices.append(line.removeprefix(NOTICE))
+            continue
         instead = INSTEAD.match(line)
         if instead:
             right.append(instead[1] + instead[2])
@@ -62,7 +68,11 @@ def read_example(path: Path) -> Example:
             right.append(line)
     if not wrong_lines:
         raise ValueError(f"{path.name} has no guilty line: end it with '# wrong' and write '# instead: <line>' below.")
-    return Example("\n".join(wrong) + "\n", "\n".join(right) + "\n", tuple(wrong_lines), call.strip() + "\n")
+    if not notices:
+        raise ValueError(f"{path.name} has no line {NOTICE + '...'!r}: begin it with what its author may notice.")
+    return Example(
+        "\n".join(wrong) + "\n", "\n".join(right) + "\n", tuple(wrong_lines), call.strip() + "\n", tuple(notices)
+    )
 
 
 def run_example(source: str, call: str) -> Report:

@@ -1,9 +1,6 @@
 """The mistake catalogue of the book: one page a mistake, made from code that makes it and from what the doctor says."""
 
-import difflib
-import json
 import re
-import textwrap
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -15,9 +12,9 @@ import torch
 
 from book.make.exercises import toctree
 from book.make.mistake_code import Example, read_example, run_example
+from book.make.mistake_page import mistake_page
 from course_lib.diagnosis.catalogue import CATALOGUE, Mistake
 from course_lib.diagnosis.report import Report
-from course_lib.pictures import Picture
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "book" / "mistakes"
@@ -29,56 +26,6 @@ Attention code with a mistake seldom fails: shapes are right, rows sum to 1, tra
 are the ones that the doctor knows by name. Each page shows code that makes one of them, what the doctor says of this
 very code, and the line to write instead, which was run too. For your own code: `diagnose(module, x)`.
 
-"""
-PAGE = """\
-# {title}
-
-`{id}`
-
-{explanation}
-
-## How it looks
-
-```{{code-block}} python
-:linenos:
-:emphasize-lines: {lines}
-
-{code}```
-
-## How it shows
-
-{shows} The doctor says of this very code:
-
-```text
-{report}
-```
-
-{picture}<details><summary>How the code was called</summary>
-
-```python
-{call}```
-
-</details>
-
-## Write this instead
-
-```diff
-{diff}
-```
-
-With this the doctor finds nothing.
-
-## Where it is met
-
-{seen}
-
-Lesson {lesson} teaches it.
-
-<details><summary>A question to ask whoever wrote it</summary>
-
-{hint}
-
-</details>
 """
 
 
@@ -142,63 +89,6 @@ def check_right(name: str, code: tuple[str, str]) -> None:
             f"{name}.py is not right with the lines it says to write instead: the doctor finds "
             f"{_named(after)}, so they must be corrected."
         )
-
-
-def mistake_page(
-    mistake: Mistake, example: Example, found: Report, picture: Picture | None, lesson: tuple[str, str]
-) -> str:
-    """Write one page.
-
-    Args:
-        mistake: what the catalogue knows of it.
-        example: code that makes it.
-        found: what the doctor says of that code.
-        picture: that it draws of it.
-        lesson: the file and the title of the lesson that teaches it.
-    """
-    return PAGE.format(
-        title=mistake.title.removesuffix("."),
-        id=mistake.id,
-        explanation=mistake.explanation,
-        lines=",".join(map(str, example.wrong_lines)),
-        code=example.wrong,
-        shows=mistake.shows,
-        call=f"{example.call}diagnose(module, x, **options)\n",
-        report=wrapped(str(found)),
-        picture=figure(picture, f"{mistake.id}.svg"),
-        diff=diff(example),
-        seen=mistake.seen,
-        lesson=f"[{mistake.lesson} {lesson[1]}]({lesson[0]})",
-        hint=mistake.hint,
-    )
-
-
-def wrapped(report: str) -> str:
-    """Break the lines of a report as wide as the code above it."""
-    lines = []
-    for line in report.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()))
-        lines += textwrap.wrap(
-            line, 88, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False
-        ) or [""]
-    return "\n".join(lines)
-
-
-def figure(picture: Picture | None, file: str) -> str:
-    """Show a picture that is stored beside the page, with its words for who can't see it."""
-    if picture is None:
-        return ""
-    words = json.dumps(" ".join(picture.words.split()), ensure_ascii=False)
-    return f"```{{figure}} {file}\n:alt: {words}\n\n{picture.caption}\n```\n\n"
-
-
-def diff(example: Example) -> str:
-    """What changes from wrong to right: the lines alone, with a sign before each."""
-    before, after = example.wrong.splitlines(), example.right.splitlines()
-    changes = list(difflib.unified_diff(before, after, n=0, lineterm=""))[3:]
-    signs = [" " if line.startswith("@@") else line[0] for line in changes]
-    texts = textwrap.dedent("\n".join("" if line.startswith("@@") else line[1:] for line in changes)).splitlines()
-    return "\n".join(f"{sign} {text}".rstrip() for sign, text in zip(signs, texts, strict=True))
 
 
 def lessons() -> dict[str, tuple[str, str]]:

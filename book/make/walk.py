@@ -51,3 +51,19 @@ def table(rows: list[Row]) -> str:
         lesson = f"[{row.number} {row.title}](notebooks/{row.name}.ipynb)"
         lines.append([lesson, row.ends_with, str(row.minutes), to_do])
     return tables.table(lines) + "\n"
+
+
+def length(rows: list[Row], exercise_minutes: int) -> str:
+    """Say in one sentence how long the lessons are and, with the exercises, the course."""
+    times = [row.minutes for row in rows]
+    return (
+        f"The {len(rows)} lessons take {min(times)} to {max(times)} minutes each, {hours(sum(times))} in all, and the "
+        f"exercises another {hours(exercise_minutes)}."
+    )
+
+
+def hours(minutes: int) -> str:
+    """A time in hours, to the nearest half: 4 hours, 2½ hours."""
+    halves = max(1, round(minutes / 30))
+    number = "½" if halves == 1 else f"{halves // 2}{'½' * (halves % 2)}"
+    return f"{number} hour{'s' * (halves > 2)}"

@@ -1,3 +1,6 @@
+# you may notice: Generation with a KV cache gives different text than without it.
+# you may notice: Training is fine, decoding is wrong.
+# you may notice: The new token sees only the first one.
 import torch
 from torch import nn
 

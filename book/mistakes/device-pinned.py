@@ -1,3 +1,5 @@
+# you may notice: `Expected all tensors to be on the same device`.
+# you may notice: It works on the CPU and fails on the GPU.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: The attention weights are too flat, almost uniform.
+# you may notice: No token ever gets most of the attention.
+# you may notice: The model learns slowly.
 import torch
 from torch import nn
 

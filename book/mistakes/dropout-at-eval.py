@@ -1,3 +1,6 @@
+# you may notice: The output changes from call to call.
+# you may notice: Evaluation is random.
+# you may notice: Greedy decoding gives different text each time.
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,3 +1,7 @@
+# you may notice: `mat1 and mat2 must have the same dtype`.
+# you may notice: It fails in half precision, in `float16` or `bfloat16`.
+# you may notice: The output has a different dtype than the input.
+# you may notice: `float64` is no more precise than `float32`.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: It works with batch 1 only.
+# you may notice: It fails on the last, smaller batch.
+# you may notice: `shape is invalid for input of size`, with another batch size.
+# you may notice: It works with one batch size only.
 import torch
 from torch import nn
 

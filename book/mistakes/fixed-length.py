@@ -1,3 +1,7 @@
+# you may notice: It works with one sequence length only.
+# you may notice: It fails on shorter or longer sentences.
+# you may notice: `shape is invalid for input of size`, with another number of tokens.
+# you may notice: `The size of tensor a must match the size of tensor b`.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: The output is as wide as one head.
+# you may notice: `mat1 and mat2 shapes cannot be multiplied`, in the output projection.
+# you may notice: More heads do not help.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: All heads show the same attention pattern.
+# you may notice: All heads look at the same words.
+# you may notice: More heads do not help.
 import torch
 from torch import nn
 

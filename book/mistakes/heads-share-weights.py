@@ -1,3 +1,6 @@
+# you may notice: All heads give the same output.
+# you may notice: The model has too few parameters.
+# you may notice: More heads do not help.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: The same input gives a different output at the second call.
+# you may notice: `one of the variables needed for gradient computation has been modified by an inplace operation`.
+# you may notice: `a leaf Variable that requires grad is being used in an in-place operation`.
+# you may notice: The residual connection adds the wrong numbers.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: Some kv heads have no gradient.
+# you may notice: Grouped-query attention is no better than multi-query attention.
+# you may notice: Part of the key projection does not change in training.
+# you may notice: Llama weights give the wrong output.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: A converted grouped-query checkpoint gives nonsense.
+# you may notice: Llama weights give the wrong output.
+# you may notice: Training from scratch works, but pretrained weights do not.
 import torch
 from torch import nn
 

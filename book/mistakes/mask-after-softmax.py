@@ -1,3 +1,6 @@
+# you may notice: The attention weights do not sum to 1.
+# you may notice: The outputs of the first tokens are too small.
+# you may notice: Hidden tokens still change the output.
 import torch
 from torch import nn
 

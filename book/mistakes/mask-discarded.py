@@ -1,3 +1,8 @@
+# you may notice: The loss goes down too fast.
+# you may notice: The loss is too low.
+# you may notice: The loss is low, yet the model writes nonsense.
+# you may notice: The model sees the future although there is a mask.
+# you may notice: The mask has no effect.
 import torch
 from torch import nn
 

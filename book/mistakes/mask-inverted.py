@@ -1,3 +1,7 @@
+# you may notice: The loss is too low.
+# you may notice: The model sees the future and not the past.
+# you may notice: The output of the last token is `nan`.
+# you may notice: `nan` after softmax, in the last row.
 import torch
 from torch import nn
 from torch.nn import functional as F

@@ -1,3 +1,7 @@
+# you may notice: The loss is too low, almost zero.
+# you may notice: The loss goes down too fast although there is a mask.
+# you may notice: The model sees the future, one token ahead.
+# you may notice: The output of the first token is `nan`.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: A padding mask works with batch 1 only.
+# you may notice: A shape error as soon as there is a padding mask.
+# you may notice: The output is wrong when the batch size equals the number of heads.
+# you may notice: `The size of tensor a must match the size of tensor b`, in the mask.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: The loss is too low.
+# you may notice: The model sees the future and not the past.
+# you may notice: The attention weights lie above the diagonal.
+# you may notice: The last token sees only itself.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: Padding tokens still get attention.
+# you may notice: Hidden tokens have a weight above zero.
+# you may notice: Masked positions get more weight than visible ones.
+# you may notice: The output changes with the amount of padding.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: The output differs from `nn.MultiheadAttention` with the same weights.
+# you may notice: The shape is right but the output is wrong.
+# you may notice: The model sees the future although the mask is right.
+# you may notice: Tokens are scrambled in the output.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: Softmax saturates: one weight is 1, all others are 0.
+# you may notice: The attention weights are too sharp, almost one-hot.
+# you may notice: Gradients vanish as the heads get wider.
+# you may notice: Training is unstable with a larger model.
 import torch
 from torch import nn
 

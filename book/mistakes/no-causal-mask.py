@@ -1,3 +1,7 @@
+# you may notice: The loss goes down too fast.
+# you may notice: The loss is too low.
+# you may notice: The model sees the future.
+# you may notice: The loss is low, yet the model writes nonsense.
 import torch
 from torch import nn
 

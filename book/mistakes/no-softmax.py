@@ -1,3 +1,7 @@
+# you may notice: Attention weights are negative.
+# you may notice: Attention weights are larger than 1.
+# you may notice: The attention weights do not sum to 1.
+# you may notice: The outputs explode as the sentence gets longer.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: `out_proj` has no gradient.
+# you may notice: The output projection does not change in training.
+# you may notice: `DistributedDataParallel` complains about unused parameters.
+# you may notice: Pretrained weights give the wrong output.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: The output has the wrong width.
+# you may notice: A shape error when `d_in` and `d_out` differ.
+# you may notice: `mat1 and mat2 shapes cannot be multiplied`, in the next layer.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: `nan` in `float16`, but not in `float32`.
+# you may notice: The loss becomes `nan` with mixed precision.
+# you may notice: The attention scores are `inf`.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: A projection has no gradient.
+# you may notice: Two heads show the same attention pattern.
+# you may notice: `DistributedDataParallel` complains about unused parameters.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: `'NoneType' object has no attribute 'shape'`.
+# you may notice: The output is `None`.
+# you may notice: A `TypeError` about `NoneType`, in the next layer.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: The output changes when all positions are shifted.
+# you may notice: Padding on the left changes the output.
+# you may notice: Llama weights give the wrong output.
 import torch
 from torch import nn
 

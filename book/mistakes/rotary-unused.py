@@ -1,3 +1,6 @@
+# you may notice: The order of the words makes no difference.
+# you may notice: Positions have no effect.
+# you may notice: Llama weights give nonsense.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: `k_proj` has no gradient.
+# you may notice: The key projection does not change in training.
+# you may notice: `DistributedDataParallel` complains about unused parameters.
+# you may notice: The model learns, but less well than it should.
 import torch
 from torch import nn
 

@@ -1,3 +1,6 @@
+# you may notice: The attention weights do not sum to 1.
+# you may notice: Columns sum to 1 instead of rows.
+# you may notice: The model sees the future although the mask is right.
 import torch
 from torch import nn
 

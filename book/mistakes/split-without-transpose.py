@@ -1,3 +1,7 @@
+# you may notice: The output differs from `nn.MultiheadAttention` with the same weights.
+# you may notice: The shape is right but the output is wrong.
+# you may notice: Tokens are scrambled between the heads.
+# you may notice: Pretrained weights give nonsense.
 import torch
 from torch import nn
 

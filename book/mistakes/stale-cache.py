@@ -1,3 +1,7 @@
+# you may notice: Generation with a KV cache gives different text than without it.
+# you may notice: The first generated token is right, later ones are wrong.
+# you may notice: Generated text gets worse with each token.
+# you may notice: The second prompt gets an answer to the first.
 import torch
 from torch import nn
 

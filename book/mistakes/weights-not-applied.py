@@ -1,3 +1,7 @@
+# you may notice: Attention has no effect.
+# you may notice: Tokens do not look at each other.
+# you may notice: The loss stays high: the model ignores its context.
+# you may notice: `q_proj` and `k_proj` have no gradient.
 import torch
 from torch import nn
 

@@ -1,3 +1,7 @@
+# you may notice: The attention weights are too flat, almost uniform.
+# you may notice: The attention weights are too sharp.
+# you may notice: Attention gets flatter with more heads.
+# you may notice: Pretrained weights give the wrong output.
 import torch
 from torch import nn
 

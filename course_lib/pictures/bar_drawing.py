@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 from .drawing import INK
 from .pattern_drawing import WIDTH
 from .plot_checks import Bar
-from .plot_frame import EDGE, LONGEST, ROW, frame, place, plain, ratio, wide, write, write_lines
+from .plot_frame import EDGE, LONGEST, ROW, frame, in_lines, place, plain, ratio, wide, write, write_lines
 from .plot_frame import counted as counted_things
 
 FIRST, OTHERS = "#C9CFD6", "#6DB7E4"
@@ -28,7 +27,7 @@ def bars_figure(bars: Mapping[str, Bar], title: str, unit: str, note: str, *, co
     Returns:
         Figure.
     """
-    names = [textwrap.wrap(name, LONGEST) for name in bars]
+    names = [in_lines(name, LONGEST) for name in bars]
     values = [bar.middle for bar in bars.values()]
     numbers = [counted_things(value, unit) if counted else f"{plain(value)} {unit}" for value in values]
     ratios = ["" if counted else ratio(bar.ratio) if number else "1" for number, bar in enumerate(bars.values())]

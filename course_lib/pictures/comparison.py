@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from .fonts import style_for
 from .heatmaps import labels_of, patterns_of
 from .pattern_drawing import (
     CELL,
     LABELS,
     LARGEST_WITH_NUMBERS,
-    STYLE,
     Scale,
     add_bar,
     draw_pattern,
@@ -78,7 +77,7 @@ def compare(
             f"{one[query, key]:.2f} and {two[query, key]:.2f}, a difference of {_precise(difference[query, key])}."
         )
     caption = _sentence(caption)
-    with matplotlib.rc_context(STYLE):
+    with style_for(*queries, *keys, *names, title):
         svg = _svg(one, two, difference, queries, keys, names, title)
     said = f"Attention weights of {names[0]} and {names[1]}, {query_len} queries by {key_len} keys. {caption}"
     rows = _rows(difference, queries, keys)

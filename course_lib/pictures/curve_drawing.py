@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from .drawing import FAINT, FOLLOW, LINE
 from .plot_checks import Curve
-from .plot_frame import EDGE, LONGEST, ROW, USUAL, frame, place, plain, size, tick, wide, write, write_lines
+from .plot_frame import EDGE, LONGEST, ROW, USUAL, frame, in_lines, place, plain, size, tick, wide, write, write_lines
 
 # A colour and a shape for each curve, because colour is never alone; each colour 4.5 to 1 on white or more
 LOOKS = tuple(
@@ -51,7 +50,7 @@ def lines_figure(
     drawn = []
     for (name, curve), look in zip([*curves.items(), *limits.items()], looks, strict=True):
         label = f"{name}: {plain(curve[max(curve)])}"
-        drawn.append(Drawn(curve, look, textwrap.wrap(label, LONGEST)))
+        drawn.append(Drawn(curve, look, in_lines(label, LONGEST)))
     right = 0.7 + max(wide(line) for one in drawn for line in one.label)
     height = max(LOWEST, ROW * sum(len(one.label) for one in drawn))
     ax = frame(title, note, left=0.6, right=right, above=1.7 * ROW, height=height, below=2.6 * ROW)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from .text_size import text_width
+
 INK = "#1F2328"  # text and the outline of what is followed to the letter
 QUIET = "#57606A"  # what explains: shapes, strides, notes; 6 to 1 on white
 LINE = "#8C959F"  # arrows and fences
@@ -32,16 +34,6 @@ STYLE = (
 def head_color(head: int) -> str:
     """The colour of a head; after eight they begin again, which is why the number is always there as well."""
     return HEADS[head % len(HEADS)]
-
-
-def text_width(text: str, size: float = 12, *, bold: bool = False, mono: bool = False) -> float:
-    """Pixels that a text needs at most, in any of the usual system fonts."""
-    if mono:
-        return len(text) * size * 0.61
-    narrow = sum(letter in "iljtfrI.,:;|!'()[] " for letter in text)
-    wide = sum(letter in "mwMW@%" for letter in text)
-    units = (len(text) - narrow - wide) * 0.61 + narrow * 0.37 + wide * 0.92
-    return units * size * (1.07 if bold else 1.0)
 
 
 class Drawing:

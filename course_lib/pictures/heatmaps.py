@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from .pattern_drawing import CELL, LABELS, LARGEST_WITH_NUMBERS, STYLE, WIDTH, add_bar, draw_pattern, svg_of
+from .fonts import style_for
+from .pattern_drawing import CELL, LABELS, LARGEST_WITH_NUMBERS, WIDTH, add_bar, draw_pattern, svg_of
 from .picture import Picture
 
 READABLE_CELL = 0.4  # inches, the smallest that still holds a number
@@ -111,7 +111,7 @@ def _draw(
     query_labels = labels_of("words", words, query_len)
     key_labels = labels_of("key_words", words if key_words is None and query_len == key_len else key_words, key_len)
     hidden = _hidden(keep, patterns)
-    with matplotlib.rc_context(STYLE):
+    with style_for(*query_labels, *key_labels, *titles):
         svg = _svg(patterns, hidden, query_labels, key_labels, titles)
     sums = patterns.sum(axis=-1)
     full, empty = np.isclose(sums, 1.0, atol=2e-2), sums == 0.0  # 2e-2: weights in bfloat16

@@ -12,16 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from .text_size import letters
+
 LARGEST_WITH_NUMBERS = 8  # up to 8 x 8 cells hold their number
 CELL = 0.52  # inches, a cell at its largest
 LABELS = 0.7  # inches beside each pattern for its words
 WIDTH = 7.5  # inches of a whole row of heads: what a notebook shows without shrinking it
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "svg.fonttype": "none",  # text stays text: sharp, small, readable by search
-    "svg.hashsalt": "attention-course",  # the same bytes at each run
-}
 
 
 class Scale(NamedTuple):
@@ -91,7 +87,7 @@ def draw_pattern(
     _hatch(ax, hidden)
     key_len = pattern.shape[1]
     ax.set(title=title, xlabel="key")
-    crowded = max(len(label) for label in key_labels) * 0.085 > cell * max(1, key_len / len(ax.get_xticks()))
+    crowded = max(letters(label) for label in key_labels) * 0.085 > cell * max(1, key_len / len(ax.get_xticks()))
     ax.tick_params(axis="x", rotation=45 if crowded else 0, length=0)
     ax.tick_params(axis="y", rotation=0, length=0)
 

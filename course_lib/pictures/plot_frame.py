@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .drawing import INK, LINE, QUIET, text_width
+from .drawing import INK, LINE, QUIET
 from .pattern_drawing import WIDTH
+from .text_size import letters, text_width
 
 SMALL, USUAL, LARGE = 8.5, 9.5, 11.5  # points
 ROW = 0.2  # inches, a line of text
@@ -28,7 +29,7 @@ def frame(title: str, note: str, *, left: float, right: float, above: float, hei
     Returns:
         Axes without frame and ticks; coordinates in inches are `ax.figure.dpi_scale_trans`.
     """
-    titles, notes = textwrap.wrap(title, 74), textwrap.wrap(note, 112)
+    titles, notes = in_lines(title, 74), in_lines(note, 112)
     bottom = EDGE + ROW * len(notes) + below
     whole = bottom + height + above + ROW * len(titles) + EDGE
     figure = Figure(figsize=(WIDTH, whole), facecolor="white")
@@ -39,6 +40,11 @@ def frame(title: str, note: str, *, left: float, right: float, above: float, hei
     ax.spines[["left", "bottom"]].set_color(LINE)
     ax.tick_params(length=0, labelsize=SMALL, labelcolor=INK)
     return ax
+
+
+def in_lines(text: str, most: int) -> list[str]:
+    """Break a text into lines of so many usual letters at most, or of fewer that are wider."""
+    return textwrap.wrap(text, max(1, int(most * len(text) / (letters(text) or 1)))) if text else []
 
 
 def write(figure: Figure, x: float, y: float, text: str, **look: object) -> None:

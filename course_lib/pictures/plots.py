@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib
-
 from .bar_drawing import bars_figure
 from .curve_drawing import lines_figure
-from .pattern_drawing import STYLE, svg_of
+from .fonts import style_for
+from .pattern_drawing import svg_of
 from .picture import Picture
 from .plot_checks import Curve, checked_bars, checked_curves
 from .plot_frame import counted, plain, ratio, size
@@ -51,7 +50,7 @@ def lines(
         copy: 2.00 at 1, 4.00 at 2; that is 2.00 times as much for 2.00 times the x.
     """
     curves, limits = checked_curves(series, {} if limit is None else limit)
-    with matplotlib.rc_context(STYLE):
+    with style_for(*curves, *limits, title, x, y, note):
         svg = svg_of(lines_figure(curves, limits, title, x, y, note))
     words = [f"{title}. Curves of {y} against {x}, both axes logarithmic."]
     words += [_growth(name, curve) for name, curve in curves.items()]
@@ -96,7 +95,7 @@ def bars(
         fast: 2.00 (1.50 to 2.50), 3.00 times less.
     """
     checked = checked_bars(values, ratios)
-    with matplotlib.rc_context(STYLE):
+    with style_for(*checked, title, unit, note):
         svg = svg_of(bars_figure(checked, title, unit, note))
     words = [f"{title}, in {unit}."]
     for number, (name, bar) in enumerate(checked.items()):
@@ -143,7 +142,7 @@ def counts(values: Mapping[str, int], *, title: str, unit: str, note: str = "") 
     for name, value in values.items():
         if not isinstance(value, int):
             raise TypeError(f"values[{name!r}] is {value!r}: counts are whole numbers; `bars` draws others.")
-    with matplotlib.rc_context(STYLE):
+    with style_for(*checked, title, unit, note):
         svg = svg_of(bars_figure(checked, title, unit, note, counted=True))
     words = [f"{title}.", *(f"{name}: {counted(value, unit)}." for name, value in values.items()), *[note] * bool(note)]
     return Picture(svg=svg, words="\n".join(words), caption=f"Each bar is a number of {unit}.")

@@ -8,10 +8,12 @@ from filelock import FileLock
 
 from book.make import mistakes
 from book.make.mistake_code import run_example
+from book.make.mistake_page import diff
 from book.make.mistakes import EXAMPLES, read_example, write_pages
 from course_lib.diagnosis.catalogue import CATALOGUE
 
 SECTIONS = ("How it looks", "How it shows", "Write this instead", "Where it is met")
+NOTICE = "# you may notice: `nan`, and no text.\n"
 SMALL = "module = 1\n\n\n# how it is called\nx = 2\n"
 every_mistake = pytest.mark.parametrize("mistake", CATALOGUE.values(), ids=list(CATALOGUE))
 
@@ -84,6 +86,19 @@ def test_a_page_has_all_its_parts(folder, mistake):
     assert "-" in changes and set(changes) <= {"-", "+", ""}
 
 
+@every_mistake
+def test_a_page_lists_what_one_may_notice_and_is_found_by_it(folder, mistake):
+    notices = read_example(EXAMPLES / f"{mistake.id}.py").notices
+    assert len(set(notices)) == len(notices) >= 2
+    page = page_of(folder, mistake)
+    listed = "".join(f"\n- {notice}" for notice in notices)
+    assert "\n\n**You may notice:**\n\n```{index}" in page and f"\n{listed}\n\n## How it looks\n" in page
+    for notice in notices:
+        assert re.fullmatch(r"[^;!]+\.", notice)  # signs that an entry of an index takes for something else
+        assert f"```{{index}} single: {notice[:-1].replace('`', '')}\n```\n" in page
+    assert "you may notice" not in page
+
+
 def test_each_picture_has_words_and_stands_on_its_page(folder):
     pictures = {path.stem for path in folder.glob("*.svg")}
     shown = {path.stem for path in folder.glob("*.md") if "```{figure}" in path.read_text(encoding="utf-8")}
@@ -138,6 +153,10 @@ def test_code_that_makes_no_mistake_is_refused(tmp_path, monkeypatch):
     [
         (SMALL, "own.py has no guilty line: end it with '# wrong' and write '# instead: <line>' below."),
         ("a = 1  # wrong\n", "own.py has no line '# how it is called': write it between the code and its call."),
+        (
+            "a = 1  # wrong\n# how it is called\n",
+            "own.py has no line '# you may notice: ...': begin it with what its author may notice.",
+        ),
     ],
 )
 def test_an_example_that_lacks_a_mark_is_refused(tmp_path, text, words):
@@ -147,14 +166,15 @@ def test_an_example_that_lacks_a_mark_is_refused(tmp_path, text, words):
 
 
 def test_marks_replace_leave_out_and_insert(tmp_path):
-    text = "a = 1  # wrong\n# instead: a = 2\nb = 3  # wrong\nif a:\n    c = 4\n    # instead: d = 5\n\n\n"
+    text = f"{NOTICE}a = 1  # wrong\n# instead: a = 2\nb = 3  # wrong\nif a:\n    c = 4\n    # instead: d = 5\n\n\n"
     (tmp_path / "own.py").write_text(text + "# how it is called\nmodule = c\n", encoding="utf-8")
     example = read_example(tmp_path / "own.py")
     assert example.wrong == "a = 1\nb = 3\nif a:\n    c = 4\n"
     assert example.right == "a = 2\nif a:\n    c = 4\n    d = 5\n"
     assert example.wrong_lines == (1, 2)
+    assert example.notices == ("`nan`, and no text.",)
     assert example.call == "module = c\n"
-    assert mistakes.diff(example) == "- a = 1\n- b = 3\n+ a = 2\n\n+     d = 5"
+    assert diff(example) == "- a = 1\n- b = 3\n+ a = 2\n\n+     d = 5"
 
 
 def test_the_random_numbers_of_the_build_are_left_alone():

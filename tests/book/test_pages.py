@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,11 +13,12 @@ import pytest
 from book.make import front
 from book.make.docstrings import as_literal_blocks
 from book.make.exercises import write_exercises
+from book.make.glossary import words_of_lessons
 from book.make.lessons import SOLUTION, give_the_notebooks, read, with_solutions, without_setup, write_lessons
 from book.make.links import broken_links
 from book.make.reference import page_of, write_reference
 from book.make.versions import write_versions
-from book.make.walk import read_walk, table
+from book.make.walk import hours, length, read_walk, table
 from course_lib.exercises.catalogue import EXERCISES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +47,16 @@ def test_the_walk_has_every_lesson_with_its_time():
     assert lines[2].endswith("| 5 |  |")
 
 
+def test_how_long_the_course_is_comes_from_the_table():
+    rows = [replace(row, minutes=minutes) for row, minutes in zip(read_walk(ROOT), (5, 40, 90), strict=False)]
+    assert length(rows, 80) == (
+        "The 3 lessons take 5 to 90 minutes each, 2 hours in all, and the exercises another 1½ hours."
+    )
+    assert [hours(minutes) for minutes in (10, 30, 44, 46, 90, 245)] == [
+        "½ hour", "½ hour", "½ hour", "1 hour", "1½ hours", "4 hours",
+    ]  # fmt: skip
+
+
 def test_a_lesson_without_a_row_is_named(tmp_path):
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "12_new.ipynb").touch()
@@ -56,14 +68,32 @@ def test_a_lesson_without_a_row_is_named(tmp_path):
 def test_a_page_shows_no_setup_and_the_download_does(lessons, tmp_path):
     name = "05_weight_split.ipynb"
     shown, own = read(lessons / name), read(ROOT / "notebooks" / name)
-    assert len(shown.cells) == len(own.cells) - 1
+    assert len(shown.cells) == len(own.cells)  # without the setup, with the glossary's words
     assert "colab" not in json.dumps(shown).lower()
-    assert [cell.get("outputs") for cell in shown.cells[1:]] == [cell.get("outputs") for cell in own.cells[2:]]
+    assert [cell.get("outputs") for cell in shown.cells[1:-1]] == [cell.get("outputs") for cell in own.cells[2:]]
     given = tmp_path / "_sources" / "notebooks" / name
     given.parent.mkdir(parents=True)
     given.write_text("{}", encoding="utf-8")
     give_the_notebooks(ROOT, tmp_path)
     assert given.read_bytes() == (ROOT / "notebooks" / name).read_bytes()
+
+
+def test_a_lesson_ends_with_the_words_of_the_glossary_that_point_to_it(lessons):
+    last = read(lessons / "06_multi_query.ipynb").cells[-1].source
+    assert last.startswith("```{index} single: broadcast\n```\n\n")
+    assert "```{index} single: GQA\n```\n" in last
+    assert last.endswith(
+        "\n\n**In the glossary:** {term}`broadcast`, {term}`grouped-query attention`, {term}`GQA`, {term}`KV cache`, "
+        "{term}`multi-query attention`, {term}`MQA`."
+    )
+    assert "**In the glossary:**" not in read(lessons / "00_start_here.ipynb").cells[-1].source
+
+
+def test_several_words_of_the_glossary_share_a_meaning():
+    entries = ["one\nEINS\n  [A](notebooks/01_a.ipynb)\n  and [B](notebooks/02_b.ipynb).", "two\n  No lesson."]
+    words = "\n\n".join([*entries, "three\n  [B](notebooks/02_b.ipynb)."])
+    found = words_of_lessons(f"[C](notebooks/03_c.ipynb)\n\n```{{glossary}}\n{words}\n```\n")
+    assert found == {"01_a": ["one", "EINS"], "02_b": ["one", "EINS", "three"]}
 
 
 def test_every_exercise_has_its_solution_folded_below_its_hints(lessons):
@@ -108,6 +138,8 @@ def test_the_front_page_is_filled_in(tmp_path):
     text = (tmp_path / "index.md").read_text(encoding="utf-8")
     assert "{{" not in text and "all four agree to twelve decimals" in text and "[mask-discarded]" in text
     assert "05 Split the weights <notebooks/05_weight_split>" in text
+    minutes = sum(exercise.minutes for exercise in EXERCISES.values())
+    assert length(read_walk(ROOT), minutes) in text
     alternative = re.search(r":alt: (.*)", text)[1]
     assert "Number 14" in alternative and (tmp_path / "one_tensor_two_heads.svg").exists()
 

@@ -2,9 +2,14 @@
 
 import json
 import re
+from urllib.parse import quote
 
 import pytest
 from browser.site import HTML, Complaints, pages, served, violations
+
+from book.make.mistake_code import read_example
+from book.make.mistakes import EXAMPLES
+from course_lib.diagnosis.catalogue import CATALOGUE
 
 WIDTHS = (1400, 768, 360)
 THEIRS = {"region"}  # moderate, and the theme's own: its search field lies outside every landmark
@@ -114,6 +119,66 @@ def test_search_finds(open_page):
     assert not complaints.found
 
 
+def searched(open_page, question):
+    """The search page with all that it finds, excerpts as well."""
+    page, complaints = open_page(f"search.html?q={quote(question)}")
+    page.wait_for_function("document.querySelector('#search-results')?.innerText.includes('Search finished')")
+    page.wait_for_load_state("networkidle")
+    return page, complaints
+
+
+@pytest.mark.parametrize(
+    ("question", "leads_to"),
+    [
+        ("GQA", {"glossary.html#term-GQA", "notebooks/06_multi_query.html"}),
+        ("MQA", {"glossary.html#term-MQA", "notebooks/06_multi_query.html"}),
+        ("MHA", {"glossary.html#term-MHA", "notebooks/03_wrapper.html", "notebooks/05_weight_split.html"}),
+        ("kv-cache", {"glossary.html#term-KV-cache", "notebooks/06_multi_query.html"}),
+        ("flash attention", {"glossary.html#term-FlashAttention", "notebooks/09_fast.html"}),
+        ("my loss goes down too fast", {"mistakes/no-causal-mask.html", "mistakes/mask-discarded.html"}),
+        ("loss too low", {"mistakes/no-causal-mask.html", "mistakes/mask-inverted.html"}),
+        ("nan after softmax", {"mistakes/nan-on-hidden-rows.html"}),
+        ("works with batch 1 only", {"mistakes/fixed-batch.html", "mistakes/batch-mixed.html"}),
+        ("model sees the future", {"mistakes/no-causal-mask.html"}),
+    ],
+)
+def test_search_finds_short_names_and_symptoms(open_page, question, leads_to):
+    page, complaints = searched(open_page, question)
+    found = page.evaluate("[...document.querySelectorAll('ul.search > li > a')].map(it => it.getAttribute('href'))")
+    assert leads_to <= set(found[: len(leads_to) + 2])
+    assert not complaints.found
+
+
+def test_search_leads_from_all_that_is_noticed_to_its_cause(open_page):
+    page, complaints = searched(open_page, "mask")
+    notices = {name: read_example(EXAMPLES / f"{name}.py").notices for name in CATALOGUE}
+    script = "all => all.map(one => Search._performSearch(...Search._parseQuery(one)).map(it => [it[0], it[3]]))"
+    for name, mine in notices.items():
+        for notice, found in zip(mine, page.evaluate(script, list(mine)), strict=True):
+            assert [f"mistakes/{name}", notice[:-1].replace("`", "").lower()] in found[-10:], notice  # best come last
+    assert not complaints.found
+
+
+def test_search_shows_words_of_the_article_alone(open_page):
+    page, _ = searched(open_page, "softmax")
+    shown = page.locator("ul.search").inner_text()
+    assert page.locator("ul.search p.context").count() > 20
+    assert "Light Dark" not in shown and "System Settings" not in shown
+    assert "softmax: Makes shares of scores" in page.locator("ul.search li").first.inner_text()
+
+
+def test_a_picture_in_the_dark_has_no_frame_and_its_caption_is_as_plain_as_text(open_page):
+    for path in ("notebooks/04_reshape_and_transpose.html", "mistakes/mask-discarded.html", "index.html"):
+        page, _ = open_page(path, theme="dark")
+        looks = page.evaluate(
+            """() => [...document.querySelectorAll("article figure")].map(it => [
+                getComputedStyle(it.querySelector("img")).padding, getComputedStyle(it.querySelector("img")).filter,
+                getComputedStyle(it.querySelector("figcaption")).fontWeight,
+                getComputedStyle(it.querySelector("figcaption")).color == getComputedStyle(document.body).color])"""
+        )
+        assert looks and set(map(tuple, looks)) == {("0px", "none", "400", True)}, path
+
+
 def test_the_steps_of_a_picture_open_with_the_keyboard(open_page):
     page, _ = open_page("notebooks/04_reshape_and_transpose.html")
     first = page.locator("figure details summary").first
@@ -126,13 +191,30 @@ def test_the_steps_of_a_picture_open_with_the_keyboard(open_page):
     assert page.evaluate("document.activeElement.matches('figure details summary, .scrolls')")
 
 
-def test_a_wide_picture_scrolls_with_the_keyboard(open_page):
-    page, _ = open_page("index.html", width=360)
-    box = page.locator("figure .scrolls").first
-    assert box.get_attribute("tabindex") == "0" and box.get_attribute("aria-label")
+@pytest.mark.parametrize("what", ["img", "table"])
+def test_what_is_wider_than_a_phone_says_so_and_scrolls_with_the_keyboard(open_page, what):
+    page, _ = open_page("index.html", width=390)
+    edges = page.locator(f"article .edges:has({what})").first
+    box = edges.locator(".scrolls")
+    assert box.get_attribute("tabindex") == "0" and box.get_attribute("role") == "region"
+    assert re.fullmatch(r"(Picture|Table) 1, wider than the screen", box.get_attribute("aria-label"))
+    assert shades(edges) == (False, True)
     box.focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('figure .scrolls').scrollLeft > 0")
+    page.wait_for_function("box => box.parentElement.matches('.more-left')", arg=box.element_handle())
+    assert shades(edges) == (True, True)
+    box.evaluate("box => box.scrollLeft = box.scrollWidth")
+    page.wait_for_function("box => !box.parentElement.matches('.more-right')", arg=box.element_handle())
+    assert shades(edges) == (True, False)
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.wait_for_function("box => !box.hasAttribute('tabindex')", arg=box.element_handle())
+    assert shades(edges) == (False, False) and box.get_attribute("role") is None
+
+
+def shades(edges):
+    """Whether a shade is drawn at the left and at the right."""
+    script = """it => ["::before", "::after"].map(end => getComputedStyle(it, end).backgroundImage != "none")"""
+    return tuple(edges.evaluate(script))
 
 
 def test_it_prints(open_page):

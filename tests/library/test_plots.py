@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from course_lib.pictures import Picture, bars, counts, lines
 from course_lib.pictures.bar_drawing import FIRST, OTHERS, bars_figure
 from course_lib.pictures.curve_drawing import LOOKS, apart, lines_figure, round_numbers
-from course_lib.pictures.pattern_drawing import STYLE
+from course_lib.pictures.fonts import STYLE
 from course_lib.pictures.plot_checks import MOST_CURVES, checked_bars, checked_curves
 from course_lib.pictures.plot_frame import plain, ratio, size, tick
 
