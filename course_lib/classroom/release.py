@@ -80,7 +80,7 @@ def stamped(notebook: Any, stamp: dict[str, str], address: Address) -> Any:
     notebook.metadata["attention_course"] = dict(stamp)
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{stamp['release'][:40]}-{number}".replace(".", "-")
-        cell.metadata = {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
+        cell.metadata = kept_metadata(cell)
     return notebook
 
 

@@ -41,11 +41,16 @@ def write_ipynb(notebook: Any, lesson: Lesson) -> None:
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     seen: set[str] = set()
     for cell in notebook.cells:
-        kept = {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
-        cell.metadata = nbformat.from_dict(kept | (FOLDED if "setup" in kept.get("tags", ()) else {}))
+        cell.metadata = nbformat.from_dict(kept_metadata(cell))
         cell.id = _cell_id(cell, seen)
     lesson.ipynb.parent.mkdir(exist_ok=True)
     write_text(lesson.ipynb, nbformat.writes(notebook) + "\n")
+
+
+def kept_metadata(cell: Any) -> dict[str, Any]:
+    """Return the metadata that a cell is stored with: tags, nbgrader's, and what folds the setup cell."""
+    kept = {key: cell.metadata[key] for key in ("tags", "nbgrader") if cell.metadata.get(key)}
+    return kept | (FOLDED if "setup" in kept.get("tags", ()) else {})
 
 
 def write_py(notebook: Any, lesson: Lesson) -> None:

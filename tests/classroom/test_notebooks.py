@@ -32,7 +32,7 @@ def test_a_real_sheet():
     sheet = read_notebook(SHEET)
     assert answers(sheet) == {"scores_by_head": 3, "MultiHead": 5, "to_split": 7}
     assert sheet.exercises == {"scores_by_head", "MultiHead", "to_split"}
-    assert sheet.cells[0].source.startswith("import subprocess") and not sheet.remarks and sheet.stamp is None
+    assert sheet.cells[0].source.startswith("# @title Setup") and not sheet.remarks and sheet.stamp is None
     assert read_notebook(SHEET, ("to_split",)).exercises == {"to_split"}
 
 
