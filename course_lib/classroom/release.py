@@ -15,6 +15,7 @@ from typing import Any
 from course_lib.classroom.record import FILE, Record, asked
 from course_lib.lessons.address import Address, read_address
 from course_lib.lessons.discover import SOLUTIONS, Lesson, find_notebooks
+from course_lib.lessons.notebook_file import kept_metadata, read_py
 
 _COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
 _NEIGHBOUR = re.compile(r"\]\((\.\./)?([\w-]+\.ipynb)\)")
@@ -35,7 +36,6 @@ def release(root: Path, name: str, lessons: list[str], to: Path) -> Path:
     Raises:
         ValueError: a name with other characters, no lesson, a lesson without exercises, a release that exists already.
     """
-    from course_lib.lessons.notebook_file import read_py
     from course_lib.lessons.student import student_notebook
 
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):

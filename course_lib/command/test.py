@@ -6,6 +6,7 @@ With --machines instead what a beginner types: `make lab` and `make test` on mac
 
 import argparse
 import os
+import shutil
 import time
 
 from course_lib.command.root import CourseError, repository
@@ -18,6 +19,8 @@ NEEDS = ("dev", "pytest", "xdist", "nbval", "nbclient", "jupytext")
 APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and ask for it by an option
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
+NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
+NO_BROWSER = "The book and JupyterLab were not opened in a browser: make test-all does that, with Chromium installed."
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--browser", action="store_true", help="also build the book, and drive it and JupyterLab in a browser"
     )
     only.add_argument("--browser-only", action="store_true", help="build the book and drive the browser, nothing else")
+    only.add_argument("--sandbox-only", action="store_true", help="run the tests that need bubblewrap, nothing else")
     only.add_argument("--machines", action="store_true", help="set the course up on bare machines, nothing else")
     workers = min(4, os.cpu_count() or 1)
     parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
@@ -49,12 +53,20 @@ def run(args: argparse.Namespace) -> int:
     rows: list[tuple[str, str, Tally]] = []
     notes: list[str] = []
     parallel = ["-n", str(args.workers), "--dist", "worksteal"] if args.workers > 1 else []
-    if not (args.lessons_only or args.browser_only or args.names):
+    if args.sandbox_only:
+        sandbox = run_pytest(root, ["tests/classroom", "-m", "sandbox", "-q", "--no-header", *parallel], args.workers)
+        rows.append(("the sandbox's tests", "", sandbox.total()))
+    elif not (args.lessons_only or args.browser_only or args.names):
         library = run_pytest(root, ["tests", *APART, "-q", "--no-header", *parallel], args.workers)
         rows.append(("the library's tests", "", library.total()))
-    if not (args.library_only or args.browser_only):
-        lesson_rows, notes = check_lessons(root, lessons, args.workers)
+        if shutil.which("bwrap") is None:
+            notes.append(NO_SANDBOX)
+    if not (args.library_only or args.browser_only or args.sandbox_only):
+        lesson_rows, said = check_lessons(root, lessons, args.workers)
         rows += lesson_rows
+        notes = [*said, *notes]
+        if not args.browser:
+            notes.append(NO_BROWSER)
     if args.browser or args.browser_only:
         rows += check_browser(root, args.workers)
     print(table(rows))

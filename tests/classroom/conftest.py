@@ -24,6 +24,13 @@ def find_walls():
         return str(error)
 
 
+def pytest_collection_modifyitems(items):
+    """Mark what needs the walls, so that it can be chosen with `-m sandbox`."""
+    for item in items:
+        if "walls" in getattr(item, "fixturenames", ()):
+            item.add_marker("sandbox")
+
+
 def pytest_runtest_setup(item):
     """Skip what needs the walls where there are none; here rather than in the fixture, so that one line counts all."""
     if "walls" in item.fixturenames and isinstance(reason := find_walls(), str):

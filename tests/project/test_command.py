@@ -360,13 +360,14 @@ def pytest_says(monkeypatch):
     return calls, answers
 
 
-def test_the_summary_without_a_gpu(repository, pytest_says, capsys):
+def test_the_summary_says_what_was_not_checked(repository, pytest_says, monkeypatch, capsys):
     calls, _ = pytest_says
+    monkeypatch.setattr(test.shutil, "which", lambda name: None)
     assert main(["test"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [kernel for kernel, _ in calls] == ["library", "attention-cpu"]
     assert [line.split()[-3:] for line in lines if "passed" in line and "1.0" in line] == [["2", "1.0", "passed"]] * 2
-    assert lines[-3:] == [test.TWICE, test.NO_GPU, "4 passed, 0 failed"]
+    assert lines[-5:] == [test.TWICE, test.NO_GPU, test.NO_SANDBOX, test.NO_BROWSER, "4 passed, 0 failed"]
     assert {"--nbval-cell-timeout=120", "--twice"} <= set(calls[1][1])
 
 
@@ -410,8 +411,9 @@ def test_parts_can_be_chosen(repository, pytest_says):
     calls, _ = pytest_says
     assert main(["test", "--library-only", "--workers", "1"]) == 0
     assert main(["test", "00"]) == 0
-    assert [kernel for kernel, _ in calls] == ["library", "attention-cpu"]
-    assert "-n" not in calls[0][1]
+    assert main(["test", "--sandbox-only", "--workers", "1"]) == 0
+    assert [kernel for kernel, _ in calls] == ["library", "attention-cpu", "library"]
+    assert "-n" not in calls[0][1] and "sandbox" in calls[2][1]
 
 
 def test_pytest_is_really_run_and_read(tmp_path, capfd):
