@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import os
 import sys
 
 from course_lib.about import version
@@ -74,6 +75,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # whoever read our output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def parse(module, words: list[str]) -> argparse.Namespace:

@@ -40,9 +40,9 @@ print("torch", torch.__version__, "on", device)
 print("matplotlib", matplotlib.__version__, "and seaborn", seaborn.__version__)
 
 # %% [markdown]
-# The last word of the second line is the **device** that this kernel teaches on: `cpu`, or `cuda` if you chose the
-# kernel "Attention (CUDA)". Every lesson gives the same numbers on both. Change it in the menu *Kernel > Change
-# Kernel*.
+# The last word of the second line is the **device** that this kernel teaches on. A notebook opens on the kernel
+# "Python 3", which teaches on the CPU. Where PyTorch sees a GPU, the menu *Kernel > Change Kernel* also offers
+# "Attention (CUDA)"; every lesson gives the same numbers there.
 #
 # ## The sentence
 #

@@ -65,6 +65,18 @@ def test_an_unknown_command_is_refused(word, said, capsys):
     assert said in capsys.readouterr().err
 
 
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly():
+    """As in `course doctor FILE.py:NAME | head -n 1`."""
+    code = "import sys; from course_lib.command import main, links\n"
+    code += "links.run = lambda args: print('x' * 1_000_000) or 0\nsys.exit(main(['links']))"
+    words = [sys.executable, "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
 NEEDING = [module for module in SUBCOMMANDS if hasattr(module, "NEEDS")]
 
 
