@@ -19,6 +19,10 @@ WHOLE = {  # of each kind of page one is looked at with the frame that all share
 }  # fmt: skip
 LOOKS = [(theme, width) for theme in ("light", "dark") for width in (WIDTHS[0], WIDTHS[-1])]
 PAGES = pages() or ["index.html"]
+MISTAKES = [path for path in PAGES if path.startswith("mistakes/")]
+# axe-core takes half of a page's time, and the pages of mistakes come from one template: every fifth of them, so that
+# each look is among them. What a page alone can get wrong, its pictures' words and its width, is asked of every one.
+LOOKED_AT = {*PAGES} - {*MISTAKES} | {*MISTAKES[::5]} | WHOLE
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +76,7 @@ def test_a_page(open_page, path):
         page.set_viewport_size({"width": width, "height": 900})
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{wide} pixels wide on a screen of {width}: {widest(page, width)}"
-        if width == looked_at:  # the colours of code are looked at below, once for all
+        if width == looked_at and path in LOOKED_AT:  # the colours of code are looked at below, once for all
             part = None if path in WHOLE else "main"
             found = [one for one in violations(page, only=part, but=".highlight") if one[0] not in THEIRS]
             assert not found, f"at {width} pixels, {theme}: {found}"
@@ -88,6 +92,7 @@ def test_code_can_be_read(open_page, path, theme):
 
 def test_every_kind_of_page_is_looked_at_whole():
     assert set(PAGES) >= WHOLE
+    assert {LOOKS[PAGES.index(path) % len(LOOKS)] for path in MISTAKES[::5]} == set(LOOKS)
 
 
 def widest(page, width):

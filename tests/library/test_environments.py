@@ -179,7 +179,9 @@ def has_cpp_compiler():
 @pytest.mark.skipif(not has_cpp_compiler(), reason="torch.compile's own backend needs a C++ compiler, none is here")
 def test_compiles_to_machine_code(fresh_compiler):
     module, x = build("single head", dtype=torch.float32), draw_x(dtype=torch.float32)
-    with torch.no_grad():
+    # Neither headers for kernels to come nor trial programs for the processor: most of the compiler's time goes there.
+    quick = {"cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": True}
+    with torch.no_grad(), torch._inductor.config.patch(quick):
         assert_same(torch.compile(module, fullgraph=True)(x), module(x), 1e-5)
 
 
