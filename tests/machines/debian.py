@@ -112,11 +112,11 @@ def git(*words: str) -> list[str]:
 
 def copy_working_tree(into: Path) -> None:
     """Clone the repository and lay over it what isn't committed yet."""
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(into)], check=True)
+    # Without hard links: the machine's user will own the clone, and must not come to own ours.
+    subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(ROOT), str(into)], check=True)
     subprocess.run(["git", "-C", str(into), "remote", "remove", "origin"], check=True)
-    for name in sorted(
-        {*git("diff", "--name-only", "-z", "HEAD"), *git("ls-files", "-z", "--others", "--exclude-standard")}
-    ):
+    changed = git("diff", "--name-only", "-z", "HEAD")
+    for name in changed + git("ls-files", "-z", "--others", "--exclude-standard"):
         (into / name).unlink(missing_ok=True)
         if (ROOT / name).exists():
             (into / name).parent.mkdir(parents=True, exist_ok=True)
