@@ -46,7 +46,8 @@ class Machine:
         """The words that run a line of shell on the machine, from here."""
         user = user or self.user
         home = self.home if user == self.user else "/root"
-        enter = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", str(ENTER)]
+        enter = ["setpriv", "--pdeathsig", "KILL"]  # if the tests are killed, so is what they started
+        enter += ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", str(ENTER)]
         return [*enter, str(self.lower), str(self.upper), user, home, " ".join(map(str, local_indexes())), line]
 
     def run(self, line: str, seconds: float = 600, user: str = "") -> subprocess.CompletedProcess:
@@ -103,12 +104,19 @@ def new_machine(debian: Path, upper: Path, user: str) -> Machine:
     return machine
 
 
+def git(*words: str) -> list[str]:
+    """The paths that a Git command names, each ended by a zero byte."""
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True)
+    return [name for name in done.stdout.split("\0") if name]
+
+
 def copy_working_tree(into: Path) -> None:
     """Clone the repository and lay over it what isn't committed yet."""
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(into)], check=True)
+    # Without hard links: the machine's user will own the clone, and must not come to own ours.
+    subprocess.run(["git", "clone", "-q", "--no-hardlinks", str(ROOT), str(into)], check=True)
     subprocess.run(["git", "-C", str(into), "remote", "remove", "origin"], check=True)
-    ask = ["git", "-C", str(ROOT), "ls-files", "-z", "--modified", "--others", "--exclude-standard"]
-    for name in filter(None, subprocess.run(ask, capture_output=True, text=True, check=True).stdout.split("\0")):
+    changed = git("diff", "--name-only", "-z", "HEAD")
+    for name in changed + git("ls-files", "-z", "--others", "--exclude-standard"):
         (into / name).unlink(missing_ok=True)
         if (ROOT / name).exists():
             (into / name).parent.mkdir(parents=True, exist_ok=True)
