@@ -46,16 +46,31 @@ def test_letters_without_a_font_are_one_sentence_and_no_crash(draw, only_usual_f
     assert all(f">{word}<" in svg for word in WORDS)
 
 
-def test_a_font_that_has_the_letters_is_used_without_a_word(monkeypatch, caplog):
+class Listener(logging.Handler):
+    """Keeps what is logged: pytest's own listening is switched off."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.records = []
+
+    def emit(self, record):
+        self.records.append(record)
+
+
+def test_a_font_that_has_the_letters_is_used_without_a_word(monkeypatch):
+    heard = Listener()
+    monkeypatch.setattr(LOG, "handlers", [*LOG.handlers, heard])
     monkeypatch.setattr(fonts, "FAMILIES", ("No such font", "STIXGeneral"))
     fonts.fonts_for.cache_clear()
-    with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
         svg = heatmap(PATTERN, (RARE, "b", "c")).svg
         with fonts.style_for(RARE):
             LOG.warning("Failed to find font weight normal.")
     fonts.fonts_for.cache_clear()
-    assert not caplog.records and LOG.isEnabledFor(logging.WARNING)
+    LOG.warning("Said outside, it is heard.")
+    assert [record.getMessage() for record in heard.records] == ["Said outside, it is heard."]
+    assert LOG.isEnabledFor(logging.WARNING)
     assert f">{RARE}<" in svg and "sans-serif, 'STIXGeneral'" in svg
 
 
