@@ -170,8 +170,9 @@ def _bits(trace: Trace, axis: int, count: int) -> list[Tensor]:
         here.select(axis, index).fill_(True)
         seen = trace.replay(torch.where(here[..., None], x + move, x))
         for value, bits in zip(trace.values, found, strict=True):
-            if seen[value.number] is not value.tensor:
-                bits |= differs(seen[value.number], value.tensor).long() << index
+            now = seen[value.number]
+            if now is not value.tensor and not torch.equal(now, value.tensor):  # most numbers do not change
+                bits |= differs(now, value.tensor).long() << index
     return found
 
 

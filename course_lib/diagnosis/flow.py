@@ -51,6 +51,7 @@ def follow(anatomy: Anatomy) -> Flow:
     shape = (batch, heads, num_tokens, num_tokens)
     raw, operand = torch.full(shape, torch.nan, dtype=torch.float64), torch.zeros(shape, dtype=torch.float64)
     present = torch.zeros(shape[:3], dtype=torch.bool)
+    raw_numbers, operand_numbers = raw.numpy(), operand.numpy()  # the same memory, thirty times faster to set
     scores = anatomy.raw.tolist()
     width = max(len(row.outs) for row in anatomy.rows)
     start: dict[int, Tensor] = {}
@@ -63,8 +64,8 @@ def follow(anatomy: Anatomy) -> Flow:
         present[row.sample, row.head, row.query] = True
         for key, label, share in zip(row.keys, row.scores, row.shares, strict=True):
             if key >= 0:
-                raw[row.sample, row.head, row.query, key] = scores[label]
-                operand[row.sample, row.head, row.query, key] += share
+                raw_numbers[row.sample, row.head, row.query, key] = scores[label]
+                operand_numbers[row.sample, row.head, row.query, key] += share
         out = row.mix.out
         for held in (start, query_of, head_of, column_of):
             held.setdefault(out.number, torch.full((out.tensor.numel(),), NOTHING))
