@@ -90,7 +90,10 @@ def _files() -> dict[str, str]:
     for path in set(findSystemFonts()) - known:
         with contextlib.suppress(OSError, RuntimeError):  # a font that matplotlib can't read
             fontManager.addfont(path)
-    return {font.name: font.fname for font in fontManager.ttflist}
+    upright = sorted(fontManager.ttflist, key=lambda font: (font.style == "normal", font.weight in (400, "normal")))
+    return {
+        font.name: font.fname for font in upright
+    }  # of a family the last one stays: bold and italic have fewer letters
 
 
 def _without_glyph(file: str, wanted: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ def imports_are_undone(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
     for name, module in list(sys.modules.items()):
-        if str(vars(module).get("__file__")).startswith(str(tmp_path)):
+        if str(getattr(module, "__dict__", {}).get("__file__")).startswith(str(tmp_path)):
             parts = name.split(".")
             for length in range(len(parts)):  # a folder without __init__.py is a package without a file
                 sys.modules.pop(".".join(parts[: length + 1]), None)
