@@ -1,9 +1,14 @@
 """Pytest at the repository's root: notebooks are compared by the rules of course_lib/lessons/compare.py."""
 
 import os
+import signal
 
 # Read when torch is first imported, here and in every process that a test starts. With tensors this small a second
 # thread only waits: the same tests then take five times the processor's time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 pytest_plugins = ["course_lib.lessons.nbval_hooks"]
+
+# A shell starts what runs in its background with Ctrl-C ignored; some tests send one and wait for what it does.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
