@@ -1,5 +1,6 @@
 """The small course on a stripped machine, and the real one on a clean Debian."""
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,30 @@ class Beginner:
         return python.exists() and subprocess.run([python, "-c", f"import {module}"], cwd="/").returncode == 0
 
 
+def new_beginner(folder):
+    """A clone in a new folder on a machine with make and a Python."""
+    course, wheels = make_course(folder / "clone")
+    (folder / "home").mkdir()
+    return Beginner(course, wheels, path_of(folder / "bin", "python3"), folder / "home")
+
+
 @pytest.fixture
 def beginner(tmp_path):
-    """A clone in a new folder on a machine with make and a Python."""
-    course, wheels = make_course(tmp_path / "clone")
-    (tmp_path / "home").mkdir()
-    return Beginner(course, wheels, path_of(tmp_path / "bin", "python3"), tmp_path / "home")
+    """Somebody who has just cloned."""
+    return new_beginner(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def installed_once(tmp_path_factory):
+    """The environment that one set-up made, for all tests to copy."""
+    beginner = new_beginner(tmp_path_factory.mktemp("installed"))
+    done = beginner.make("set-up-lessons")
+    assert done.returncode == 0, done.stdout
+    return beginner.environment
+
+
+@pytest.fixture
+def settled(beginner, installed_once):
+    """Somebody whose `make lab` worked already."""
+    shutil.copytree(installed_once, beginner.environment, symlinks=True)
+    return beginner

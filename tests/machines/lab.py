@@ -11,8 +11,6 @@ from contextlib import contextmanager
 import pytest
 from tornado.websocket import websocket_connect
 
-FIRST = "00_start_here.ipynb"
-
 
 @contextmanager
 def make_lab(machine, patience=900):
@@ -42,13 +40,13 @@ def make_lab(machine, patience=900):
 
 
 def parts(address):
-    """The server and the token of an address."""
-    return re.fullmatch(r"(http://[^/]+)/.*token=(\w+)", address).groups()
+    """The server, the path of the notebook and the token of an address."""
+    return re.fullmatch(r"(http://[^/]+)/lab/tree/(.+\.ipynb)\?token=(\w+)", address).groups()
 
 
 def ask(address, path, method="GET", body=None):
     """What JupyterLab answers, as Python data."""
-    base, token = parts(address)
+    base, _, token = parts(address)
     request = urllib.request.Request(
         base + path,
         method=method,
@@ -61,19 +59,20 @@ def ask(address, path, method="GET", body=None):
 
 def opens(address):
     """Whether the printed address is a page, and the first lesson lies there as a notebook."""
-    assert f"/lab/tree/{FIRST}" in address
+    first = parts(address)[1]
+    assert first.endswith("00_start_here.ipynb")
     with urllib.request.urlopen(address, timeout=60) as page:
         assert page.status == 200
         assert b"JupyterLab" in page.read()
-    return ask(address, f"/api/contents/{FIRST}")["type"] == "notebook"
+    return ask(address, f"/api/contents/{first}")["type"] == "notebook"
 
 
 def computes(address, code, patience=120):
     """What the kernel that the first lesson asks for prints when it runs some code, over the page's own way to it."""
-    asked = ask(address, f"/api/contents/{FIRST}")["content"]["metadata"]["kernelspec"]["name"]
-    body = {"path": FIRST, "name": FIRST, "type": "notebook", "kernel": {"name": asked}}
+    base, first, token = parts(address)
+    asked = ask(address, f"/api/contents/{first}")["content"]["metadata"]["kernelspec"]["name"]
+    body = {"path": first, "name": first, "type": "notebook", "kernel": {"name": asked}}
     number = ask(address, "/api/sessions", "POST", body)["kernel"]["id"]
-    base, token = parts(address)
     header = {"msg_id": "1", "msg_type": "execute_request", "session": "1", "username": "", "version": "5.3"}
     request = {"header": header, "parent_header": {}, "metadata": {}, "content": {"code": code}, "channel": "shell"}
 

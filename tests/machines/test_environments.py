@@ -54,21 +54,19 @@ def be_a_file(environment):
 
 
 @pytest.mark.parametrize("broken", [break_off, lose_python, empty, be_a_file])
-def test_an_environment_that_does_not_work_is_made_anew(beginner, broken):
-    assert beginner.make("set-up-lessons").returncode == 0
-    broken(beginner.environment)
+def test_an_environment_that_does_not_work_is_made_anew(settled, broken):
+    broken(settled.environment)
     if broken is break_off:
-        next(beginner.environment.glob(".lessons-installed")).unlink()
-    done = beginner.make("set-up-lessons")
+        next(settled.environment.glob(".lessons-installed")).unlink()
+    done = settled.make("set-up-lessons")
     assert done.returncode == 0, done.stdout
     assert steps(done)[0] == MADE
-    assert beginner.has("sentence")
+    assert settled.has("sentence")
 
 
-def test_an_environment_whose_set_up_broke_off_is_kept_and_completed(beginner):
-    assert beginner.make("set-up-lessons").returncode == 0
-    (beginner.environment / ".lessons-installed").unlink()
-    done = beginner.make("set-up-lessons")
+def test_an_environment_whose_set_up_broke_off_is_kept_and_completed(settled):
+    (settled.environment / ".lessons-installed").unlink()
+    done = settled.make("set-up-lessons")
     assert done.returncode == 0, done.stdout
     assert steps(done)[0] == KEPT
 
@@ -81,9 +79,10 @@ def test_a_folder_with_a_blank(beginner):
 
 
 SLOW = """
-import sys, time
+import os, sys, time
 if "pip" in sys.argv:
-    time.sleep(60)
+    time.sleep(0 if os.path.exists("no-network") else 60)
+    sys.exit(2)
 """
 
 
@@ -99,7 +98,7 @@ def test_stopped_with_ctrl_c_it_says_so_and_the_next_start_goes_on(beginner):
         rest = process.stdout.read()
     assert "Stopped: the next start goes on with the set-up." in rest
     assert "Traceback" not in rest
-    write_uv(beginner.wheels, "raise SystemExit(2)")
+    (beginner.course / "no-network").touch()
     done = beginner.make("set-up-lessons")
     assert done.returncode == 0, done.stdout
     assert steps(done)[0] == KEPT

@@ -96,12 +96,11 @@ def test_without_a_network_the_first_time(beginner):
     assert steps(done)[-1] == "pip could not install: see the lines above. Mend that and start again."
 
 
-def test_without_a_network_after_a_new_lock_what_is_there_is_used_each_time(beginner):
-    assert beginner.make("set-up-lessons").returncode == 0
-    lock = beginner.course / "requirements.lock"
+def test_without_a_network_after_a_new_lock_what_is_there_is_used_each_time(settled):
+    lock = settled.course / "requirements.lock"
     lock.write_text(lock.read_text().replace("sentence==1", "sentence==2"))
     for _ in range(2):
-        done = beginner.make("set-up-lessons", before=namespaces("--net"))
+        done = settled.make("set-up-lessons", before=namespaces("--net"))
         assert done.returncode == 0, done.stdout
         assert steps(done)[-1] == "What was installed before is used instead; the next start tries again."
-    assert beginner.has("sentence")
+    assert settled.has("sentence")
