@@ -113,7 +113,9 @@ def git(*words: str) -> list[str]:
 def copy_working_tree(into: Path) -> None:
     """Clone the repository and lay over it what isn't committed yet."""
     # Without hard links: the machine's user will own the clone, and must not come to own ours.
-    subprocess.run(["git", "-c", "advice.detachedHead=false", "clone", "-q", "--no-hardlinks", str(ROOT), str(into)], check=True)
+    subprocess.run(
+        ["git", "-c", "advice.detachedHead=false", "clone", "-q", "--no-hardlinks", str(ROOT), str(into)], check=True
+    )
     subprocess.run(["git", "-C", str(into), "remote", "remove", "origin"], check=True)
     changed = git("diff", "--name-only", "-z", "HEAD")
     for name in changed + git("ls-files", "-z", "--others", "--exclude-standard"):
