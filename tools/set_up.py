@@ -174,12 +174,17 @@ def make_environment(python):
     version = "{}.{}".format(*parsed(version_of(python)))
     if attempt([python, "-c", "import venv, ensurepip; ensurepip.version()"]).returncode == 0:
         raise Refused(f".venv could not be made: {last_line(done)}")
-    if os.path.exists("/etc/debian_version"):
+    if is_debian():
         sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
         remedy = f"install it with `{sudo}apt install python{version}-venv`, then start again"
     else:
         remedy = "install your system's package for it (often called python3-venv), or uv, then start again"
     raise Refused(f"Python {version_of(python)} is here without the part that makes environments (venv): {remedy}.")
+
+
+def is_debian():
+    """Say whether this is Debian or one of its kin, which keep venv in a package of its own."""
+    return os.path.exists("/etc/debian_version")
 
 
 def install(what, cpu):

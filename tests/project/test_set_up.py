@@ -94,8 +94,7 @@ def test_where_all_is_there_nothing_is_started(machine):
 def test_without_venv_the_package_is_named_and_nothing_is_left(debian, root, machine, monkeypatch, capsys):
     machine.versions["python3"] = "3.12.1"
     machine.answers |= {"-m venv": (1, "ensurepip is not available"), "import venv": (1, "")}
-    real = os.path.exists
-    monkeypatch.setattr(set_up.os.path, "exists", lambda path: debian if "debian_version" in path else real(path))
+    monkeypatch.setattr(set_up, "is_debian", lambda: debian)
     monkeypatch.setattr(set_up.os, "geteuid", lambda: 0 if root else 1000)
     assert set_up.main([]) == 2
     said = capsys.readouterr().err
