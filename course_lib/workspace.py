@@ -85,8 +85,8 @@ def copy_notebooks(source: Path, workspace: Path, again: tuple[str, ...] = ()) -
         now, theirs = fingerprint(text), _fingerprint_of(target)
         if theirs is None:
             done.new.append(name)
-        elif name in wanted:
-            kept = target.with_name(f"{target.stem}_before_{time.strftime('%Y-%m-%d_%H%M%S')}.ipynb")
+        elif name in wanted and theirs not in (now, copied_as.get(name)):
+            kept = _free_name(target)
             os.replace(target, kept)
             done.renamed[name] = kept.relative_to(workspace).as_posix()
         elif theirs == now:
@@ -142,6 +142,16 @@ def _fingerprint_of(path: Path) -> str | None:
         return "unreadable"
 
 
+def _free_name(path: Path) -> Path:
+    """Return a name beside a file that nothing has yet: an earlier answer that was kept stays, too."""
+    stem, number = f"{path.stem}_before_{time.strftime('%Y-%m-%d_%H%M%S')}", 1
+    kept = path.with_name(f"{stem}.ipynb")
+    while kept.exists():
+        number += 1
+        kept = path.with_name(f"{stem}_{number}.ipynb")
+    return kept
+
+
 def _read_marker(workspace: Path) -> dict[str, str]:
     try:
         found = json.loads((workspace / MARKER).read_text(encoding="utf-8"))
@@ -157,5 +167,8 @@ def _named(name: str, names: list[str]) -> str:
     full = f"{FOLDERS.get(folder, folder)}/{stem}"
     for path in names:
         if path.removesuffix(".ipynb") == full or path.startswith(f"{full}_"):
+            return path
+    for path in names:
+        if path.endswith(f"/{plain}.ipynb"):
             return path
     raise ValueError(f"There is no notebook {name!r} in the course: give a name such as 03_wrapper or exercises/03.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from course_lib.about import repository_address
 from course_lib.command.root import CourseError, install_hint, repository
 
-NAME, HELP = "hub", "show the page on running the course on a JupyterHub; --check looks what is missing here"
+NAME, HELP = "hub", "show the page on running the course on a JupyterHub; --check checks what is missing here"
 OWN_OPTIONS = True
 
 
@@ -50,6 +50,8 @@ def _outside_home(file: Path, home: Path) -> str | None:
 
 
 def _kernels() -> str | None:
+    if importlib.util.find_spec("jupyter_client") is None:
+        return f"Jupyter is not installed: {install_hint('lessons')}"
     from jupyter_client.kernelspec import KernelSpecManager
 
     found = "attention-cpu" in KernelSpecManager().find_kernel_specs()

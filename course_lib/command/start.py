@@ -1,6 +1,9 @@
 """Make a learner's own copies of the notebooks, or bring them up to date; what the learner has written stays."""
 
 import argparse
+import shlex
+import shutil
+import sys
 from pathlib import Path
 
 from course_lib.command.root import CourseError, repository
@@ -23,8 +26,16 @@ def run(args: argparse.Namespace) -> int:
     workspace = (args.folder or default_workspace()).resolve()
     for sentence in bring_up_to_date(workspace, tuple(args.again)):
         print(sentence)
-    print(f"Your notebooks are in {workspace}. Open them with: course lab")
+    change = "" if workspace == default_workspace().resolve() else f"cd {shlex.quote(str(workspace))} && "
+    print(f"Your notebooks are in {workspace}. Open them with: {change}{course_word()} lab")
     return 0
+
+
+def course_word() -> str:
+    """Return what to type for this command: its name where the shell finds it, else its path."""
+    own = Path(sys.executable).with_name("course")
+    found = shutil.which("course")
+    return "course" if found and Path(found).parent == own.parent else str(own)
 
 
 def default_workspace() -> Path:
@@ -45,6 +56,8 @@ def bring_up_to_date(workspace: Path, again: tuple[str, ...] = ()) -> list[str]:
     """
     try:
         return _said(copy_notebooks(course_notebooks(), workspace, again))
+    except NotADirectoryError:
+        raise CourseError(f"{workspace} is a file: name a folder, which may be new.") from None
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
 
@@ -58,6 +71,6 @@ def _said(done: Copied) -> list[str]:
         first = done.behind[0].removesuffix(".ipynb").removeprefix(f"{FOLDERS['']}/")
         said.append(
             f"You have worked on {', '.join(done.behind)}, and there is a newer version. Yours stays as it is; "
-            f"`course start --again {first}` copies the newer one and keeps yours under another name."
+            f"`{course_word()} start --again {first}` copies the newer one and keeps yours under another name."
         )
     return said

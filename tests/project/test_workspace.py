@@ -76,6 +76,20 @@ def test_asked_for_again_the_answer_gets_another_name(name, course, mine):
     assert "1 + 2" in (mine / SHEET).read_text(encoding="utf-8")
 
 
+def test_asked_for_again_at_once_nothing_is_lost(course, mine):
+    """Two runs in one second: the second finds an untouched copy and leaves the first one's answer alone."""
+    write(mine / SHEET, "my answer")
+    write(course / "exercises/01_exercises.ipynb", "1 + 2")
+    for _ in range(2):
+        copy_notebooks(course, mine, ("01_exercises",))
+        write(mine / SHEET, "another answer")
+        copy_notebooks(course, mine, ("2_exercises/01_exercises.ipynb",))
+    texts = [path.read_text(encoding="utf-8") for path in (mine / "2_exercises").glob("*_before_*.ipynb")]
+    assert sorted("my answer" in text for text in texts)[-1] and sum("another answer" in text for text in texts) == 2
+    copy_notebooks(course, mine, ("01_exercises",))
+    assert len(list((mine / "2_exercises").glob("*_before_*.ipynb"))) == len(texts), "an untouched copy is not kept"
+
+
 def test_a_name_that_is_no_notebook_is_refused_before_anything_is_touched(course, mine):
     write(course / "00_start_here.ipynb", "1 + 2")
     with pytest.raises(ValueError, match=r"There is no notebook '99' in the course: give a name such as 03"):
@@ -133,14 +147,16 @@ def test_start_says_where_the_copies_are(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     number = len(list(course_notebooks().glob("**/[0-9]*.ipynb")))
     assert f"{number} notebooks copied." in shown
-    assert f"Your notebooks are in {tmp_path / 'my_course'}. Open them with: course lab" in shown
+    assert f"Your notebooks are in {tmp_path / 'my_course'}. Open them with: " in shown and shown.rstrip().endswith(
+        "course lab"
+    )
     lesson = tmp_path / "my_course" / "1_lessons" / "03_wrapper.ipynb"
     lesson.write_text(notebook("mine"), encoding="utf-8")
     (tmp_path / "my_course" / MARKER).write_text("{}", encoding="utf-8")
     assert main(["start"]) == 0
     shown = capsys.readouterr().out
     assert "You have worked on 1_lessons/03_wrapper.ipynb, and there is a newer version. Yours stays as it is" in shown
-    assert "`course start --again 03_wrapper` copies the newer one" in shown
+    assert "course start --again 03_wrapper` copies the newer one" in shown
     assert main(["start", "--again", "03"]) == 0
     assert (
         "1_lessons/03_wrapper.ipynb is copied anew; your own is now 1_lessons/03_wrapper_before_"
