@@ -7,7 +7,6 @@ PYTHON ?=
 CPU ?=
 PORT ?=
 LAB_ARGS ?=
-REPO ?=
 ARGS ?=
 
 VENV := .venv
@@ -15,7 +14,7 @@ BIN := $(VENV)/bin
 COURSE := $(BIN)/course
 SEARCHED := python3 python3.14 python3.13 python3.12 python3.11 python
 
-.PHONY: help set-up-lessons set-up-dev start lab test test-all test-machines test-versions book course exercises bench doctor-bench grade-bench figures links lint lock clean
+.PHONY: help set-up-lessons set-up-dev start lab test test-all test-machines test-versions book course exercises bench doctor-bench grade-bench figures lint lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -34,7 +33,7 @@ test-all: set-up-dev  ## check everything and, in a browser, the book and Jupyte
 test-machines: set-up-dev  ## try the set-up on bare machines; clean Debians need root and debootstrap
 	@$(COURSE) test --machines $(ARGS)
 
-test-versions: set-up-dev  ## run every notebook with Colab's, the oldest and the newest versions (a quarter of an hour)
+test-versions: set-up-dev  ## run every notebook with Colab's, the oldest and the newest versions (about 15 minutes)
 	@$(COURSE) test-versions $(ARGS)
 
 book: set-up-dev  ## build the web book in build/book/html
@@ -52,24 +51,22 @@ bench: set-up-dev  ## time the forms of attention side by side
 doctor-bench: set-up-dev  ## measure how many mistakes the doctor finds, names and locates
 	@$(COURSE) doctor-bench $(ARGS)
 
-grade-bench: set-up-dev  ## measure how fast a class is graded, beside nbgrader (a quarter of an hour)
+grade-bench: set-up-dev  ## measure how fast a class is graded, compared with nbgrader (about 15 minutes)
 	@$(COURSE) grade-bench $(ARGS)
 
 figures: set-up-dev  ## draw the figures again
 	@$(COURSE) figures $(ARGS)
 
-links: set-up-dev  ## carry the repository's address everywhere (REPO=owner/name sets a new one)
-	@$(COURSE) links $(REPO)
-
-lint: set-up-dev  ## look for mistakes in style and code
+lint: set-up-dev  ## look for mistakes in style, code and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 lock: set-up-dev  ## make requirements.lock again from pyproject.toml (ARGS=--upgrade for newer versions)
 	@$(COURSE) lock $(ARGS)
 
 clean:  ## remove the environment and everything that was generated
-	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .coverage .coverage.* htmlcov notebooks/.ipynb_checkpoints
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .coverage .coverage.* htmlcov .nox notebooks/.ipynb_checkpoints
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	@echo "Clean: the next make sets everything up again."
 

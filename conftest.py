@@ -1,4 +1,4 @@
-"""Pytest at the repository's root: notebooks are compared by the rules of course_lib/lessons/compare.py."""
+"""Pytest at the repository's root: notebooks are compared by the rules of tools/notebooks/compare.py."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import signal
 # thread only waits: the same tests then take five times the processor's time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-pytest_plugins = ["course_lib.lessons.nbval_hooks"]
+pytest_plugins = ["tools.notebooks.nbval_hooks"]
 
 # A shell starts what runs in its background with Ctrl-C ignored; some tests send one and wait for what it does.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -1,4 +1,4 @@
-"""How Sphinx builds the web book from the folder that `book/make` has laid out."""
+"""How Sphinx builds the web book from the folder that `tools/book` has laid out."""
 
 import sys
 import tomllib
@@ -6,8 +6,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from book.make.docstrings import as_literal_blocks  # noqa: E402
-from course_lib.lessons.address import read_address  # noqa: E402
+from tools.book import as_literal_blocks  # noqa: E402
+from tools.notebooks import read_address  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ADDRESS = read_address(ROOT)

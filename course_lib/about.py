@@ -1,4 +1,4 @@
-"""Which version of the course this is, where its repository is, and where its page on a mistake is."""
+"""The version of the course, the address of its repository, and the addresses of its pages on mistakes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def version() -> str:
-    """The version of the course; "unknown" where it was copied and not installed."""
+    """Return the version of the course; "unknown" if it was copied and not installed."""
     return _about(ROOT)[0]
 
 
 def repository_address() -> str | None:
-    """The address of the course's repository; None where the course was copied and not installed."""
+    """Return the address of the course's repository; None if the course was copied and not installed."""
     return _about(ROOT)[1].get("repository")
 
 
 def book_address() -> str | None:
-    """The address of the web book: the documentation that the project names, else GitHub Pages of its repository."""
+    """Return the address of the web book: the project's documentation URL, else GitHub Pages of its repository."""
     urls = _about(ROOT)[1]
     if "documentation" in urls:
         return urls["documentation"].rstrip("/")
@@ -33,20 +33,13 @@ def book_address() -> str | None:
 
 
 def page_of(mistake: str | None) -> str | None:
-    """The address of the book's page on a mistake.
-
-    Args:
-        mistake: id in the catalogue, or None.
-
-    Returns:
-        The address; None for what has no name, or where no address is known.
-    """
+    """Return the address of the book's page on a mistake; None without a mistake or if the address is unknown."""
     return f"{book_address()}/mistakes/{mistake}.html" if mistake and book_address() else None
 
 
 @cache
 def _about(root: Path) -> tuple[str, dict[str, str]]:
-    """Version and addresses: of the clone where this is one, because what was installed of it may be older."""
+    """Return version and addresses; those of a clone come first, because installed metadata may be older."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         if project["name"] == DISTRIBUTION:
@@ -54,8 +47,8 @@ def _about(root: Path) -> tuple[str, dict[str, str]]:
     except (OSError, tomllib.TOMLDecodeError, KeyError):
         pass
     try:
-        told = metadata.metadata(DISTRIBUTION)
+        installed = metadata.metadata(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "unknown", {}
-    pairs = (line.partition(", ") for line in told.get_all("Project-URL") or ())
-    return told["Version"], {name.lower(): url for name, _, url in pairs}
+    pairs = (line.partition(", ") for line in installed.get_all("Project-URL") or ())
+    return installed["Version"], {name.lower(): url for name, _, url in pairs}

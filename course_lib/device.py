@@ -1,4 +1,4 @@
-"""Which device this kernel teaches on."""
+"""The device that a notebook's kernel runs the lessons on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import torch
 
 
 def course_device() -> torch.device:
-    """The device that the environment variable COURSE_DEVICE names, else the CPU.
+    """Return the device that the environment variable COURSE_DEVICE names, else the CPU.
 
-    The kernels "Attention (CPU)" and "Attention (CUDA)" set it, so one notebook runs on both. Matrix products on
-    CUDA are made in full float32 (PyTorch's own default, TF32 off), or its numbers would differ in the third digit.
+    The kernels "Attention (CPU)" and "Attention (CUDA)" set it, so that one notebook runs on both. Matrix products on
+    CUDA are computed in full float32 (PyTorch's default, TF32 off); otherwise results would differ from the CPU's in
+    the third digit.
 
     Returns:
         torch.device of type "cpu" or "cuda".
 
     Raises:
         ValueError: COURSE_DEVICE is neither "cpu" nor "cuda" (or "cuda:0", "cuda:1", ...).
-        RuntimeError: it asks for CUDA and PyTorch sees no such GPU; the sentence says how to go on.
+        RuntimeError: it names a GPU that PyTorch does not see; the message says what to do.
     """
     name = os.environ.get("COURSE_DEVICE") or "cpu"
     kind, _, index = name.partition(":")

@@ -1,20 +1,21 @@
-"""The four toy inputs that every lesson, picture and test of the course runs on."""
+"""The four small inputs that the lessons, pictures and tests of the course run on, and a text to learn from."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 
 class ToyInput(NamedTuple):
-    """Words and the numbers that stand for them.
+    """Tokens, their embeddings, and a batch of them.
 
     Attributes:
-        words: one word a token, the labels of every picture's rows and columns.
-        embeddings: (token, d_in), one row a word.
-        batch: (batch, token, d_in), what a module is called with.
+        words: the token labels, one word per token.
+        embeddings: (token, d_in), one row per token.
+        batch: (batch, token, d_in), the input of a module.
     """
 
     words: tuple[str, ...]
@@ -23,11 +24,11 @@ class ToyInput(NamedTuple):
 
 
 def dream_big(*, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> ToyInput:
-    """The sentence of the course, "Dream big and work for it": six tokens of three numbers, one sample.
+    """Return the sentence of the course, "Dream big and work for it", as six tokens of width 3 in one sample.
 
     Args:
-        dtype: of the embeddings; PyTorch's default floating dtype if None.
-        device: where they are put; the CPU if None.
+        dtype: dtype of the embeddings; PyTorch's default floating-point dtype if None.
+        device: device of the embeddings; the CPU if None.
 
     Returns:
         ToyInput with embeddings (6, 3) and batch (1, 6, 3).
@@ -49,14 +50,13 @@ def dream_big(*, dtype: torch.dtype | None = None, device: torch.device | str | 
 
 
 def three_rows(*, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> ToyInput:
-    """Three tokens of six numbers; the batch holds the same sample twice.
+    """Return three tokens of width 6, in a batch that holds the same sample twice.
 
-    Both samples are equal, so a module must give both the same output; that samples are independent can't be
-    seen on it.
+    Because both samples are equal, they must have equal outputs, and the batch can't show that samples are independent.
 
     Args:
-        dtype: of the embeddings; PyTorch's default floating dtype if None.
-        device: where they are put; the CPU if None.
+        dtype: dtype of the embeddings; PyTorch's default floating-point dtype if None.
+        device: device of the embeddings; the CPU if None.
 
     Returns:
         ToyInput with embeddings (3, 6) and batch (2, 3, 6).
@@ -71,11 +71,11 @@ def three_rows(*, dtype: torch.dtype | None = None, device: torch.device | str |
 
 
 def kid_smiles(*, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> ToyInput:
-    """ "The Kid Smiles": three tokens of six whole numbers, made to be followed by hand.
+    """Return "The Kid Smiles" as three tokens of six integers, which are easy to follow by hand.
 
     Args:
-        dtype: of the embeddings; PyTorch's default floating dtype if None.
-        device: where they are put; the CPU if None.
+        dtype: dtype of the embeddings; PyTorch's default floating-point dtype if None.
+        device: device of the embeddings; the CPU if None.
 
     Returns:
         ToyInput with embeddings (3, 6) and batch (1, 3, 6).
@@ -86,11 +86,11 @@ def kid_smiles(*, dtype: torch.dtype | None = None, device: torch.device | str |
 
 
 def four_by_six(*, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> ToyInput:
-    """Four tokens of six numbers: the smallest matrix on which two heads of width three can be cut and stacked.
+    """Return four tokens of width 6, a small matrix on which two heads of width 3 can be split and stacked.
 
     Args:
-        dtype: of the embeddings; PyTorch's default floating dtype if None.
-        device: where they are put; the CPU if None.
+        dtype: dtype of the embeddings; PyTorch's default floating-point dtype if None.
+        device: device of the embeddings; the CPU if None.
 
     Returns:
         ToyInput with embeddings (4, 6) and batch (1, 4, 6).
@@ -105,13 +105,20 @@ def four_by_six(*, dtype: torch.dtype | None = None, device: torch.device | str 
     return _toy_input(words, rows, dtype=dtype, device=device)
 
 
-def _toy_input(
-    words: tuple[str, ...],
-    rows: list[list[float]],
-    *,
-    samples: int = 1,
-    dtype: torch.dtype | None,
-    device: torch.device | str | None,
-) -> ToyInput:
-    embeddings = torch.tensor(rows, dtype=dtype or torch.get_default_dtype(), device=device)
+def fables() -> str:
+    """Return the 82 fables of Aesop in the words of Joseph Jacobs, 1894, 60 kB of English in the public domain.
+
+    A title and a few paragraphs, each on a line of its own; an empty line separates two fables.
+
+    Example:
+        >>> fables().splitlines()[0]
+        'The Cock and the Pearl'
+    """
+    file = Path(__file__).with_name("data") / "fables.txt"
+    _, text = file.read_text(encoding="utf-8").split("\n\n", 1)  # without the note on where it comes from
+    return text
+
+
+def _toy_input(words: tuple[str, ...], rows: list[list[float]], samples: int = 1, **options: Any) -> ToyInput:
+    embeddings = torch.tensor(rows, **options)
     return ToyInput(words, embeddings, torch.stack([embeddings] * samples))  # (token, d_in) -> (batch, token, d_in)

@@ -1,11 +1,13 @@
-"""Sentences as HTML."""
+"""Convert sentences to HTML."""
+
+from __future__ import annotations
 
 from html import escape
 
 
-def code_words(words: str) -> str:
-    """Return words as HTML, with what stands between backticks as code."""
-    parts = escape(words).split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner: leave them all
-        return escape(words)
-    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+def backticks_to_code(text: str) -> str:
+    """Return a text as HTML, with the parts between backticks as code."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick is unpaired: leave them all
+        return escape(text)
+    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))

@@ -1,4 +1,4 @@
-"""Prints a tensor with names on its axes and words on its rows, the same on every device."""
+"""Print a tensor with the names of its axes and the labels of its tokens, in the same way on every device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 
 from torch import Tensor
 
-WORD_AXES = ("token", "query", "key")
+TOKEN_AXES = ("token", "query", "key")
 
 
 def show(name: str, tensor: Tensor, axes: str, words: Sequence[str] = (), *, digits: int = 4) -> None:
@@ -17,11 +17,12 @@ def show(name: str, tensor: Tensor, axes: str, words: Sequence[str] = (), *, dig
     stored output is the same on CPU and CUDA.
 
     Args:
-        name: what to call the tensor.
-        tensor: one axis or more, of numbers or bools.
-        axes: a name for each axis, separated by blanks, such as "batch head query key".
-        words: labels of the axes called token, query or key that are as long as words; other axes are numbered.
-        digits: decimals of a floating-point number.
+        name: the tensor's name.
+        tensor: a tensor of at least one axis.
+        axes: a name for each axis, separated by spaces, such as "batch head query key".
+        words: token labels for each axis called token, query or key that is as long as words; other axes are labelled
+            by index.
+        digits: number of decimals of a floating-point element.
 
     Raises:
         ValueError: axes does not name each axis of the tensor.
@@ -37,7 +38,7 @@ def show(name: str, tensor: Tensor, axes: str, words: Sequence[str] = (), *, dig
     if len(names) != tensor.dim() or not names:
         raise ValueError(
             f"axes={axes!r} names {len(names)} axes, but {name} has the shape {tuple(tensor.shape)}: give one name "
-            "an axis, such as 'batch token width'."
+            "per axis, such as 'batch token width'."
         )
     print(f"{name}: " + ", ".join(f"{axis} {size}" for axis, size in zip(names, tensor.shape, strict=True)))
     tensor = tensor.detach().cpu()
@@ -45,20 +46,20 @@ def show(name: str, tensor: Tensor, axes: str, words: Sequence[str] = (), *, dig
         tensor, names = tensor[None], ["", *names]
     labels = [_labels(axis, size, words) for axis, size in zip(names, tensor.shape, strict=True)]
     for index in product(*(range(size) for size in tensor.shape[:-2])):
-        where = [f"{axis} {label[i]}" for axis, label, i in zip(names, labels, index, strict=False) if len(label) > 1]
-        if where:
-            print(", ".join(where))
-        _print_table(tensor[index], *labels[-2:], digits)
+        heading = [f"{axis} {label[i]}" for axis, label, i in zip(names, labels, index, strict=False) if len(label) > 1]
+        if heading:
+            print(", ".join(heading))
+        _print_table(tensor[index], labels[-2], labels[-1], digits)
 
 
 def _labels(axis: str, size: int, words: Sequence[str]) -> list[str]:
-    if axis in WORD_AXES and size == len(words):
+    if axis in TOKEN_AXES and size == len(words):
         return list(words)
     return [str(i) for i in range(size)] if axis else [""] * size
 
 
 def _print_table(table: Tensor, row_labels: list[str], column_labels: list[str], digits: int) -> None:
-    cells = [[_text(number, digits) for number in row] for row in table.tolist()]
+    cells = [[_text(element, digits) for element in row] for row in table.tolist()]
     width = max((len(text) for row in [column_labels, *cells] for text in row), default=0)
     first = max(map(len, row_labels), default=0)
     print(" " * first + "".join(f"  {label:>{width}}" for label in column_labels))
@@ -66,5 +67,5 @@ def _print_table(table: Tensor, row_labels: list[str], column_labels: list[str],
         print(f"{label:<{first}}" + "".join(f"  {text:>{width}}" for text in row))
 
 
-def _text(number: float | int | bool, digits: int) -> str:
-    return f"{number:.{digits}f}" if isinstance(number, float) else str(number)
+def _text(element: float | int | bool, digits: int) -> str:
+    return f"{element:.{digits}f}" if isinstance(element, float) else str(element)

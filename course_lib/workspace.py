@@ -1,4 +1,6 @@
-"""A learner's own copies of the notebooks: made once, brought up to date only where nothing of theirs is lost."""
+"""Copy the notebooks for a learner, and update a copy only if none of the learner's work is lost."""
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -10,25 +12,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import course_lib
-from course_lib.lessons.whole import write_text
 
-MARKER = ".attention-course"  # in the folder of the copies: what each was when it was copied
+from .atomic_file import write_text
+
+MARKER = ".attention-course"  # in the folder of the copies: the checksum of each when it was copied
 FOLDER = "my_course"
 FIRST_LESSON = "00_start_here.ipynb"
-# The course's folders as a learner has them: file browsers list folders first and by name, so that these stand in the
-# order in which they are read, and nobody meets a solution before its exercise.
+# The folders of a learner's workspace: file browsers sort folders by name, so these appear in reading order, and nobody
+# sees a solution before its exercise.
 FOLDERS = {"": "1_lessons", "exercises": "2_exercises", "solutions": "3_solutions"}
 
 
 @dataclass
 class Copied:
-    """What became of the notebooks of a workspace, each by its path in it.
+    """What was done with the notebooks, each given by its path in the workspace.
 
     Attributes:
-        new: those that were not there.
-        updated: those that the learner had not changed and that have a newer version now.
-        behind: those that the learner has changed and that have a newer version; they stay as they are.
-        renamed: the learner's own file of each that was asked for again, by the name it has now.
+        new: notebooks that were missing, and were copied.
+        updated: notebooks that the learner had not changed, and that were replaced by a newer version.
+        behind: notebooks that the learner has changed and that have a newer version; they were left as they are.
+        renamed: notebooks that were copied again on request -> the new name of the learner's own file.
     """
 
     new: list[str] = field(default_factory=list)
@@ -38,10 +41,10 @@ class Copied:
 
 
 def course_notebooks() -> Path:
-    """Return the folder of the course's notebooks: in a clone `notebooks`, else the one that pip installed.
+    """Return the folder of the course's notebooks: `notebooks` of a clone, or else the installed folder.
 
     Raises:
-        FileNotFoundError: there is neither.
+        FileNotFoundError: neither exists.
     """
     package = Path(course_lib.__file__).resolve().parent
     for folder in (package.parent / "notebooks", package / "notebooks"):
@@ -58,26 +61,23 @@ def find_workspace(start: Path) -> Path | None:
 def copy_notebooks(source: Path, workspace: Path, again: tuple[str, ...] = ()) -> Copied:
     """Copy what is new, replace what the learner has not changed, and keep the rest.
 
-    A notebook counts as changed where the text of a cell differs from what was copied; outputs don't count.
+    A notebook counts as changed if the source of a cell differs from what was copied; outputs don't count.
 
     Args:
-        source: the course's notebooks.
-        workspace: the folder of the copies; made where it is missing.
-        again: copy these anew, such as `03_wrapper` or `exercises/03`; the learner's own file is renamed.
-
-    Returns:
-        What became of them.
+        source: folder of the course's notebooks.
+        workspace: folder of the copies; it is created if missing.
+        again: notebooks to copy again, such as `03_wrapper` or `exercises/03`; the learner's own file is renamed.
 
     Raises:
-        ValueError: a name of `again` is no notebook of the course.
-        OSError: a file can't be read or written; each copy is there as a whole or not at all.
+        ValueError: a name in `again` is not a notebook of the course.
+        OSError: a file can't be read or written; no copy is left incomplete.
     """
     originals = {
         f"{new}/{path.name.replace('_exercises', f'_{old}')}": path
         for old, new in FOLDERS.items()
         for path in sorted((source / old).glob("*.ipynb"))
     }
-    wanted = {_named(name, list(originals)) for name in again}
+    wanted = {_find_notebook(name, list(originals)) for name in again}
     copied_as = _read_marker(workspace)
     done = Copied()
     for name, original in originals.items():
@@ -106,25 +106,25 @@ def copy_notebooks(source: Path, workspace: Path, again: tuple[str, ...] = ()) -
 
 
 def fingerprint(text: str) -> str:
-    """Return a checksum of what a notebook's cells say, outputs and metadata left out."""
+    """Return a checksum of the sources of a notebook's cells, without outputs and metadata."""
     cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"]]
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()[:16]
 
 
 def for_learner(text: str) -> str:
-    """Return a notebook as it is copied: its links lead to the learner's folders, and it names this Python's version.
+    """Return a notebook as it is copied: with links to the learner's folders, and with this Python's version.
 
-    JupyterLab would add the version when it opens the copy, and call it changed before anybody touched it.
+    JupyterLab adds the version when it opens a notebook, and would then show an untouched copy as changed.
     """
     notebook = json.loads(text)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = [_follow(line) for line in cell["source"]]
+            cell["source"] = [_relink(line) for line in cell["source"]]
     notebook["metadata"].setdefault("language_info", {})["version"] = platform.python_version()
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def _follow(line: str) -> str:
+def _relink(line: str) -> str:
     line = re.sub(r"\]\(\.\./(?=\d\d_)", f"](../{FOLDERS['']}/", line)
     line = re.sub(r"\]\((?=\d\d_exercises)", f"](../{FOLDERS['exercises']}/", line)
     for old, new in FOLDERS.items():
@@ -133,7 +133,7 @@ def _follow(line: str) -> str:
 
 
 def _fingerprint_of(path: Path) -> str | None:
-    """Return the checksum of a learner's file, None where there is none; one that can't be read counts as changed."""
+    """Return the checksum of a learner's file, or None if it does not exist; an unreadable file counts as changed."""
     if not path.exists():
         return None
     try:
@@ -143,7 +143,7 @@ def _fingerprint_of(path: Path) -> str | None:
 
 
 def _free_name(path: Path) -> Path:
-    """Return a name beside a file that nothing has yet: an earlier answer that was kept stays, too."""
+    """Return an unused name in the folder of a file, so that files that were renamed earlier are kept."""
     stem, number = f"{path.stem}_before_{time.strftime('%Y-%m-%d_%H%M%S')}", 1
     kept = path.with_name(f"{stem}.ipynb")
     while kept.exists():
@@ -160,15 +160,12 @@ def _read_marker(workspace: Path) -> dict[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-def _named(name: str, names: list[str]) -> str:
-    """Find a notebook by its path, the end of it or its number, in the learner's folders or by the course's names."""
+def _find_notebook(name: str, names: list[str]) -> str:
+    """Find a notebook by its path, the end of its path or its number, in the learner's or the course's folders."""
     plain = name.replace("\\", "/").removesuffix(".ipynb").removeprefix("./")
     folder, _, stem = plain.rpartition("/")
     full = f"{FOLDERS.get(folder, folder)}/{stem}"
-    for path in names:
-        if path.removesuffix(".ipynb") == full or path.startswith(f"{full}_"):
-            return path
-    for path in names:
-        if path.endswith(f"/{plain}.ipynb"):
-            return path
+    exact = [path for path in names if path.removesuffix(".ipynb") == full or path.startswith(f"{full}_")]
+    for path in exact or [path for path in names if path.endswith(f"/{plain}.ipynb")]:
+        return path
     raise ValueError(f"There is no notebook {name!r} in the course: give a name such as 03_wrapper or exercises/03.")

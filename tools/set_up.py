@@ -2,10 +2,10 @@
 
     python tools/set_up.py            what the lessons need (what `make lab` does first)
     python tools/set_up.py dev        also what checks the course (what `make test` does first)
-    python tools/set_up.py --cpu      PyTorch's small build without CUDA, where it can be had
+    python tools/set_up.py --cpu      PyTorch's small build without CUDA, if it is available
 
-Python 3.7 or newer can start this file; it needs nothing but the standard library. Where all is installed already, it
-ends at once and asks nobody on the network.
+Python 3.7 or newer can start this file; it needs only the standard library. If everything is installed already, it
+ends at once without using the network.
 """
 
 import argparse
@@ -20,12 +20,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 IN_VENV = os.path.join(VENV, "Scripts", "python.exe") if os.name == "nt" else os.path.join(VENV, "bin", "python")
 LOCK, PROJECT = os.path.join(ROOT, "requirements.lock"), os.path.join(ROOT, "pyproject.toml")
-UV_CACHE = os.path.join(VENV, ".uv-cache")  # where the home can't be written; removed when all is installed
+UV_CACHE = os.path.join(VENV, ".uv-cache")  # if the home cannot be written; removed when everything is installed
 STAMPS = {"lessons": ".lessons-installed", "dev": ".installed"}
 
 OLDEST, NEWEST = (3, 11), (3, 14)  # a newer Python is tried, with a warning
 
-# What pip is told, in uv's words: uv reads neither pip's files nor its variables.
+# The settings of pip, and their names in uv, which reads neither pip's files nor its variables.
 PIP_TO_UV = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -36,35 +36,35 @@ PIP_TO_UV = {
 }
 
 
-class Refused(Exception):
-    """The set-up can't go on; the message says why and what helps."""
+class SetUpError(Exception):
+    """The set-up cannot continue; the message is the reason and the remedy."""
 
 
-def main(words=None):
+def main(arguments=None):
     """Set up what is missing and return the exit status: 0, or 2 with one sentence on stderr."""
-    parser = argparse.ArgumentParser(prog="tools/set_up.py", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(prog="tools/set_up.py", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("what", nargs="?", choices=sorted(STAMPS), default="lessons")
     parser.add_argument("--cpu", action="store_true", help="PyTorch's small build without CUDA")
     parser.add_argument("--python", default="", help="the Python to make .venv with, instead of the first that fits")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     if is_set_up(options.what) and version_of(options.python or IN_VENV) == version_of(IN_VENV):
         return 0
     worked_before = is_set_up(options.what, outdated=True)
     try:
         set_up(options.what, options.cpu, options.python)
-    except Refused as refusal:
-        print(refusal, file=sys.stderr)
+    except SetUpError as error:
+        print(error, file=sys.stderr)
         if not worked_before or options.python:
             return 2
         print("What was installed before is used instead; the next start tries again.", file=sys.stderr)
     except KeyboardInterrupt:
-        print("\nStopped: the next start goes on with the set-up.", file=sys.stderr)
+        print("\nStopped: start again to continue the set-up.", file=sys.stderr)
         return 130
     return 0
 
 
 def set_up(what, cpu, wanted):
-    """Make the environment, install, add the kernels; a stamp written last says that nothing is missing."""
+    """Make the environment, install, add the kernels, and last write the stamp of a complete set-up."""
     python = choose_python(wanted)
     if is_usable(python, wanted):
         say("1/3 keeping .venv with Python " + version_of(IN_VENV))
@@ -80,7 +80,7 @@ def set_up(what, cpu, wanted):
 
 
 def is_set_up(what, outdated=False):
-    """Say whether a stamp is there that is newer than the lock; with `outdated`, whether one is there at all."""
+    """Return whether there is a stamp newer than the lock; with `outdated`, whether there is any."""
     stamp = os.path.join(VENV, STAMPS[what])
     if not (os.path.exists(stamp) and os.path.exists(IN_VENV)):
         return False
@@ -88,26 +88,21 @@ def is_set_up(what, outdated=False):
 
 
 def choose_python(wanted=""):
-    """Return the Python to make the environment with.
-
-    Args:
-        wanted: the user's choice; empty means the first tested version on the path, or else the first newer one.
-
-    Raises:
-        Refused: none fits.
-    """
+    """Return the user's choice of Python, or the first tested version on the path, or the first newer version."""
     tested = "Python {}.{} to {}.{}".format(*OLDEST, *NEWEST)
     if wanted:
         version = parsed(version_of(wanted))
         if version < OLDEST:
-            have = "Python " + version_of(wanted) if version_of(wanted) else "not there"
-            raise Refused(f"PYTHON={wanted} is not {tested} ({have}): name another one, such as PYTHON=python3.12.")
+            have = "Python " + version_of(wanted) if version_of(wanted) else "not found"
+            raise SetUpError(
+                f"PYTHON={wanted} is not {tested} ({have}): name a different one, such as PYTHON=python3.12."
+            )
         return warned(wanted)
     named = ["python3"] + [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)] + ["python"]
     found = [path for path in [*named, sys.executable] if path and parsed(version_of(path)) >= OLDEST]
     fits = [path for path in found if parsed(version_of(path)) <= NEWEST]
     if not found:
-        raise Refused(
+        raise SetUpError(
             f"No {tested} was found: install one, or name one, such as make lab PYTHON=/path/to/python3.12 "
             "(without make: /path/to/python3.12 tools/set_up.py)."
         )
@@ -115,14 +110,14 @@ def choose_python(wanted=""):
 
 
 def outside(python):
-    """Return the Python that .venv was made from where .venv, activated, comes first on the path."""
+    """Return the Python, or the base of .venv's Python if an activated .venv is first on the path."""
     if not os.path.abspath(shutil.which(python) or python).startswith(VENV + os.sep):
         return python
     return attempt([python, "-c", "import sys; print(sys._base_executable)"]).stdout.strip() or python
 
 
 def warned(python):
-    """Say so where a Python is newer than all that were tested."""
+    """Print a warning if a Python is newer than all tested versions, and return it."""
     if parsed(version_of(python)) > NEWEST:
         say(f"Python {version_of(python)} is newer than 3.{NEWEST[1]}, the newest that was tested: trying it.")
     return python
@@ -131,20 +126,19 @@ def warned(python):
 def version_of(python, known={}):  # noqa: B006  # asked once of each
     """Return the version of an interpreter, such as 3.12.1, or an empty text."""
     if python not in known:
-        ask = [python, "-c", "import platform; print(platform.python_version())"]
-        done = attempt(ask)
+        done = attempt([python, "-c", "import platform; print(platform.python_version())"])
         known[python] = done.stdout.strip() if done.returncode == 0 else ""
     return known[python]
 
 
 def parsed(version):
-    """Return (3, 12) for 3.12.1, and (0, 0) where there is no version."""
+    """Return (3, 12) for 3.12.1, and (0, 0) if there is no version."""
     numbers = re.findall(r"\d+", version)
     return (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else (0, 0)
 
 
 def is_usable(python, wanted):
-    """Say whether .venv can be kept: a fitting Python that something can install into."""
+    """Return whether .venv can be kept: its Python fits, and pip or uv can install into it."""
     if not os.path.exists(IN_VENV) or parsed(version_of(IN_VENV)) < OLDEST:
         return False
     if wanted and version_of(IN_VENV) != version_of(python):
@@ -153,16 +147,12 @@ def is_usable(python, wanted):
 
 
 def has_pip():
-    """Say whether the environment has pip: a set-up that broke off may have left it without."""
+    """Return whether the environment has pip; a set-up that was interrupted may have left it without pip."""
     return attempt([IN_VENV, "-m", "pip", "--version"]).returncode == 0
 
 
 def make_environment(python):
-    """Make .venv anew; nothing is left of it where that fails.
-
-    Raises:
-        Refused: this Python can't make one, and no uv is there that can.
-    """
+    """Make .venv again from scratch; if neither this Python nor uv can create it, nothing of it is left."""
     remove(VENV)
     done = attempt([python, "-m", "venv", VENV])
     if done.returncode and shutil.which("uv"):
@@ -173,32 +163,28 @@ def make_environment(python):
     remove(VENV)
     version = "{}.{}".format(*parsed(version_of(python)))
     if attempt([python, "-c", "import venv, ensurepip; ensurepip.version()"]).returncode == 0:
-        raise Refused(f".venv could not be made: {last_line(done)}")
+        raise SetUpError(f".venv could not be made: {last_line(done)}")
     if is_debian():
         sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
         remedy = f"install it with `{sudo}apt install python{version}-venv`, then start again"
     else:
         remedy = "install your system's package for it (often called python3-venv), or uv, then start again"
-    raise Refused(f"Python {version_of(python)} is here without the part that makes environments (venv): {remedy}.")
+    raise SetUpError(f"Python {version_of(python)} lacks the module that creates environments (venv): {remedy}.")
 
 
 def is_debian():
-    """Say whether this is Debian or one of its kin, which keep venv in a package of its own."""
+    """Return whether this is Debian or a derivative, where venv is a package of its own."""
     return os.path.exists("/etc/debian_version")
 
 
 def install(what, cpu):
-    """Install with uv, which takes a third of pip's time; where uv can't, pip does.
-
-    Raises:
-        Refused: neither could.
-    """
+    """Install with uv, which takes a third of pip's time, or else with pip."""
     wanted = ["-c", LOCK, "-e", f"{ROOT}[{what}]"]
     backend = ["--torch-backend", "cpu"] if cpu else []
     uv, settings = find_uv(), uv_settings()
-    why = "uv is not to be had"
+    why = "uv is not available"
     if uv:
-        # Tried dry first, because uv shows its progress and its errors in the same stream.
+        # First a dry run, because uv writes its progress and its errors to the same stream.
         dry = attempt([*uv, "pip", "install", "-q", "--dry-run", "--python", IN_VENV, *backend, *wanted], settings)
         why = last_line(dry)
         if dry.returncode == 0:
@@ -210,58 +196,54 @@ def install(what, cpu):
                 return
             why = "uv stopped"
     if cpu:
-        raise Refused(
-            f"PyTorch's CPU build could not be had here ({why}): start again without CPU=1 (--cpu) for the usual build."
+        raise SetUpError(
+            f"PyTorch's CPU build could not be installed ({why}): start again without CPU=1 (--cpu) for the usual "
+            "build."
         )
     if not has_pip():
-        raise Refused(f"Nothing could be installed ({why}), and .venv has no pip: remove .venv and start again.")
+        raise SetUpError(f"Nothing could be installed ({why}), and .venv has no pip: remove .venv and start again.")
     say(f"    uv can't install here ({why}); pip does it, which takes some minutes longer.")
     quiet = [] if sys.stderr.isatty() else ["-qq"]
     run([IN_VENV, "-m", "pip", "install", *quiet, "--disable-pip-version-check", *wanted], "pip could not install")
 
 
 def find_uv():
-    """Return the words that start uv: the environment's own, or the user's; an empty list where neither is there."""
+    """Return the command that starts the environment's or the user's uv, or an empty list if there is none."""
     if has_pip():
         with open(LOCK, encoding="utf-8") as lock:
-            pin = re.search(r"^uv==\S+", lock.read(), re.MULTILINE).group()
-        attempt([IN_VENV, "-m", "pip", "install", "-qq", "--disable-pip-version-check", pin])
+            pins = re.findall(r"^uv==\S+", lock.read(), re.MULTILINE)
+        attempt([IN_VENV, "-m", "pip", "install", "-qq", "--disable-pip-version-check", *pins])
     if attempt([IN_VENV, "-m", "uv", "--version"]).returncode == 0:
         return [IN_VENV, "-m", "uv"]
     return ["uv"] if shutil.which("uv") else []
 
 
 def uv_settings():
-    """Return the environment for uv: the system's certificates, pip's settings, a cache where there is no home."""
+    """Return the environment for uv: the system's certificates, pip's settings, and a cache if there is no home."""
     settings = dict(os.environ, UV_SYSTEM_CERTS="1", UV_NATIVE_TLS="1")
-    given = {}
-    for line in attempt([IN_VENV, "-m", "pip", "config", "list"]).stdout.splitlines():
-        found = re.match(r"[\w:]+\.([\w-]+)=(.*)", line)  # global.index-url='...', or :env:.cert='...'
-        if found and found.group(1) in PIP_TO_UV:
-            given[found.group(1)] = " ".join(" ".join(shlex.split(found.group(2))).replace("\\n", " ").split())
+    listed = attempt([IN_VENV, "-m", "pip", "config", "list"]).stdout
+    of_pip = dict(
+        re.findall(r"^[\w:]+\.([\w-]+)=(.*)", listed, re.MULTILINE)
+    )  # global.index-url='...', :env:.cert='...'
     for option, name in PIP_TO_UV.items():
-        if given.get(option):
-            settings.setdefault(name, given[option])
+        value = " ".join(" ".join(shlex.split(of_pip.get(option, ""))).replace("\\n", " ").split())
+        if value:
+            settings.setdefault(name, value)
     if "UV_INDEX" in settings:
         settings.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # as pip chooses
-    home = os.path.expanduser("~")
-    if not os.access(home, os.W_OK):
+    if not os.access(os.path.expanduser("~"), os.W_OK):
         settings.setdefault("UV_CACHE_DIR", UV_CACHE)
     return settings
 
 
 def run(command, failure):
-    """Run a command whose output is the user's.
-
-    Raises:
-        Refused: it failed; the message begins with `failure`.
-    """
+    """Run a command and show its output to the user; the message of a failure begins with `failure`."""
     if subprocess.call(command, cwd=ROOT, stdout=subprocess.DEVNULL if "kernels" in command else None):
-        raise Refused(f"{failure}: see the lines above. Mend that and start again.")
+        raise SetUpError(f"{failure}: fix what the lines above report, then start again.")
 
 
 def attempt(command, env=None):
-    """Run a command quietly; one that can't be started counts as failed."""
+    """Run a command without output; a command that cannot be started counts as failed."""
     try:
         return subprocess.run(command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     except OSError as error:
@@ -269,13 +251,12 @@ def attempt(command, env=None):
 
 
 def last_line(done):
-    """Return the last line that a command said, as its reason."""
+    """Return the last line of a command's output, as the reason of its failure."""
     lines = [line.strip(" │╰─▶×") for line in (done.stderr or done.stdout).splitlines() if line.strip()]
     return lines[-1] if lines else f"exit status {done.returncode}"
 
 
 def remove(path):
-    """Remove a file or a folder, if it is there."""
     if os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
     elif os.path.lexists(path):
@@ -283,7 +264,7 @@ def remove(path):
 
 
 def say(sentence):
-    """Print at once, before what the next command prints."""
+    """Print at once, before the next command prints something."""
     print(sentence, flush=True)
 
 

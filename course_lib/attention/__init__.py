@@ -1,32 +1,48 @@
-"""Reference implementations of attention, one idea a file, in the order of the lessons.
+"""Reference implementations of attention, one idea per file, in the order of the lessons.
 
-Nothing here imports anything of the course but this folder: copy the folder, and it works with torch alone.
+The folder imports nothing else of the course, so a copy of it works with torch alone.
 """
 
+from .block_pool import BlockPool
+from .checks import check_divisible, check_positive
 from .core import attend, attend_fused
 from .grouped_query import GroupedQueryAttention
 from .kv_cache import KVCache
+from .latent import LatentAttention
 from .llama import LlamaAttention
 from .masks import causal_keep, padding_keep, to_torch_mask
 from .multi_query import MultiQueryAttention
+from .paged_cache import PagedKVCache, gather_paged
+from .rolling_cache import RollingKVCache
 from .rotary import apply_rotary, rotary_table
 from .single_head import SingleHeadAttention
+from .sinks import softmax_with_sink
 from .weight_split import MultiHeadAttention
+from .windows import window_keep
 from .wrapper import MultiHeadAttentionWrapper
 
 __all__ = [
+    "BlockPool",
     "GroupedQueryAttention",
     "KVCache",
+    "LatentAttention",
     "LlamaAttention",
     "MultiHeadAttention",
     "MultiHeadAttentionWrapper",
     "MultiQueryAttention",
+    "PagedKVCache",
+    "RollingKVCache",
     "SingleHeadAttention",
     "apply_rotary",
     "attend",
     "attend_fused",
     "causal_keep",
+    "check_divisible",
+    "check_positive",
+    "gather_paged",
     "padding_keep",
     "rotary_table",
+    "softmax_with_sink",
     "to_torch_mask",
+    "window_keep",
 ]

@@ -1,30 +1,39 @@
-"""What all forms of attention do alike: check the input, hide later tokens, run the formula. Projections are theirs."""
+"""What all forms of attention share: they check the input and run the formula. Each has its own projections."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
+from .cache import Cache, check_cache, check_window
 from .checks import check_context, check_dropout, check_input, check_keep
 from .core import attend, attend_fused
-from .kv_cache import KVCache, check_cache
 
 
 class Attention(nn.Module):
-    """The common part of every form; a form adds its projections and its `forward`.
+    """The part that all forms share; a form adds its projections and its `forward`.
 
     Args:
-        causal: each token sees only itself and earlier ones.
-        dropout: probability in [0, 1) of dropping a weight, in training only.
-        kernel: "explicit" runs `attend`, which shows the weights; "fused" runs PyTorch's own kernel.
+        causal: whether each token attends only to itself and to earlier ones.
+        dropout: probability in [0, 1) of dropping an attention weight, in training only.
+        kernel: "explicit" runs `attend`, which returns the attention weights; "fused" runs PyTorch's own kernel.
 
     Raises:
-        ValueError: dropout outside [0, 1), or a kernel of another name.
-        TypeError: causal that is no bool, or dropout that is no number.
+        ValueError: dropout outside [0, 1), or an unknown kernel.
+        TypeError: causal that is not a bool, or dropout that is not a number.
     """
 
-    softmax_dtype: torch.dtype | None = None  # the explicit kernel's; Llama's is float32
-    width_name = "d_in"  # what the constructor calls the width of x
+    softmax_dtype: torch.dtype | None = None  # of the explicit kernel; float32 in Llama
+    width_name = "d_in"  # the constructor's name for the width of x
+    window: int | None = None  # of LlamaAttention, as is num_sinks
+    num_sinks = 0
+    q_proj: nn.Linear
+    k_proj: nn.Linear
+    v_proj: nn.Linear
+    num_heads: int  # this and the rest: in all forms but SingleHeadAttention, which takes no cache
+    num_kv_heads: int
+    head_dim: int  # of queries and keys
+    value_dim: int
 
     def __init__(self, *, causal: bool, dropout: float, kernel: str = "explicit") -> None:
         super().__init__()
@@ -44,20 +53,15 @@ class Attention(nn.Module):
         keep: Tensor | None,
         return_weights: bool,
         context: Tensor | None = None,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
     ) -> Tensor:
-        """Check what `forward` was given, before anything is computed or written.
-
-        Args:
-            x: (batch, token, d_in).
-            num_heads: number of heads, for the shape that keep must broadcast to.
-            keep: bool, True = may attend, or None.
-            return_weights: whether the weights are asked for.
-            context: (batch, key, d_in) that keys and values are made from; x itself if None.
-            cache: where keys and values are kept from call to call, or None.
+        """Check the arguments of `forward`, before anything is computed or written.
 
         Returns:
-            What keys and values are made from: context, or x.
+            What keys and values are computed from: context, (batch, key, d_in), or x, (batch, token, d_in).
+
+        Raises:
+            ValueError, TypeError: an argument does not fit; the message says why.
         """
         check_input(x, self.q_proj, width_name=self.width_name)
         if context is not None:
@@ -65,24 +69,40 @@ class Attention(nn.Module):
         if return_weights and self.kernel == "fused":
             raise ValueError("return_weights=True needs kernel='explicit': the fused kernel never forms the weights.")
         source = x if context is None else context
-        batch, query_len, key_len = x.shape[0], x.shape[1], source.shape[1]
+        batch, query_len, _ = x.shape
+        key_len = query_len if context is None else context.shape[1]
         if cache is not None:
-            num_kv_heads = self.k_proj.out_features // self.head_dim
-            check_cache(cache, (batch, num_kv_heads, key_len, self.head_dim), self.value_dim)
-            key_len += cache.length
+            num_kv_heads, head_dim, value_dim = self.cache_sizes
+            check_cache(cache, (batch, num_kv_heads, key_len, head_dim), value_dim)
+            check_window(cache, self.window, self.num_sinks)
+            key_len = cache.key_len(key_len)
         if keep is not None:
             check_keep(keep, (batch, num_heads, query_len, key_len), x.device)
         return source
 
+    @property
+    def cache_sizes(self) -> tuple[int, int, int]:
+        """What a cache must be built with: num_kv_heads, head_dim and value_dim."""
+        return self.num_kv_heads, self.head_dim, self.value_dim
+
     def run_kernel(
-        self, queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor | None
+        self, queries: Tensor, keys: Tensor, values: Tensor, keep: Tensor | None, sink_logits: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """Run the formula with the kernel that was chosen, causal or not; the fused one gives no weights."""
+        """Run the formula with the chosen kernel: context, and attention weights, or None from the fused kernel."""
         dropout_p = self.dropout if self.training else 0.0
         if self.kernel == "fused":
             return attend_fused(queries, keys, values, keep, dropout_p, causal=self.causal), None
-        return attend(queries, keys, values, keep, dropout_p, causal=self.causal, softmax_dtype=self.softmax_dtype)
+        return attend(
+            queries,
+            keys,
+            values,
+            keep,
+            dropout_p,
+            causal=self.causal,
+            softmax_dtype=self.softmax_dtype,
+            sink_logits=sink_logits,
+        )
 
     def extra_repr(self) -> str:
-        """The options that no projection shows."""
+        """The options, for the module's repr."""
         return f"causal={self.causal}, dropout={self.dropout}"

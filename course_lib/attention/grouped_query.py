@@ -1,40 +1,40 @@
-"""Grouped-query attention: groups of query heads share a head of keys and values. MHA and MQA are its two ends."""
+"""Grouped-query attention: each group of query heads shares a head of keys and values; MHA and MQA are its extremes."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from .base import Attention
+from .cache import Cache
 from .checks import check_divisible, check_positive, check_widths
-from .kv_cache import KVCache
 
 
 class GroupedQueryAttention(Attention):
     """Multi-head attention with num_kv_heads heads of keys and values.
 
-        queries = x W_Q, cut into num_heads blocks;  keys, values = x W_K, x W_V, cut into num_kv_heads blocks
+        queries = x W_Q, split into num_heads blocks;  keys, values = x W_K, x W_V, split into num_kv_heads blocks
         head_i = softmax(queries_i keys_g^T / sqrt(head_dim), masked) values_g,  g = i // (num_heads // num_kv_heads)
         output = concat(head_0, ..., head_{h-1}) W_O
 
-    num_kv_heads = num_heads is `MultiHeadAttention`, num_kv_heads = 1 is `MultiQueryAttention`.
+    With num_kv_heads = num_heads it is `MultiHeadAttention`, with num_kv_heads = 1 `MultiQueryAttention`.
 
     Args:
-        d_in: width of a token that comes in.
-        d_out: width of a token that goes out.
+        d_in: width of an input token.
+        d_out: width of an output token.
         num_heads: number of query heads.
         num_kv_heads: number of heads of keys and values; divides num_heads.
-        causal: each token sees only itself and earlier ones.
-        dropout: probability in [0, 1) of dropping a weight, in training only.
+        causal: whether each token attends only to itself and to earlier ones.
+        dropout: probability in [0, 1) of dropping an attention weight, in training only.
         bias: whether the projections have a bias.
-        out_proj: whether the merged heads are mixed by W_O; if not, `out_proj` is None and d_v must be d_out.
+        out_proj: whether the merged heads are projected by W_O; if not, `out_proj` is None and d_v must be d_out.
         d_qk: width of the queries over all heads; a key head is d_qk // num_heads wide; d_out if None.
         d_v: width of the merged heads; a value head is d_v // num_heads wide; d_out if None.
-        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which gives no weights.
+        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which returns no attention weights.
 
     Raises:
         ValueError: a size below 1, a width that num_heads does not divide, num_kv_heads that does not divide num_heads,
-            out_proj=False with d_v != d_out, dropout outside [0, 1), a kernel of another name.
-        TypeError: a size that is no whole number.
+            out_proj=False with d_v != d_out, dropout outside [0, 1), an unknown kernel.
+        TypeError: a size that is not an integer.
 
     Source: Ainslie et al., "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints",
     2023, section 2.2.
@@ -81,25 +81,26 @@ class GroupedQueryAttention(Attention):
         *,
         keep: Tensor | None = None,
         context: Tensor | None = None,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
         return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
         """Split queries into num_heads, keys and values into num_kv_heads, attend, merge.
 
         Args:
             x: (batch, token, d_in).
-            keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
-            context: (batch, key, d_in) that keys and values are made from (cross-attention, causal=False only); x
-                itself if None.
-            cache: the tokens before x; keys and values of x are appended, and x attends to all of them.
-            return_weights: whether to return the weights too; the explicit kernel only.
+            keep: bool, True = may attend, broadcasts to (batch, head, query, key); combined with
+                the causal mask by `&`.
+            context: (batch, key, d_in), what keys and values are computed from (cross-attention, causal=False only);
+                x itself if None.
+            cache: keys and values of the tokens before x; those of x are appended, and x attends to all of them.
+            return_weights: whether to return the attention weights too; the explicit kernel only.
 
         Returns:
-            output (batch, token, d_out), or (output, weights) with weights (batch, head, query, key).
+            output (batch, token, d_out), or (output, weights) with attention weights (batch, head, query, key).
 
         Raises:
-            ValueError, TypeError: an x, keep, context or cache that does not fit; the sentence says why, and nothing
-                is written to the cache.
+            ValueError, TypeError: x, keep, context or cache does not fit; the message says why, and nothing is written
+                to the cache.
         """
         source = self.prepare(x, self.num_heads, keep, return_weights, context, cache)
         batch, num_tokens, _ = x.shape
@@ -115,7 +116,7 @@ class GroupedQueryAttention(Attention):
         if cache is not None:
             keys_by_head, values_by_head = cache.append(keys_by_head, values_by_head)  # (b, g, new, d) -> (b, g, k, d)
 
-        context_by_head, weights = self.run_kernel(queries_by_head, keys_by_head, values_by_head, keep)  # bhtd, bhqk
+        context_by_head, weights = self.run_kernel(queries_by_head, keys_by_head, values_by_head, keep)  # (b, h, t, d)
 
         context_by_token = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
         output = context_by_token.reshape(batch, num_tokens, self.num_heads * self.value_dim)  # -> (b, t, h * d)

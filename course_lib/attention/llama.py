@@ -1,18 +1,24 @@
-"""Llama's attention: grouped heads with rotary positions, as millions of people run it."""
+"""Llama's attention: grouped-query attention with rotary positions."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from .base import Attention
-from .checks import check_divisible, check_positive
-from .kv_cache import KVCache
-from .rotary import apply_rotary, rotary_table
+from .cache import Cache
+from .checks import check_at_least, check_divisible, check_positive
+from .rotary import apply_rotary, rows_at_positions
+from .rotary_base import RotaryAttention
+from .windows import window_keep
+
+if TYPE_CHECKING:
+    from transformers.models.llama.modeling_llama import LlamaAttention as TransformersLlamaAttention
 
 
-class LlamaAttention(Attention):
-    """Grouped-query attention whose queries and keys are turned by their positions; no bias, always causal.
+class LlamaAttention(RotaryAttention):
+    """Grouped-query attention whose queries and keys are rotated by their positions; no bias, always causal.
 
         queries, keys, values = rotary(x W_Q), rotary(x W_K), x W_V
         head_i = softmax(queries_i keys_g^T / sqrt(head_dim), masked, in float32) values_g
@@ -24,15 +30,20 @@ class LlamaAttention(Attention):
         num_heads: number of query heads.
         num_kv_heads: heads of keys and values; num_heads if None.
         head_dim: width of a head, even; d_model / num_heads if None.
-        rope_theta: how slowly the rotary angles grow; 10000.0 in Llama 2, 500000.0 in Llama 3.
-        max_positions: rows of the table of rotary angles: positions 0 to max_positions - 1 can be used.
-        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which gives no weights.
+        rope_theta: the larger, the more slowly the rotary angles grow; 10000.0 in Llama 2, 500000.0 in Llama 3.
+        max_positions: rows of the table of rotary angles, for positions 0 to max_positions - 1.
+        window: number of keys that a query attends to, itself included, see `window_keep`; None attends to all. With a
+            window this is the attention of Mistral 7B.
+        num_sinks: number of first tokens that every query attends to besides its window.
+        learned_sinks: whether each head has a learned sink logit, see `softmax_with_sink`; needs kernel="explicit".
+            With a window in every second layer, and biases, this is the attention of gpt-oss.
+        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which returns no attention weights.
 
     Raises:
         ValueError: a size below 1, a num_kv_heads that does not divide num_heads, a d_model that num_heads does not
-            divide where head_dim is not given, an odd head_dim, a rope_theta that isn't above 0, a kernel of another
-            name.
-        TypeError: a size that is no whole number.
+            divide where head_dim is not given, an odd head_dim, a rope_theta that is not above 0, an unknown kernel,
+            num_sinks without a window, learned_sinks with the fused kernel.
+        TypeError: a size that is not an integer.
 
     Source: Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023, section 2.2, and "Llama 2",
     2023, appendix A.2.1; equal to `transformers`' LlamaAttention with the same weights.
@@ -44,7 +55,6 @@ class LlamaAttention(Attention):
     """
 
     softmax_dtype = torch.float32
-    width_name = "d_model"
 
     def __init__(
         self,
@@ -55,9 +65,11 @@ class LlamaAttention(Attention):
         head_dim: int | None = None,
         rope_theta: float = 10000.0,
         max_positions: int = 4096,
+        window: int | None = None,
+        num_sinks: int = 0,
+        learned_sinks: bool = False,
         kernel: str = "explicit",
     ) -> None:
-        super().__init__(causal=True, dropout=0.0, kernel=kernel)
         check_positive(d_model=d_model, num_heads=num_heads, max_positions=max_positions)
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         check_positive(num_kv_heads=num_kv_heads)
@@ -65,9 +77,10 @@ class LlamaAttention(Attention):
             "num_heads", num_heads, "num_kv_heads", num_kv_heads, remedy=", or a num_kv_heads that divides it"
         )
         if head_dim is None:
-            check_divisible("d_model", d_model, "num_heads", num_heads, remedy=", or give head_dim")
+            check_divisible("d_model", d_model, "num_heads", num_heads, remedy=", or pass head_dim")
             head_dim = d_model // num_heads
-        cos, sin = rotary_table(max_positions, head_dim, rope_theta=rope_theta)
+        check_sinks(window, num_sinks, learned_sinks, kernel)
+        super().__init__(head_dim, rope_theta, max_positions, kernel)
         self.num_heads = num_heads
         self.num_kv_heads = num_kv_heads
         self.head_dim = self.value_dim = head_dim
@@ -75,9 +88,9 @@ class LlamaAttention(Attention):
         self.k_proj = nn.Linear(d_model, num_kv_heads * head_dim, bias=False)
         self.v_proj = nn.Linear(d_model, num_kv_heads * head_dim, bias=False)
         self.out_proj = nn.Linear(num_heads * head_dim, d_model, bias=False)
-        self.rope_theta = rope_theta
-        self.register_buffer("cos", cos, persistent=False)  # (position, pair)
-        self.register_buffer("sin", sin, persistent=False)
+        self.window = window
+        self.num_sinks = num_sinks
+        self.sink_logits = nn.Parameter(torch.zeros(num_heads)) if learned_sinks else None
 
     def forward(
         self,
@@ -85,111 +98,75 @@ class LlamaAttention(Attention):
         *,
         keep: Tensor | None = None,
         positions: Tensor | None = None,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
         return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Split into heads, turn queries and keys by their positions, attend, merge.
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
+        """Split into heads, rotate queries and keys by their positions, attend, merge.
 
         Args:
             x: (batch, token, d_model).
-            keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
-            positions: whole numbers, (token,) or (batch, token), such as those of a left-padded batch; if None they
-                count on from the tokens in the cache, or from 0. Checking that they are in the table waits for a GPU,
-                and is left out under torch.compile.
-            cache: the tokens before x; keys and values of x are appended, and x attends to all of them.
-            return_weights: whether to return the weights too; the explicit kernel only.
+            keep: bool, True = may attend, broadcasts to (batch, head, query, key); combined with
+                the causal mask by `&`.
+            positions: integers, (token,) or (batch, token), such as those of a left-padded batch; if None they continue
+                those in the cache, or begin at 0. On a GPU, the check that they are in the table synchronizes; under
+                torch.compile it is left out.
+            cache: keys and values of the tokens before x; those of x are appended, and x attends to all of them. A
+                `RollingKVCache` needs the window and num_sinks of the module.
+            return_weights: whether to return the attention weights too; the explicit kernel only.
 
         Returns:
-            output (batch, token, d_model), or (output, weights) with weights (batch, head, query, key).
+            output (batch, token, d_model), or (output, weights) with attention weights (batch, head, query, key).
 
         Raises:
-            ValueError, TypeError: an x, keep, positions or cache that does not fit; the sentence says why, and
-                nothing is written to the cache.
+            ValueError, TypeError: x, keep, positions or cache does not fit; the message says why, and nothing is
+                written to the cache.
         """
         self.prepare(x, self.num_heads, keep, return_weights, cache=cache)
         batch, num_tokens, _ = x.shape
-        cos, sin = self.angles(batch, num_tokens, positions, cache)  # (t, pair) or (b, t, pair)
+        start = 0 if cache is None else cache.length
+        cos, sin = rows_at_positions(self.cos, self.sin, batch, num_tokens, positions, start)
 
         queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim)  # (b, t, m) -> (b, t, h, d)
         keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim)  # (b, t, m) -> (b, t, g, d)
         values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim)
 
-        queries_by_head = apply_rotary(queries.transpose(1, 2), cos, sin)  # (b, t, h, d) -> (b, h, t, d): turned
-        keys_by_head = apply_rotary(keys.transpose(1, 2), cos, sin)  # (b, t, g, d) -> (b, g, t, d): turned
-        values_by_head = values.transpose(1, 2)  # not turned
+        queries_by_head = apply_rotary(queries.transpose(1, 2), cos, sin)  # (b, t, h, d) -> (b, h, t, d): rotated
+        keys_by_head = apply_rotary(keys.transpose(1, 2), cos, sin)  # (b, t, g, d) -> (b, g, t, d): rotated
+        values_by_head = values.transpose(1, 2)  # not rotated
         if cache is not None:
             keys_by_head, values_by_head = cache.append(keys_by_head, values_by_head)  # (b, g, new, d) -> (b, g, k, d)
 
-        context_by_head, weights = self.run_kernel(queries_by_head, keys_by_head, values_by_head, keep)  # bhtd, bhqk
+        if self.window is not None:
+            in_window = window_keep(
+                num_tokens, keys_by_head.shape[2], self.window, num_sinks=self.num_sinks, device=x.device
+            )
+            keep = in_window if keep is None else in_window & keep
+        sinks = self.sink_logits
+        context_by_head, weights = self.run_kernel(queries_by_head, keys_by_head, values_by_head, keep, sinks)
 
         context_by_token = context_by_head.transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
         output = context_by_token.reshape(batch, num_tokens, self.num_heads * self.head_dim)  # -> (b, t, h * d)
         output = self.out_proj(output)  # (b, t, h * d) -> (b, t, m)
         return (output, weights) if return_weights else output
 
-    def angles(
-        self, batch: int, num_tokens: int, positions: Tensor | None, cache: KVCache | None
-    ) -> tuple[Tensor, Tensor]:
-        """The rows of the table for each token's position: cos and sin, (token, pair) or (batch, token, pair)."""
-        max_positions = len(self.cos)
-        if positions is None:
-            start = 0 if cache is None else cache.length
-            self._check_inside(start + num_tokens - 1, max_positions)
-            return self.cos[start : start + num_tokens], self.sin[start : start + num_tokens]
-        if not isinstance(positions, Tensor) or positions.dtype not in (torch.int64, torch.int32):
-            kind = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
-            raise TypeError(f"positions must be a tensor of whole numbers (torch.int64), got {kind}.")
-        if tuple(positions.shape) not in ((num_tokens,), (batch, num_tokens)):
-            raise ValueError(
-                f"positions must be (token,) = ({num_tokens},) or (batch, token) = ({batch}, {num_tokens}), got the "
-                f"shape {tuple(positions.shape)}."
-            )
-        if positions.device != self.cos.device:
-            raise ValueError(
-                f"positions are on {positions.device}, but the module is on {self.cos.device}: call "
-                f"positions.to({str(self.cos.device)!r})."
-            )
-        if positions.numel() and not positions.is_meta and not torch.compiler.is_compiling():
-            if positions.min() < 0:
-                raise ValueError(
-                    f"positions must be at least 0, got {int(positions.min())}: padding may have any, as 0."
-                )
-            self._check_inside(int(positions.max()), max_positions)
-        return self.cos[positions], self.sin[positions]
-
-    @staticmethod
-    def _check_inside(last: int, max_positions: int) -> None:
-        if last >= max_positions:
-            raise ValueError(
-                f"position {last} is beyond the table of max_positions={max_positions}: build the module with "
-                f"max_positions={last + 1} or more."
-            )
-
-    def _apply(self, fn, recurse: bool = True) -> LlamaAttention:
-        """What `to`, `half` and `cuda` call: the table moves along and stays float32, for rounding can't be undone."""
-        super()._apply(fn, recurse)
-        cos, sin = rotary_table(len(self.cos), self.head_dim, rope_theta=self.rope_theta, device="cpu")
-        self.cos, self.sin = cos.to(self.cos.device), sin.to(self.cos.device)
-        return self
-
     @classmethod
     def from_transformers(
-        cls, module: nn.Module, *, max_positions: int = 4096, kernel: str = "explicit"
+        cls, module: TransformersLlamaAttention, *, max_positions: int = 4096, kernel: str = "explicit"
     ) -> LlamaAttention:
-        """The course's form of `transformers`' LlamaAttention.
+        """Copy `transformers`' LlamaAttention into the course's form.
 
         Args:
             module: a `transformers.models.llama.modeling_llama.LlamaAttention`.
-            max_positions: as of the class.
-            kernel: as of the class.
+            max_positions: as in the constructor.
+            kernel: as in the constructor.
 
         Returns:
             A new `LlamaAttention` with copies of the weights, of the same dtype, on the same device.
 
         Raises:
-            TypeError: not a LlamaAttention of transformers.
-            ValueError: a bias, a dropout or scaled rotary positions, which this class does not have; a transformers
-                before version 5.
+            TypeError: a module that is not transformers' LlamaAttention.
+            ValueError: a bias, dropout or scaled rotary positions, which this class does not have; a version of
+                transformers before 5.
         """
         if type(module).__name__ != "LlamaAttention" or not hasattr(module, "o_proj"):
             name = f"{type(module).__module__}.{type(module).__qualname__}"
@@ -204,11 +181,9 @@ class LlamaAttention(Attention):
             ("rope_type", rope.get("rope_type", "default"), "default"),
         ):
             if value != plain:
-                raise ValueError(
-                    f"the module's config has {name}={value!r}: only {name}={plain!r} can be carried over."
-                )
+                raise ValueError(f"the module's config has {name}={value!r}: only {name}={plain!r} can be converted.")
         weight = module.q_proj.weight
-        with torch.device("meta"):  # no random number is drawn for weights that are about to be replaced
+        with torch.device("meta"):  # draws no random numbers for weights that are about to be replaced
             own = cls(
                 config.hidden_size,
                 config.num_attention_heads,
@@ -222,18 +197,25 @@ class LlamaAttention(Attention):
         own.load_state_dict({name.replace("o_proj", "out_proj"): value for name, value in module.state_dict().items()})
         return own.requires_grad_(weight.requires_grad).train(module.training)
 
-    def to_transformers(self) -> nn.Module:
-        """The same weights in `transformers`' LlamaAttention, which must be installed.
+    def to_transformers(self) -> TransformersLlamaAttention:
+        """Copy the weights into `transformers`' LlamaAttention; the package must be installed.
 
-        Its forward takes the angles from outside: `LlamaRotaryEmbedding(module.config)(x, positions)`.
+        The forward method of that class expects the angles as an argument:
+        `LlamaRotaryEmbedding(module.config)(x, positions)`.
 
         Returns:
             A new `transformers.models.llama.modeling_llama.LlamaAttention` with copies of the weights.
 
         Raises:
-            ImportError: transformers is not installed, or older than version 5; the sentence says how to get it.
-            ValueError: a d_model that num_heads does not divide, which transformers refuses.
+            ImportError: transformers is not installed, or older than version 5; the message says how to install it.
+            ValueError: a d_model that num_heads does not divide, which transformers refuses; a window or learned sinks,
+                which its Llama does not have.
         """
+        if self.window is not None or self.sink_logits is not None:
+            raise ValueError(
+                "transformers' LlamaAttention has neither a window nor learned sinks: copy the state_dict into its "
+                "MistralAttention or GptOssAttention."
+            )
         check_divisible("d_model", self.q_proj.in_features, "num_heads", self.num_heads)
         try:
             from transformers.modeling_rope_utils import RopeParameters  # new in version 5
@@ -250,7 +232,8 @@ class LlamaAttention(Attention):
             head_dim=self.head_dim,
             max_position_embeddings=len(self.cos),
             rope_parameters=RopeParameters(rope_type="default", rope_theta=self.rope_theta),
-            attn_implementation="eager" if self.kernel == "explicit" else "sdpa",
+            # The base class takes this keyword, but does not declare it.
+            attn_implementation="eager" if self.kernel == "explicit" else "sdpa",  # pyright: ignore[reportCallIssue]
         )
         weight = self.q_proj.weight
         with torch.device("meta"):
@@ -258,3 +241,16 @@ class LlamaAttention(Attention):
         theirs.to_empty(device=weight.device).to(weight.dtype)
         theirs.load_state_dict({name.replace("out_proj", "o_proj"): value for name, value in self.state_dict().items()})
         return theirs.requires_grad_(weight.requires_grad).train(self.training)
+
+
+def check_sinks(window: int | None, num_sinks: int, learned_sinks: bool, kernel: str) -> None:
+    """Refuse a window and sinks that don't go together, or with the kernel."""
+    check_at_least(0, num_sinks=num_sinks)
+    if window is not None:
+        check_positive(window=window)
+    elif num_sinks:
+        raise ValueError(f"num_sinks={num_sinks} needs a window: without one, every query attends to the first tokens.")
+    if not isinstance(learned_sinks, bool):
+        raise TypeError(f"learned_sinks must be True or False, got {learned_sinks!r}.")
+    if learned_sinks and kernel == "fused":
+        raise ValueError("learned_sinks=True needs kernel='explicit': PyTorch's kernel takes no sink logits.")

@@ -1,34 +1,33 @@
-"""Keep masks: bool, True = may attend. Built here, and-ed with `&`, inverted for PyTorch's module in one place."""
+"""Keep masks: bool, True = may attend; combined with `&`, and inverted for PyTorch's module by `to_torch_mask`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 
 import torch
 from torch import Tensor
 
-from .checks import check_positive
+from .checks import check_at_least, check_positive
 
 
 def causal_keep(query_len: int, key_len: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
-    """Each query may attend to itself and to what came before it.
+    """Each query may attend to its own position and to earlier ones.
 
         keep[q, k] = k <= q + key_len - query_len
 
-    The last query sits on the last key (bottom-right alignment): with a cache, one query and five keys, it sees
-    all five.
+    The last query is aligned with the last key (bottom-right alignment): with a cache, a single query attends to all
+    keys.
 
     Args:
         query_len: number of queries.
         key_len: number of keys; as many as queries if None.
-        device: where the mask is built; give x.device, so that a module on a GPU gets its mask there.
+        device: device of the mask; pass x.device, so that a module on a GPU gets its mask there.
 
     Returns:
         (query, key), bool, True = may attend.
 
     Raises:
-        ValueError, TypeError: a length that isn't a whole number of at least 0.
+        ValueError, TypeError: a length that is not an integer of at least 0.
 
     Example:
         >>> causal_keep(2, 3)
@@ -36,11 +35,7 @@ def causal_keep(query_len: int, key_len: int | None = None, *, device: torch.dev
                 [ True,  True,  True]])
     """
     key_len = query_len if key_len is None else key_len
-    for name, length in (("query_len", query_len), ("key_len", key_len)):
-        if isinstance(length, bool) or not isinstance(length, (Integral, torch.SymInt)):
-            raise TypeError(f"{name} must be a whole number, got {length!r} ({type(length).__name__}).")
-        if length < 0:
-            raise ValueError(f"{name} must be at least 0, got {length}.")
+    check_at_least(0, query_len=query_len, key_len=key_len)
     keep = torch.ones(query_len, key_len, dtype=torch.bool, device=device)
     return keep.tril(diagonal=key_len - query_len)
 
@@ -52,23 +47,23 @@ def padding_keep(
     side: str = "right",
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Hides the padding of a batch whose samples differ in length, as keys for every head and every query.
+    """Hide the padding of a batch whose samples differ in length: no query of any head may attend to it.
 
         side="right": keep[b, 0, 0, k] = k < lengths[b]
         side="left":  keep[b, 0, 0, k] = k >= num_tokens - lengths[b]
 
     Args:
         lengths: number of real tokens of each sample, (batch,): a list or an integer tensor.
-        num_tokens: tokens a sample with its padding; the longest length if None.
-        side: "right" or "left", where the padding stands.
-        device: where the mask is built; the device of lengths if None and lengths is a tensor.
+        num_tokens: number of tokens per sample, with padding; the longest length if None.
+        side: "right" or "left", the side of the padding.
+        device: device of the mask; if None and lengths is a tensor, the device of lengths.
 
     Returns:
         (batch, 1, 1, key), bool, True = may attend.
 
     Raises:
-        ValueError: a side that isn't "right" or "left", a length below 0 or above num_tokens, lengths not (batch,).
-        TypeError: lengths that aren't whole numbers.
+        ValueError: a side that is not "right" or "left", a length below 0 or above num_tokens, lengths not (batch,).
+        TypeError: lengths that are not integers.
 
     Example:
         >>> padding_keep([3, 1])[:, 0, 0]
@@ -79,13 +74,13 @@ def padding_keep(
         raise ValueError(f"side must be 'right' or 'left', got {side!r}.")
     lengths = torch.as_tensor(lengths, device=device)
     if lengths.dim() != 1 or lengths.numel() == 0:
-        raise ValueError(f"lengths must be (batch,), one number a sample, got the shape {tuple(lengths.shape)}.")
+        raise ValueError(f"lengths must be (batch,), one integer per sample, got the shape {tuple(lengths.shape)}.")
     if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
         raise TypeError(
-            f"lengths must be whole numbers, got {lengths.dtype}: from a 0/1 mask of real tokens they are mask.sum(-1)."
+            f"lengths must be integers, got {lengths.dtype}: from a 0/1 mask of real tokens they are mask.sum(-1)."
         )
     if num_tokens is None and lengths.is_meta:
-        raise ValueError("lengths on the meta device hold no numbers: give num_tokens.")
+        raise ValueError("lengths on the meta device hold no values: pass num_tokens.")
     lengths = lengths.long()  # num_tokens - lengths would wrap around in uint8
     if num_tokens is None:
         num_tokens = max(int(lengths.max()), 1)
@@ -99,7 +94,7 @@ def padding_keep(
 
 
 def to_torch_mask(keep: Tensor, *, num_heads: int | None = None) -> Tensor:
-    """Turns a keep mask into the sense and the shape of `torch.nn.MultiheadAttention`, where True means hidden.
+    """Convert a keep mask to the convention of `torch.nn.MultiheadAttention`, where True means hidden.
 
         keep                             becomes                     pass it as
         -------------------------------  --------------------------  ----------------
@@ -110,14 +105,14 @@ def to_torch_mask(keep: Tensor, *, num_heads: int | None = None) -> Tensor:
 
     Args:
         keep: bool, True = may attend, in one of the shapes above.
-        num_heads: number of heads; needed for (batch, 1, query, key), where one mask serves all heads of a sample.
+        num_heads: number of heads; needed for (batch, 1, query, key), in which one mask serves all heads of a sample.
 
     Returns:
         bool, True = hidden.
 
     Raises:
-        TypeError: keep isn't bool.
-        ValueError: another shape, or num_heads is missing or contradicts it.
+        TypeError: a keep that is not bool.
+        ValueError: keep has a different shape, or num_heads is missing or contradicts it.
 
     Example:
         >>> to_torch_mask(causal_keep(2))
@@ -143,7 +138,8 @@ def to_torch_mask(keep: Tensor, *, num_heads: int | None = None) -> Tensor:
     if batch == heads == 1:
         return hidden[0, 0]  # (query, key)
     if heads == 1 and num_heads is None:
-        raise ValueError(f"keep of shape {tuple(keep.shape)} serves all heads of a sample: give num_heads.")
+        raise ValueError(f"keep of shape {tuple(keep.shape)} serves all heads of a sample: pass num_heads.")
     if num_heads is not None and heads not in (1, num_heads):
         raise ValueError(f"keep of shape {tuple(keep.shape)} has {heads} heads, but num_heads={num_heads}.")
-    return hidden.expand(-1, num_heads or heads, -1, -1).reshape(-1, query_len, key_len)  # bhqk -> (bh)qk
+    by_head = hidden.expand(-1, num_heads or heads, -1, -1)
+    return by_head.reshape(-1, query_len, key_len)  # (b, h, q, k) -> (b * h, q, k)

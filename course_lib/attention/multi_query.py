@@ -1,40 +1,40 @@
-"""Multi-query attention: every head asks with its own queries, all of them look into one set of keys and values."""
+"""Multi-query attention: every head has its own queries, and all heads share one head of keys and values."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from .base import Attention
+from .cache import Cache
 from .checks import check_positive, check_widths
-from .kv_cache import KVCache
 
 
 class MultiQueryAttention(Attention):
     """Multi-head attention with one head of keys and values.
 
-        queries = x W_Q, cut into num_heads blocks of columns;  keys, values = x W_K, x W_V, one head wide
+        queries = x W_Q, split into num_heads blocks of columns;  keys, values = x W_K, x W_V, one head wide
         head_i = softmax(queries_i keys^T / sqrt(head_dim), masked) values
         output = concat(head_0, ..., head_{h-1}) W_O
 
-    `k_proj` and `v_proj` are num_heads times narrower than in `MultiHeadAttention`, and so is a cache of them. The one
-    set of keys and values is never copied for the heads.
+    `k_proj` and `v_proj` are num_heads times narrower than in `MultiHeadAttention`, and so is a cache of keys and
+    values. The one head of keys and values is never copied for the query heads.
 
     Args:
-        d_in: width of a token that comes in.
-        d_out: width of a token that goes out.
+        d_in: width of an input token.
+        d_out: width of an output token.
         num_heads: number of query heads.
-        causal: each token sees only itself and earlier ones.
-        dropout: probability in [0, 1) of dropping a weight, in training only.
+        causal: whether each token attends only to itself and to earlier ones.
+        dropout: probability in [0, 1) of dropping an attention weight, in training only.
         bias: whether the projections have a bias.
-        out_proj: whether the merged heads are mixed by W_O; if not, `out_proj` is None and d_v must be d_out.
+        out_proj: whether the merged heads are projected by W_O; if not, `out_proj` is None and d_v must be d_out.
         d_qk: width of the queries over all heads; the keys are d_qk // num_heads wide; d_out if None.
         d_v: width of the merged heads; the values are d_v // num_heads wide; d_out if None.
-        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which gives no weights.
+        kernel: "explicit" runs `attend`, "fused" runs `attend_fused`, which returns no attention weights.
 
     Raises:
         ValueError: a size below 1, a width that num_heads does not divide, out_proj=False with d_v != d_out,
-            dropout outside [0, 1), a kernel of another name.
-        TypeError: a size that is no whole number.
+            dropout outside [0, 1), an unknown kernel.
+        TypeError: a size that is not an integer.
 
     Source: Shazeer, "Fast Transformer Decoding: One Write-Head is All You Need", 2019, section 2.4.
 
@@ -62,6 +62,7 @@ class MultiQueryAttention(Attention):
         check_positive(d_in=d_in, d_out=d_out, num_heads=num_heads)
         d_qk, d_v = check_widths(d_out, num_heads, d_qk, d_v, out_proj)
         self.num_heads = num_heads
+        self.num_kv_heads = 1
         self.head_dim = d_qk // num_heads  # of queries and keys
         self.value_dim = d_v // num_heads
         self.q_proj = nn.Linear(d_in, d_qk, bias=bias)
@@ -75,25 +76,26 @@ class MultiQueryAttention(Attention):
         *,
         keep: Tensor | None = None,
         context: Tensor | None = None,
-        cache: KVCache | None = None,
+        cache: Cache | None = None,
         return_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
         """Split the queries into heads, attend with all of them to one set of keys and values, merge.
 
         Args:
             x: (batch, token, d_in).
-            keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
-            context: (batch, key, d_in) that keys and values are made from (cross-attention, causal=False only); x
-                itself if None.
-            cache: the tokens before x; keys and values of x are appended, and x attends to all of them.
-            return_weights: whether to return the weights too; the explicit kernel only.
+            keep: bool, True = may attend, broadcasts to (batch, head, query, key); combined with
+                the causal mask by `&`.
+            context: (batch, key, d_in), what keys and values are computed from (cross-attention, causal=False only);
+                x itself if None.
+            cache: keys and values of the tokens before x; those of x are appended, and x attends to all of them.
+            return_weights: whether to return the attention weights too; the explicit kernel only.
 
         Returns:
-            output (batch, token, d_out), or (output, weights) with weights (batch, head, query, key).
+            output (batch, token, d_out), or (output, weights) with attention weights (batch, head, query, key).
 
         Raises:
-            ValueError, TypeError: an x, keep, context or cache that does not fit; the sentence says why, and nothing
-                is written to the cache.
+            ValueError, TypeError: x, keep, context or cache does not fit; the message says why, and nothing is written
+                to the cache.
         """
         source = self.prepare(x, self.num_heads, keep, return_weights, context, cache)
         batch, num_tokens, _ = x.shape

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by an angle that grows with their place, so scores see distances."""
+"""Rotary positions: queries and keys are rotated by angles proportional to their positions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ def rotary_table(
     rope_theta: float = 10000.0,
     device: torch.device | str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The cosine and the sine of every angle that positions 0 to num_positions - 1 are turned by.
+    """The cosine and the sine of every angle of rotation, for positions 0 to num_positions - 1.
 
         angle[p, i] = p * rope_theta ** (-2 i / head_dim)    for i = 0 ... head_dim / 2 - 1
 
-    Pair 0 turns by one radian a token, each later pair more slowly.
+    Pair 0 rotates by one radian per token, and each later pair rotates by less.
 
     Args:
-        num_positions: positions in the table.
+        num_positions: number of positions in the table.
         head_dim: width of a query or key, even: half of it is the number of pairs.
-        rope_theta: the larger, the slower the later pairs turn.
-        device: where the table is put.
+        rope_theta: base of the angles; the larger it is, the less the later pairs rotate per token.
+        device: device of the table.
 
     Returns:
         cos and sin, (position, head_dim / 2), float32 as in Llama.
 
     Raises:
-        ValueError: a size below 1, an odd head_dim, a rope_theta that isn't above 0.
-        TypeError: a size that is no whole number, a rope_theta that is no number.
+        ValueError: a size below 1, an odd head_dim, a rope_theta that is not above 0.
+        TypeError: a size that is not an integer, a rope_theta that is not a number.
 
     Source: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021, section 3.2.
 
@@ -55,27 +55,73 @@ def rotary_table(
     return angle.cos(), angle.sin()
 
 
+def rows_at_positions(
+    cos: Tensor, sin: Tensor, batch: int, num_tokens: int, positions: Tensor | None, start: int
+) -> tuple[Tensor, Tensor]:
+    """The rows of a module's table (position, pair) at the positions of its tokens: start, start + 1, ... if None.
+
+    Returns:
+        cos and sin, (token, pair) or, for positions (batch, token), (batch, token, pair).
+
+    Raises:
+        ValueError: positions of a different shape or device, or that are not in the table.
+        TypeError: positions that are not a tensor of integers.
+    """
+    if positions is None:
+        _check_in_table(start + num_tokens - 1, len(cos))
+        return cos[start : start + num_tokens], sin[start : start + num_tokens]
+    if not isinstance(positions, Tensor) or positions.dtype not in (torch.int64, torch.int32):
+        kind = positions.dtype if isinstance(positions, Tensor) else type(positions).__name__
+        raise TypeError(f"positions must be a tensor of integers (torch.int64), got {kind}.")
+    if tuple(positions.shape) not in ((num_tokens,), (batch, num_tokens)):
+        raise ValueError(
+            f"positions must be (token,) = ({num_tokens},) or (batch, token) = ({batch}, {num_tokens}), got the shape "
+            f"{tuple(positions.shape)}."
+        )
+    if positions.device != cos.device:
+        raise ValueError(
+            f"positions are on {positions.device}, but the module is on {cos.device}: call "
+            f"positions.to({str(cos.device)!r})."
+        )
+    if positions.numel() and not positions.is_meta and not torch.compiler.is_compiling():
+        if positions.min() < 0:
+            raise ValueError(
+                f"positions must be at least 0, got {int(positions.min())}: padding may have any position, such as 0."
+            )
+        _check_in_table(int(positions.max()), len(cos))
+    return cos[positions], sin[positions]
+
+
+def _check_in_table(last: int, max_positions: int) -> None:
+    if last >= max_positions:
+        raise ValueError(
+            f"position {last} is beyond the table of max_positions={max_positions}: build the module with "
+            f"max_positions={last + 1} or more."
+        )
+
+
 def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn each pair (x[i], x[i + head_dim / 2]) of every token by its angle.
+    """Rotate each pair (x[i], x[i + head_dim / 2]) of every token by its angle.
 
-        turned[i]                = x[i] cos[i] - x[i + head_dim / 2] sin[i]
-        turned[i + head_dim / 2] = x[i + head_dim / 2] cos[i] + x[i] sin[i]
+        rotated[i]                = x[i] cos[i] - x[i + head_dim / 2] sin[i]
+        rotated[i + head_dim / 2] = x[i + head_dim / 2] cos[i] + x[i] sin[i]
 
-    Lengths stay. A query at position p and a key at position q, both turned, have a dot product that depends on
-    p - q only. Values are not turned. The pairs are the halves of a head, as in `transformers`; Meta's own files pair
-    neighbours (x[2 i], x[2 i + 1]), so their q_proj and k_proj have other rows.
+    Norms are preserved. The dot product of a rotated query at position p and a rotated key at position q depends on the
+    positions through p - q only. Values are not rotated. Each element is paired with the one at the same index in
+    the other half of the head, as in `transformers`. Meta's own files pair adjacent elements (x[2 i], x[2 i + 1]), so
+    the rows of their q_proj and k_proj are in a different order.
 
     Args:
         x: queries or keys, (batch, head, token, head_dim).
-        cos, sin: (token, head_dim / 2), or (batch, token, head_dim / 2) where samples have positions of their own:
-            rows of `rotary_table`, one for each token's position.
+        cos, sin: (token, head_dim / 2), or (batch, token, head_dim / 2) if each sample has its own
+            positions: the rows of `rotary_table` at the tokens' positions.
 
     Returns:
         (batch, head, token, head_dim), in the dtype of x.
 
     Raises:
-        ValueError: an x that is not (batch, head, token, head_dim), or cos and sin that do not fit it.
-        TypeError: an x, cos or sin that is no floating-point tensor.
+        ValueError: an x that is not (batch, head, token, head_dim), an odd head_dim, cos and sin that do not fit x.
+        TypeError: an x, cos or sin that is not a floating-point tensor.
 
     Source: Su et al., 2021, section 3.4.2.
 
@@ -91,7 +137,8 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
             raise TypeError(f"{name} must be a floating-point tensor, got {kind}.")
         if tensor.device != x.device:
             raise ValueError(
-                f"{name} is on {tensor.device}, but x is on {x.device}: give rotary_table device={str(x.device)!r}."
+                f"{name} is on {tensor.device}, but x is on {x.device}: call rotary_table with "
+                f"device={str(x.device)!r}."
             )
     if x.dim() != 4:
         raise ValueError(
@@ -108,7 +155,7 @@ def apply_rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
             "rows of rotary_table at the tokens' positions."
         )
     if cos.dim() == 3:
-        cos, sin = cos[:, None], sin[:, None]  # (b, t, pair) -> (b, 1, t, pair): one for all heads
+        cos, sin = cos[:, None], sin[:, None]  # (b, t, pair) -> (b, 1, t, pair): the same for all heads
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)
-    first, second = x.chunk(2, dim=-1)  # (b, h, t, d) -> (b, h, t, d / 2): each of both
+    first, second = x.chunk(2, dim=-1)  # (b, h, t, d) -> (b, h, t, d / 2), twice
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)  # -> (b, h, t, d)

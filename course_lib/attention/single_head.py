@@ -14,18 +14,19 @@ class SingleHeadAttention(Attention):
         queries, keys, values = x W_Q, x W_K, x W_V
         output = softmax(queries keys^T / sqrt(d_out), masked) values
 
-    W_Q, W_K and W_V are `q_proj`, `k_proj` and `v_proj`. There is no output projection: it belongs to several heads.
+    W_Q, W_K and W_V are `q_proj`, `k_proj` and `v_proj`. There is no output projection,
+    because a single head has nothing to combine.
 
     Args:
-        d_in: width of a token that comes in.
-        d_out: width of a token that goes out; the head's own width.
-        causal: each token sees only itself and earlier ones.
-        dropout: probability in [0, 1) of dropping a weight, in training only.
+        d_in: width of an input token.
+        d_out: width of an output token, which is the width of the head.
+        causal: whether each token attends only to itself and to earlier ones.
+        dropout: probability in [0, 1) of dropping an attention weight, in training only.
         bias: whether the projections have a bias.
 
     Raises:
         ValueError: a width below 1, dropout outside [0, 1).
-        TypeError: a width that is no whole number.
+        TypeError: a width that is not an integer.
 
     Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.1.
 
@@ -44,19 +45,19 @@ class SingleHeadAttention(Attention):
 
     def forward(
         self, x: Tensor, *, keep: Tensor | None = None, return_weights: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor | tuple[Tensor, Tensor | None]:
         """Attend within each sample.
 
         Args:
             x: (batch, token, d_in).
-            keep: bool, True = may attend, broadcasts to (batch, 1, query, key); and-ed with the causal mask.
-            return_weights: whether to return the weights too.
+            keep: bool, True = may attend, broadcasts to (batch, 1, query, key); combined with the causal mask by `&`.
+            return_weights: whether to return the attention weights too.
 
         Returns:
-            output (batch, token, d_out), or (output, weights) with weights (batch, 1, query, key).
+            output (batch, token, d_out), or (output, weights) with attention weights (batch, 1, query, key).
 
         Raises:
-            ValueError, TypeError: an x or a keep that does not fit; the sentence says why.
+            ValueError, TypeError: x or keep does not fit; the message says why.
         """
         self.prepare(x, 1, keep, return_weights)
         queries = self.q_proj(x)[:, None]  # (b, t, m) -> (b, t, d) -> (b, 1, t, d): one head

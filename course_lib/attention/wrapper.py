@@ -1,4 +1,4 @@
-"""Multi-head attention as a list of single heads, run one after the other."""
+"""Multi-head attention as a list of single heads that run one after the other."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from .single_head import SingleHeadAttention
 
 
 class MultiHeadAttentionWrapper(nn.Module):
-    """Several heads side by side, their outputs joined and mixed.
+    """Several heads side by side; their outputs are concatenated and projected.
 
         head_i = softmax(x W_Q_i (x W_K_i)^T / sqrt(head_dim), masked) x W_V_i
         output = concat(head_0, ..., head_{h-1}) W_O
 
-    head_i is `heads[i]`, W_O is `out_proj`. Each head is d_out // num_heads wide, so that the joined heads are d_out
-    wide.
+    head_i is `heads[i]`, W_O is `out_proj`. Each head is d_out // num_heads wide, so that the
+    concatenated heads are d_out wide.
 
     Args:
-        d_in: width of a token that comes in.
-        d_out: width of a token that goes out, over all heads.
+        d_in: width of an input token.
+        d_out: width of an output token, over all heads.
         num_heads: number of heads; divides d_out.
-        causal: each token sees only itself and earlier ones.
-        dropout: probability in [0, 1) of dropping a weight, in training only.
+        causal: whether each token attends only to itself and to earlier ones.
+        dropout: probability in [0, 1) of dropping an attention weight, in training only.
         bias: whether the projections have a bias.
-        out_proj: whether the joined heads are mixed by W_O; if not, `out_proj` is None.
+        out_proj: whether the concatenated heads are projected by W_O; if not, `out_proj` is None.
 
     Raises:
         ValueError: a size below 1, d_out not divisible by num_heads, dropout outside [0, 1).
-        TypeError: a size that is no whole number.
+        TypeError: a size that is not an integer.
 
     Source: Vaswani et al., "Attention Is All You Need", 2017, section 3.2.2.
 
@@ -64,20 +64,22 @@ class MultiHeadAttentionWrapper(nn.Module):
     def forward(
         self, x: Tensor, *, keep: Tensor | None = None, return_weights: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Run every head on the same x and join what they give.
+        """Run every head on the same x and concatenate their outputs.
 
         Args:
             x: (batch, token, d_in).
-            keep: bool, True = may attend, broadcasts to (batch, head, query, key); and-ed with the causal mask.
-            return_weights: whether to return the weights too.
+            keep: bool, True = may attend, broadcasts to (batch, head, query, key); combined with
+                the causal mask by `&`.
+            return_weights: whether to return the attention weights too.
 
         Returns:
-            output (batch, token, d_out), or (output, weights) with weights (batch, head, query, key).
+            output (batch, token, d_out), or (output, weights) with attention weights (batch, head, query, key).
 
         Raises:
-            ValueError, TypeError: an x or a keep that does not fit; the sentence says why.
+            ValueError, TypeError: x or keep does not fit; the message says why.
         """
-        check_input(x, self.heads[0].q_proj)
+        first: SingleHeadAttention = self.heads[0]  # pyright: ignore[reportAssignmentType]  # a ModuleList names no type
+        check_input(x, first.q_proj)
         batch, num_tokens, _ = x.shape
         keep_by_head = [keep] * self.num_heads
         if keep is not None:

@@ -1,7 +1,7 @@
-"""``python -m course_lib.command``: the ``course`` command where the script is not on the path."""
+"""Run the `course` command as `python -m course_lib.command`, for shells that do not find the script."""
 
 import sys
 
-from course_lib.command import main
+from . import main
 
 sys.exit(main())

@@ -1,8 +1,8 @@
-"""Examine attention code in a file: what is wrong with it, on which line, and what to ask yourself.
+"""Find the mistakes in attention code of your own: what is wrong, on which line, and a question that leads to it.
 
-NAME is a class, which is built with --args; a module; a function of x, or of queries, keys and values; or a factory,
-that is a function that gives back a module. Importing a file runs it, and so does building the class: name only code
-that you would run yourself.
+NAME is a class, which is built with --args; a module; a function of x, or of queries, keys and values; or a function
+that returns a module. Importing a file runs it, and so does building the class: name only code that you would run
+yourself.
 """
 
 import argparse
@@ -10,11 +10,9 @@ import sys
 from contextlib import redirect_stdout
 from typing import Any
 
-from course_lib.command.root import CourseError
-from course_lib.command.target import Target, build, evaluate, load, split, width_of
+from .clone import CourseError
+from .target import Target, build, evaluate, load, split, width_of
 
-NAME, HELP = "doctor", "find the mistakes in a file's attention code and name them"
-OWN_OPTIONS = True
 EXAMPLES = """\
 examples:
   course doctor my_attention.py:MultiHeadAttention --args "12, 12, num_heads=3" --num-heads 3
@@ -28,7 +26,7 @@ A file in a package is imported as a part of it, so relative imports work. The e
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what to examine and what is known of it."""
+    """Add the target and what is known about it."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     add = parser.add_argument
@@ -63,19 +61,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build what was named, examine it and print the report; 1 if something was found."""
+    """Build the target, examine it and print the report; return 1 if there are findings."""
     target = split(args.target)
     print(f"course doctor: running {target.name} of {target.place} (importing a file runs it)", file=sys.stderr)
     import torch
 
     from course_lib.diagnosis import diagnose
 
-    with redirect_stdout(sys.stderr):  # what the file prints is not the report
-        patient, call = _opened(target, args)
-        x = torch.randn(*_sizes(patient, call, target, args), generator=torch.Generator().manual_seed(0))
-        told = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads, "call": call}
+    with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
+        code, call = _opened(target, args)
+        x = torch.randn(*_sizes(code, call, target, args), generator=torch.Generator().manual_seed(0))
+        options = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads, "call": call}
         try:
-            report = diagnose(patient, x, causal=not args.not_causal, **told)
+            report = diagnose(code, x, causal=not args.not_causal, **options)
         except (TypeError, ValueError) as error:
             raise CourseError(str(error)) from None
     print(report.as_json() if args.json else report.in_words(not_causal="add --not-causal"))
@@ -83,29 +81,31 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _opened(target: Target, args: argparse.Namespace) -> tuple[Any, Any]:
-    """What is examined and how it is run."""
+    """Return the code to examine and the function that runs it."""
     import torch
 
     from course_lib.command.target.device import building_on
 
-    torch.manual_seed(0)  # the same weights, so the same numbers, each time
+    torch.manual_seed(0)  # the same weights, and so the same results, each time
     with building_on(args.device):
         module = load(target)
-        patient = build(getattr(module, target.name), target, args.args, module)
+        code = build(getattr(module, target.name), target, args.args, module)
     call = None if args.call is None else evaluate("--call", args.call, module)
     if call is not None and not callable(call):
-        raise CourseError(f'--call {args.call!r} is no function of (code, x): give one such as "lambda m, x: m(x)[0]".')
-    return patient, call
+        raise CourseError(
+            f'--call {args.call!r} is not a function of (code, x): give one such as "lambda m, x: m(x)[0]".'
+        )
+    return code, call
 
 
-def _sizes(patient: Any, call: Any, target: Target, args: argparse.Namespace) -> tuple[int, int, int]:
+def _sizes(code: Any, call: Any, target: Target, args: argparse.Namespace) -> tuple[int, int, int]:
     for option, number in (("--d-in", args.d_in), ("--batch", args.batch), ("--tokens", args.tokens)):
         if number is not None and number < 1:
             raise CourseError(f"{option} must be at least 1, got {number}.")
-    d_in = args.d_in or width_of(patient, call, args.batch, args.tokens)
+    d_in = args.d_in or width_of(code, call, args.batch, args.tokens)
     if d_in is None:
         raise CourseError(
-            f"nothing in {target.name} says how wide a token is, and a width of 12 can't be run: give --d-in, or "
-            f"--args if it is a function that builds a module."
+            f"nothing in {target.name} says how wide a token is, and the code does not run with a width of 12: give "
+            f"--d-in, or --args if it is a function that builds a module."
         )
     return args.batch, args.tokens, d_in

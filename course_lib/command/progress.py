@@ -1,14 +1,14 @@
-"""Show how far you are with the exercises: what is passed, how many minutes are left, and what comes next."""
+"""Show your progress with the exercises: which are passed, how many minutes are left, and what comes next.
+
+Run it in your copy of the notebooks (my_course) or in the clone; with a lesson's number it lists each exercise of it.
+"""
 
 import argparse
 from contextlib import chdir
 from pathlib import Path
 
-from course_lib.command.root import CourseError
-from course_lib.command.start import default_workspace
-
-NAME, HELP = "progress", "show which exercises are passed and what comes next"
-OWN_OPTIONS = True
+from .clone import CourseError
+from .start import default_workspace
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,19 +17,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table of the workspace that the current folder lies in, else of the clone's own."""
-    from course_lib.exercises.workspace import VARIABLE, file_of_progress, is_off
+    """Print the table of the workspace that the current folder lies in, or else of the clone's own workspace."""
+    from course_lib.exercises import PROGRESS_VARIABLE, progress, progress_is_off, progress_path
     from course_lib.workspace import MARKER
 
-    if is_off():
-        raise CourseError(f"{VARIABLE} is off, so no progress is kept: unset it.")
-    folder = Path.cwd() if file_of_progress() else default_workspace()
-    if not file_of_progress() and not (folder / MARKER).is_file():
+    if progress_is_off():
+        raise CourseError(f"{PROGRESS_VARIABLE} is off, so no progress is kept: unset it.")
+    folder = Path.cwd() if progress_path() else default_workspace()
+    if not progress_path() and not (folder / MARKER).is_file():
         raise CourseError(
             f"no progress is kept for {Path.cwd()}: change into your workspace, or make one with `course start`."
         )
-    from course_lib.exercises import progress
-
     try:
         with chdir(folder):
             print(progress(args.lesson))

@@ -1,68 +1,17 @@
-"""What the doctor says: findings in words, as data and, in a notebook, with the picture that shows the mistake."""
-
-from __future__ import annotations
+"""The doctor's report: findings as text, as data and, in a notebook, with pictures of the mistakes."""
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from html import escape
+from typing import Any
 
-from course_lib.about import page_of, version
+from course_lib.about import version
+from course_lib.markup import backticks_to_code
 
-from .catalogue import CATALOGUE
+from .finding import NOT_EXAMINED, Finding
 
-if TYPE_CHECKING:
-    from course_lib.pictures import Picture
-
-
-NOT_EXAMINED = "It could not be examined"
-ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
 NO_MASK = "no-causal-mask"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong.
-
-    Attributes:
-        mistake: id in the catalogue, or None for what has no name there.
-        evidence: what was measured, with numbers.
-        where: "file.py:12" or "cell:3", the line to look at, or None where no line is to blame.
-        source: what is written there.
-        title: one sentence that says what is wrong.
-        hint: a question that leads to it.
-        lesson: number of the lesson that teaches it, or None.
-    """
-
-    mistake: str | None
-    evidence: str
-    where: str | None = None
-    title: str = ""
-    hint: str = ""
-    lesson: str | None = None
-    draw: Callable[[], Picture | None] | None = field(default=None, repr=False, compare=False)
-
-    @classmethod
-    def named(cls, mistake: str, evidence: str, where: str | None = None, draw: Any = None) -> Finding:
-        """A finding with the catalogue's words."""
-        entry = CATALOGUE[mistake]
-        return cls(mistake, evidence, where, entry.title, entry.hint, entry.lesson, draw)
-
-    @property
-    def source(self) -> str:
-        """What is written in the line to look at; "" where it can't be had."""
-        return getattr(self.where, "text", "")
-
-    @property
-    def picture(self) -> Picture | None:
-        """The picture that makes it visible, or None."""
-        return self.draw() if self.draw is not None else None
-
-    def as_dict(self) -> dict[str, str | int | None]:
-        """Plain data; besides the attributes the place for an editor, and the address of the mistake's page."""
-        names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson")
-        place = {name: getattr(self.where, name, None) for name in ("path", "line", "end_line", "column")}
-        return {name: getattr(self, name) for name in names} | place | {"url": page_of(self.mistake)}
+ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
 
 
 @dataclass(frozen=True)
@@ -70,13 +19,13 @@ class Report:
     """The result of `diagnose`.
 
     Attributes:
-        patient: what was examined, in a word.
-        findings: the likeliest first; what follows from another finding is left out.
-        checked: what was found to be in order, in short sentences.
-        remarks: what is no mistake but worth knowing.
+        subject: the name of the code.
+        findings: the likeliest first, without the effects of other findings.
+        checked: what was found to be right, in short sentences.
+        remarks: what is worth knowing but no mistake.
     """
 
-    patient: str
+    subject: str
     findings: tuple[Finding, ...] = ()
     checked: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -95,12 +44,12 @@ class Report:
         return self.in_words()
 
     def in_words(self, not_causal: str = "give causal=False") -> str:
-        """Write the report as text.
+        """Return the report as text.
 
         Args:
-            not_causal: how to say that every token may see every other one; depends on who asks the doctor.
+            not_causal: how to say that every token may attend to every other token; depends on who calls the doctor.
         """
-        lines = [f"{self.patient}: {self.verdict}"]
+        lines = [f"{self.subject}: {self.verdict}"]
         for number, finding in enumerate(self.findings, 1):
             name = f" [{finding.mistake}]" if finding.mistake else ""
             lines += ["", f"{number}. {finding.title}{name}"]
@@ -113,13 +62,13 @@ class Report:
                 lines.append(f"   Lesson {finding.lesson} is about this.")
             if finding.mistake == NO_MASK:
                 lines.append(f"   {ON_PURPOSE.format(not_causal)}")
-        for words, intro in ((self.checked, "In order: "), (self.remarks, "Worth knowing: ")):
-            lines += ["", *(f"{intro}{one}" for one in words)] if words else []
+        for sentences, intro in ((self.checked, "In order: "), (self.remarks, "Worth knowing: ")):
+            lines += ["", *(f"{intro}{one}" for one in sentences)] if sentences else []
         return "\n".join(lines)
 
     @property
     def verdict(self) -> str:
-        """The result in a clause."""
+        """The result as a clause."""
         if any(finding.title.startswith(NOT_EXAMINED) for finding in self.findings):
             return "it could not be examined."
         if self.ok:
@@ -127,15 +76,20 @@ class Report:
         return "one thing is wrong." if len(self.findings) == 1 else f"{len(self.findings)} things are wrong."
 
     def _repr_html_(self) -> str:
-        from .report_html import as_html
-
-        return as_html(self)
+        """Return the report as HTML, with its pictures; the hints unfold."""
+        items = [f"<li>{_as_html(finding)}</li>" for finding in self.findings]
+        headline = f"<p><strong>{escape(f'{self.subject}: {self.verdict}')}</strong></p>"
+        parts = [headline, *(["<ol>", *items, "</ol>"] if items else [])]
+        for sentences, intro in ((self.checked, "In order"), (self.remarks, "Worth knowing")):
+            listed = "".join(f"<li>{backticks_to_code(one)}</li>" for one in sentences)
+            parts += [f"<p>{intro}:</p><ul>{listed}</ul>"] if listed else []
+        return "".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for `course doctor --json` and other programs."""
+        """Return plain data, for `course doctor --json` and other programs."""
         return {
             "version": version(),
-            "patient": self.patient,
+            "subject": self.subject,
             "ok": self.ok,
             "findings": [finding.as_dict() for finding in self.findings],
             "checked": list(self.checked),
@@ -144,3 +98,18 @@ class Report:
 
     def as_json(self) -> str:
         return json.dumps(self.as_dict(), indent=2)
+
+
+def _as_html(finding: Finding) -> str:
+    name = f" <code>{escape(finding.mistake)}</code>" if finding.mistake else ""
+    text = f": <code>{escape(finding.source)}</code>" if finding.source else ""
+    where = f"<br>Look at {escape(finding.where)}{text}" if finding.where else ""
+    on_purpose = f"<br>{ON_PURPOSE.format('give <code>causal=False</code>')}" if finding.mistake == NO_MASK else ""
+    lesson = f" Lesson {finding.lesson} is about this." if finding.lesson else ""
+    hint = f"<details><summary>A question to ask</summary>{backticks_to_code(finding.hint)}{lesson}</details>"
+    picture = finding.picture
+    return (
+        f"<strong>{backticks_to_code(finding.title)}</strong>{name}{where}"
+        f"<br>Seen: {backticks_to_code(finding.evidence)}"
+        f"{on_purpose}{hint if finding.hint else ''}{picture._repr_html_() if picture is not None else ''}"
+    )

@@ -1,99 +1,130 @@
-"""One process's part of spread attention beside the whole: what it holds, computes, sends and keeps."""
+"""One process's part of distributed attention, compared with the whole: what it holds, computes, sends and caches."""
 
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.debug import CommDebugMode
 
 from course_lib.attention import KVCache
+from course_lib.tracing import DispatchWatch, tensors_in, torch_private
 
-from .shards import heads_of, shard, share_of
-from .spread import spread
-from .traffic import Traffic
+from .manual_shards import Form, Splittable, assign_heads, count_heads, shard
+from .mesh_placement import place_on_mesh
 
-CLOSE = 1e-12  # in 64 bits
+TOLERANCE = 1e-12  # in float64
+NAMESPACES = ("_c10d_functional", "c10d")  # of PyTorch's operations between processes
+LOCAL = ("wait_tensor", "_wrap_tensor_autograd")  # in the same namespaces, but they send nothing
 
 
-def compare(whole: nn.Module, x: Tensor, mesh: DeviceMesh) -> tuple[list[str], bool]:
-    """Spread a copy of a module over the devices and hold it against the whole one.
+class Communication(NamedTuple):
+    """One operation between all processes, such as "all_reduce", with shape and bytes of the tensor that each gives.
+
+    What is sent over the network depends on the algorithm: in a ring of n devices each sends 2 (n - 1) / n of it.
+    """
+
+    operation: str
+    shape: tuple[int, ...]
+    nbytes: int
+
+
+class CommunicationLog(DispatchWatch):
+    """While it is entered, records every operation between processes, those of the backward pass included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Communication] = []
+
+    def call(self, func: torch_private.OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Let DTensor handle the operation first, then record what it calls."""
+        if any(isinstance(tensor, DTensor) for tensor in tensors_in((args, kwargs))):
+            return NotImplemented
+        namespace, _, name = func.name().partition("::")
+        name = name.partition(".")[0]
+        if namespace in NAMESPACES and name not in LOCAL:
+            tensor = args[0][0] if isinstance(args[0], (list, tuple)) else args[0]
+            operation = "all_reduce" if name == "allreduce_" else name  # the in-place variant has a different name
+            self.entries.append(Communication(operation, tuple(tensor.shape), tensor.nbytes))
+        return func(*args, **kwargs)
+
+
+def compare(whole: Splittable, x: Tensor, mesh: DeviceMesh) -> tuple[list[str], bool]:
+    """Place a copy of a module on the devices; return lines that compare it with the whole, and whether both agree.
 
     Args:
-        whole: the same on each process, in 64 bits, without bias and dropout.
+        whole: the same on each process, in float64, without bias and dropout.
         x: (batch, token, d_in), the same on each process.
         mesh: one axis of devices.
-
-    Returns:
-        Lines that say what was found, and whether everything is the same.
     """
     device, num_devices = dist.get_rank(), mesh.size()
-    part = spread(deepcopy(whole), mesh)
+    part = place_on_mesh(deepcopy(whole), mesh)
     by_hand = shard(whole, device, num_devices)
 
     whole_x, part_x = (x.clone().requires_grad_() for _ in range(2))
     expected = whole(whole_x)
-    steering = torch.linspace(-1, 1, expected.numel(), dtype=x.dtype, device=x.device).view_as(expected)
-    expected.backward(steering)
-    with CommDebugMode() as counted_forward, Traffic() as forward:
+    output_gradient = torch.linspace(-1, 1, expected.numel(), dtype=x.dtype, device=x.device).view_as(expected)
+    expected.backward(output_gradient)
+    with CommDebugMode() as forward_count, CommunicationLog() as forward_log:
         output = part(part_x)
-        output = output + 0  # an output still on its way is waited for
-    with CommDebugMode() as counted_backward, Traffic() as backward:
-        output.backward(steering)
-    decoded, cache, a_token = decode(part, x)
+        output = output + 0  # waits for an output that is still on its way
+    with CommDebugMode() as backward_count, CommunicationLog() as backward_log:
+        output.backward(output_gradient)
+    decoded, cache, decode_count, decode_log = decode(part, x)
 
-    gradients = shard(gradients_of(whole), device, num_devices)
+    gradients = shard(with_gradients(whole), device, num_devices)
     verdicts = {
         "output": close(output, expected),
         "gradient of x": close(part_x.grad, whole_x.grad),
         "gradients of weights": all(
-            close(here.grad, there) for here, there in zip(part.parameters(), gradients.parameters(), strict=True)
+            close(own.grad, other) for own, other in zip(part.parameters(), gradients.parameters(), strict=True)
         ),
         "cached decoding": close(decoded, expected),
     }
     held = {name.removesuffix(".weight"): local(parameter) for name, parameter in part.named_parameters()}
-    shapes = ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in held.items())
-    as_cut = all(torch.equal(here, there) for here, there in zip(held.values(), by_hand.parameters(), strict=True))
-    heads, kv_heads = share_of(device, num_devices, *heads_of(whole))
-    lines = [
-        f"  device {device}: {numbered('query head', heads)}, {numbered('kv head', kv_heads)}",
-        f"    holds            {shapes}",
-        f"    as cut by hand   {as_cut}",
-        "    as one process   " + ", ".join(f"{name} {same}" for name, same in verdicts.items()),
-        f"    sends forward    {in_words(counted_forward, forward)}",
-        f"    sends backward   {in_words(counted_backward, backward)}",
-        f"    sends a token    {in_words(*a_token)}",
-        f"    keeps a token    {cache.nbytes // x.shape[0] // x.shape[1]} bytes in its cache",
-    ]
-    return lines, as_cut and all(verdicts.values())
+    as_by_hand = all(torch.equal(own, other) for own, other in zip(held.values(), by_hand.parameters(), strict=True))
+    heads, kv_heads = assign_heads(device, num_devices, *count_heads(whole))
+    found = {
+        "holds": ", ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in held.items()),
+        "as cut by hand": str(as_by_hand),
+        "as one process": ", ".join(f"{name} {same}" for name, same in verdicts.items()),
+        "sends forward": summary(forward_count, forward_log),
+        "sends backward": summary(backward_count, backward_log),
+        "sends per token": summary(decode_count, decode_log),
+        "caches per token": f"{cache.nbytes // x.shape[0] // x.shape[1]} bytes",
+    }
+    lines = [f"  device {device}: {head_names('query head', heads)}, {head_names('kv head', kv_heads)}"]
+    lines += [f"    {label:<19}{text}" for label, text in found.items()]
+    return lines, as_by_hand and all(verdicts.values())
 
 
-def decode(part: nn.Module, x: Tensor) -> tuple[Tensor, KVCache, tuple[CommDebugMode, Traffic]]:
+def decode(part: Splittable, x: Tensor) -> tuple[Tensor, KVCache, CommDebugMode, CommunicationLog]:
     """Run the tokens one after the other, each device with a cache of its own kv heads.
 
-    Returns:
-        The output (batch, token, d_out), the cache, and what was sent for the last token.
+    Returns the output (batch, token, d_out), the cache, and what was sent for the last token: counted, and logged.
     """
     batch, num_tokens, _ = x.shape
-    num_kv_heads = part.k_proj.out_features // part.head_dim
-    widths = {"head_dim": part.head_dim, "value_dim": part.value_dim}
-    cache = KVCache(batch, num_kv_heads, num_tokens, **widths, dtype=x.dtype, device=x.device)
+    cache = KVCache(
+        batch, part.num_kv_heads, num_tokens, part.head_dim, value_dim=part.value_dim, dtype=x.dtype, device=x.device
+    )
     with torch.no_grad():
         outputs = [part(x[:, t : t + 1], cache=cache) for t in range(num_tokens - 1)]
-        with CommDebugMode() as counted, Traffic() as traffic:
+        with CommDebugMode() as count, CommunicationLog() as log:
             outputs.append(part(x[:, -1:], cache=cache))
-        return torch.cat(outputs, dim=1), cache, (counted, traffic)
+        return torch.cat(outputs, dim=1), cache, count, log
 
 
-def gradients_of(module: nn.Module) -> nn.Module:
-    """A copy with each parameter's gradient in its place, so that it can be cut as the parameters are."""
+def with_gradients(module: Form) -> Form:
+    """A copy that holds each parameter's gradient instead of its value, so that it can be split like the parameters."""
     copy = deepcopy(module)
     for name, parameter in module.named_parameters():
-        copy.get_parameter(name).data = parameter.grad
+        if parameter.grad is not None:
+            copy.get_parameter(name).data = parameter.grad
     return copy
 
 
@@ -102,19 +133,21 @@ def local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def close(here: Tensor, there: Tensor) -> bool:
-    """Whether two tensors differ by at most 1e-12 anywhere."""
-    here = local(here)
-    return here.shape == there.shape and bool(((here - there).abs() <= CLOSE).all())
+def close(own: Tensor | None, other: Tensor | None) -> bool:
+    """Whether two tensors differ by at most 1e-12 in each element; a missing gradient counts as different."""
+    if own is None or other is None:
+        return False
+    own = local(own)
+    return own.shape == other.shape and bool(((own - other).abs() <= TOLERANCE).all())
 
 
-def numbered(name: str, heads: range) -> str:
-    """Neighbouring heads as one would say them."""
+def head_names(name: str, heads: range) -> str:
+    """Consecutive heads in words, such as "query heads 0 to 3"."""
     return f"{name} {heads[0]}" if len(heads) == 1 else f"{name}s {heads[0]} to {heads[-1]}"
 
 
-def in_words(counted: CommDebugMode, traffic: Traffic) -> str:
-    """What was sent; how many times is counted by PyTorch, shapes and bytes are those of `Traffic`."""
-    names = " and ".join(sorted({one.operation for one in traffic.sent})) or "times nothing"
-    sent = ", ".join(f"{one.shape} = {one.nbytes:,} bytes" for one in traffic.sent)
-    return f"{counted.get_total_counts()} {names}" + (f": {sent}" if sent else "")
+def summary(count: CommDebugMode, log: CommunicationLog) -> str:
+    """What was sent; the number of operations is PyTorch's count, shapes and bytes are those of the log."""
+    names = " and ".join(sorted({entry.operation for entry in log.entries})) or "times nothing"
+    sent = ", ".join(f"{entry.shape} = {entry.nbytes:,} bytes" for entry in log.entries)
+    return f"{count.get_total_counts()} {names}" + (f": {sent}" if sent else "")

@@ -1,111 +1,140 @@
-"""Spread attention over processes and compare it with one process, number by number: a script for torchrun.
+"""Distribute attention over processes and compare it with one process, element by element: a script for torchrun.
 
     torchrun --nproc-per-node 2 -m course_lib.distributed.tensor_parallel --form multi-head
 
-Every process draws the same weights and the same x on its CPU, runs the whole module and its part of it, and says what
-it holds, whether the numbers are the same, what was sent and what a cache would keep. Exit status: 0 all is the same,
+Every process draws the same weights and the same x on its CPU, runs the whole module and its part of it, and reports
+what it holds, whether the results are equal, what was sent and how much it caches. Exit status: 0 everything is equal,
 1 something differs, 2 the arguments were refused.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
 
 from .comparison import compare
-from .launch import REFUSED
-from .processes import process_group
-from .shards import heads_of
-from .spread import check_spread
+from .launcher import REFUSED
+from .manual_shards import Splittable, count_heads
+from .mesh_placement import check_placement
 
 FORMS = ("multi-head", "grouped-query", "multi-query")
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses with an exception instead of a page of usage, so that one process can speak for all."""
+    """Raises an exception instead of printing the usage, so that one process can report for all."""
 
-    def error(self, message: str) -> None:
+    def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}.")
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the script may be told."""
+    """The script's options."""
     parser = Parser(prog="tensor_parallel", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--form", nargs="+", choices=FORMS, default=["multi-head"], help="one or more (default: multi-head)")
     add("--num-heads", type=int, default=8, help="query heads (default: %(default)s)")
     add("--num-kv-heads", type=int, default=2, help="heads of keys and values of grouped-query (default: %(default)s)")
-    add("--d-in", type=int, default=12, help="width of a token that comes in (default: %(default)s)")
-    add("--d-out", type=int, default=24, help="width of a token that goes out (default: %(default)s)")
+    add("--d-in", type=int, default=12, help="width of an input token (default: %(default)s)")
+    add("--d-out", type=int, default=24, help="width of an output token (default: %(default)s)")
     add("--batch", type=int, default=2, help="samples (default: %(default)s)")
     add("--tokens", type=int, default=5, help="tokens in a sample (default: %(default)s)")
     return parser
 
 
-def build(form: str, told: argparse.Namespace) -> nn.Module:
-    """The module of a form in 64 bits, the same on every process; queries and keys scaled up, as if trained."""
+def build(form: str, options: argparse.Namespace) -> Splittable:
+    """The module of a form in float64, the same on every process; queries and keys are scaled up, as if trained."""
     torch.manual_seed(11)
     if form == "grouped-query":
-        module = GroupedQueryAttention(told.d_in, told.d_out, told.num_heads, told.num_kv_heads)
+        module = GroupedQueryAttention(options.d_in, options.d_out, options.num_heads, options.num_kv_heads)
     else:
-        kind = MultiHeadAttention if form == "multi-head" else MultiQueryAttention
-        module = kind(told.d_in, told.d_out, told.num_heads)
+        form_class = MultiHeadAttention if form == "multi-head" else MultiQueryAttention
+        module = form_class(options.d_in, options.d_out, options.num_heads)
     with torch.no_grad():
         module.q_proj.weight *= 3
         module.k_proj.weight *= 3
     return module.double()
 
 
-def read(arguments: Sequence[str] | None, num_devices: int) -> tuple[argparse.Namespace, dict[str, nn.Module]]:
-    """The arguments and the modules they ask for; ValueError in one sentence for what can't be done."""
-    told = parser().parse_args(arguments)
+def read(arguments: Sequence[str] | None, num_devices: int) -> tuple[argparse.Namespace, dict[str, Splittable]]:
+    """The options and the modules they ask for; ValueError in one sentence for what can't be done."""
+    options = parser().parse_args(arguments)
     for name in ("batch", "tokens"):
-        if getattr(told, name) < 1:
-            raise ValueError(f"--{name} must be at least 1, got {getattr(told, name)}.")
-    modules = {form: build(form, told) for form in told.form}
+        if getattr(options, name) < 1:
+            raise ValueError(f"--{name} must be at least 1, got {getattr(options, name)}.")
+    modules = {form: build(form, options) for form in options.form}
     for module in modules.values():
-        check_spread(*heads_of(module), num_devices)
-    return told, modules
+        check_placement(*count_heads(module), num_devices)
+    return options, modules
+
+
+@contextmanager
+def process_group(timeout: float = 60.0) -> Iterator[torch.device]:
+    """Join the group of all processes, and leave it at the end; without torchrun, the single process forms a group.
+
+    A process waits `timeout` seconds for the others. Yields the device that it computes on.
+    """
+    device = device_of_process()
+    options: dict[str, Any] = {"timeout": timedelta(seconds=timeout)}
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        options["device_id"] = device
+    if "WORLD_SIZE" not in os.environ:
+        store = dist.HashStore()  # pyright: ignore[reportPrivateImportUsage]  # public by PyTorch's documentation
+        options |= {"store": store, "rank": 0, "world_size": 1}
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", **options)
+    yield device
+    # Before PyTorch 2.8, gloo's threads may still need the interpreter lock, which destroy_process_group holds.
+    time.sleep(0.2)
+    dist.destroy_process_group()
+
+
+def device_of_process() -> torch.device:
+    """One GPU per process of this machine if there are enough; otherwise the CPU for all of them.
+
+    COURSE_DEVICE=cpu, which the kernel "Attention (CPU)" sets, forces the CPU.
+    """
+    processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    wanted = os.environ.get("COURSE_DEVICE", "cuda").startswith("cuda")
+    if wanted and dist.is_nccl_available() and torch.cuda.device_count() >= processes_here:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the comparison on this process; process 0 prints what all of them found.
-
-    Args:
-        arguments: those of the command line if None.
-
-    Returns:
-        The exit status.
-    """
+    """Run the comparison on this process and return the exit status; process 0 prints what all of them found."""
     with process_group() as device:
         rank, num_devices = dist.get_rank(), dist.get_world_size()
         try:
-            told, modules = read(arguments, num_devices)
+            options, modules = read(arguments, num_devices)
         except ValueError as refusal:
             if rank == 0:
                 print(f"{REFUSED}{refusal}", file=sys.stderr, flush=True)
-            dist.barrier()  # nobody leaves before it is said: torchrun stops the others when one has left
+            dist.barrier()  # before any process ends, because torchrun then stops the others
             return 2
         if rank == 0:
             print(f"{num_devices} processes, {dist.get_backend()} on {device.type}", file=sys.stderr)
         mesh = init_device_mesh(device.type, (num_devices,))
-        x = torch.randn(told.batch, told.tokens, told.d_in, dtype=torch.float64).to(device)
+        x = torch.randn(options.batch, options.tokens, options.d_in, dtype=torch.float64).to(device)
         all_same = True
         for form, module in modules.items():
-            found = [None] * num_devices
+            found: list[tuple[list[str], bool]] = [([], False)] * num_devices
             dist.all_gather_object(found, compare(module.to(device), x, mesh))
             all_same &= all(same for _, same in found)
             if rank == 0:
                 on = f"on {num_devices} device{'s' * (num_devices > 1)}"
-                print(f"{form}, {told.num_heads} heads of {module.head_dim} numbers, {on}")
+                print(f"{form}, {options.num_heads} heads of width {module.head_dim}, {on}")
                 for lines, _ in found:
                     print(*lines, sep="\n", flush=True)
     return 0 if all_same else 1

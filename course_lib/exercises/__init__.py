@@ -1,7 +1,79 @@
-"""Exercises that say what is wrong: `check("split_heads", split_heads)` names the mistake, `progress()` sums up."""
+"""Exercises that explain mistakes: `check("split_heads", split_heads)` judges an answer, `progress()` sums up.
 
-from .checking import check
-from .summary import progress
-from .verdict import Verdict
+Learners use `check`, `filled`, `from_earlier`, `predict` and `progress`; the grader and the course's own tools use
+the rest.
+"""
 
-__all__ = ["Verdict", "check", "progress"]
+from .answer import Answer, Backward, BuiltModule, Called, Ran
+from .answering.from_source import FromSource
+from .catalogue import ALL, BLANKS, EXERCISES, SETS
+from .checking import check, filled
+from .exercise import Exercise
+from .exercise_set import ExerciseSet
+from .function_exercise import FunctionExercise
+from .input_generator import InputGenerator
+from .learner_error import LearnerError
+from .lesson_progress import progress
+from .local_answer import LocalAnswer
+from .mistake_of_the_day import mistake_of_the_day
+from .module_exercise import ModuleExercise
+from .name_exercise import NameExercise
+from .order_exercise import OrderExercise
+from .own_code import from_earlier
+from .prediction import predict
+from .progress_location import PROGRESS_VARIABLE, progress_is_off, progress_path
+from .review import review
+from .verdict import (
+    NEEDS_REVIEW,
+    NOT_PASSED,
+    NOT_WRITTEN,
+    PASSED,
+    SIGNS,
+    Verdict,
+    not_passed,
+    not_written,
+    passed,
+    stopped,
+)
+
+__all__ = [
+    "ALL",
+    "BLANKS",
+    "EXERCISES",
+    "NEEDS_REVIEW",
+    "NOT_PASSED",
+    "NOT_WRITTEN",
+    "PASSED",
+    "PROGRESS_VARIABLE",
+    "SETS",
+    "SIGNS",
+    "Answer",
+    "Backward",
+    "BuiltModule",
+    "Called",
+    "Exercise",
+    "ExerciseSet",
+    "FromSource",
+    "FunctionExercise",
+    "InputGenerator",
+    "LearnerError",
+    "LocalAnswer",
+    "ModuleExercise",
+    "NameExercise",
+    "OrderExercise",
+    "Ran",
+    "Verdict",
+    "check",
+    "filled",
+    "from_earlier",
+    "mistake_of_the_day",
+    "not_passed",
+    "not_written",
+    "passed",
+    "predict",
+    "progress",
+    "progress_is_off",
+    "progress_path",
+    "review",
+    "stopped",
+]

@@ -1,16 +1,20 @@
-"""All exercises by name, in the order of the lessons."""
+"""All exercises and the lessons' blanks, in the order of the lessons: one folder per lesson, one file per exercise."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+
 from .exercise import Exercise
-from .lesson_01 import LESSON_01
-from .lesson_02 import LESSON_02
-from .lesson_03 import LESSON_03
-from .lesson_04 import LESSON_04
-from .lesson_05 import LESSON_05
-from .lesson_06 import LESSON_06
-from .lesson_10 import LESSON_10
+from .exercise_set import ExerciseSet
 
-_ALL = (*LESSON_01, *LESSON_02, *LESSON_03, *LESSON_04, *LESSON_05, *LESSON_06, *LESSON_10)
+_LESSONS = sorted(path.name for path in Path(__file__).parent.glob("lesson_[0-9][0-9]"))
+_ALL: list[ExerciseSet] = [import_module(f"{__package__}.{name}").SET for name in _LESSONS]
 
-EXERCISES: dict[str, Exercise] = {exercise.name: exercise for exercise in _ALL}
+SETS: dict[str, ExerciseSet] = {one.lesson: one for one in _ALL if one.exercises}  # each is a sheet
+
+EXERCISES: dict[str, Exercise] = {one.name: one for exercises in SETS.values() for one in exercises.exercises}
+
+BLANKS: dict[str, Exercise] = {one.name: one for exercises in _ALL for one in exercises.blanks}
+
+ALL: dict[str, Exercise] = EXERCISES | BLANKS

@@ -1,112 +1,168 @@
-"""How a result differs from what was expected, said plainly."""
+"""Describe in one sentence how a result differs from what was expected."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-CLOSE = 1e-9  # in float64; two right ways to add up differ by 1e-15
-CLOSE_32 = 1e-5
+from .axes import named_shape
+
+TOLERANCE = 1e-9  # in float64, where the order of addition changes a sum by 1e-15
+TOLERANCE_FLOAT32 = 1e-5
+LARGEST = 1e300  # a larger integer can't be compared with a float
 
 
-def difference(result: Any, expected: Any, axes: str = "") -> tuple[str, str | None] | None:
-    """Say how a result differs.
+class Difference(NamedTuple):
+    """How a result differs: one sentence, and the id of the mistake or None."""
 
-    Args:
-        result: what the learner's code gave.
-        expected: a tensor, a number, a text, or a tuple of these.
-        axes: names of the expected tensor's axes, such as "batch head token head_dim", or of a tuple's parts.
+    sentence: str
+    mistake: str | None = None
 
-    Returns:
-        None where they are equal; else one sentence, and the id of the mistake where it has one.
+
+class Expected(NamedTuple):
+    """What a result is compared with.
+
+    Attributes:
+        value: A tensor, a number, a string, or a tuple or list of these.
+        rounding: How far an answer that computes in float32 may be off, besides a relative error of 1e-5.
+        axes: The names of the value's axes, such as "batch head token head_dim", or of a tuple's parts.
+        sizes: Size -> name of the axis that has it, for results of another shape.
+        causal: Whether the first token sees itself alone.
     """
+
+    value: Any
+    rounding: float = 0.0
+    axes: str = ""
+    sizes: Mapping[int, str] = {}
+    causal: bool = False
+
+
+def difference(result: Any, expected: Expected) -> Difference | None:
+    """Describe how a result differs from what was expected; None if it is right, be it to the precision of float32."""
+    value = expected.value
     if result is None:
-        return "Your function gives back None: is a `return` missing?", "returns-none"
-    if isinstance(expected, Tensor):
-        return _of_tensors(result, expected, axes)
-    if isinstance(expected, tuple):
-        return _of_tuples(result, expected, axes)
-    if isinstance(expected, str):
-        given = result.strip().lower().replace("_", "-") if isinstance(result, str) else result
-        return None if given == expected else (f"Your answer is {result!r}.", None)
+        return Difference("Your function gives back None: is a `return` missing?", "returns-none")
+    if isinstance(value, Tensor):
+        return _of_tensors(result, expected)
+    if isinstance(value, (tuple, list)):
+        return _of_tuples(result, expected)
+    if isinstance(value, str):
+        normalized = result.strip().lower().replace("_", "-") if isinstance(result, str) else result
+        return None if normalized == value else Difference(f"Your answer is {result!r}.")
     if isinstance(result, Tensor) and result.numel() == 1:
         result = result.item()
     if not isinstance(result, (bool, int, float)):
-        return f"Your function gives back a {type(result).__name__}; it should be a number such as {expected}.", None
-    if not abs(result - expected) <= CLOSE * max(1.0, abs(expected)):  # a nan is near to nothing
-        return f"Your result is {_short(result)}; it should be {_short(expected)}.", None
+        kind = type(result).__name__
+        right = "True or False" if isinstance(value, bool) else f"a number such as {value:.6g}"
+        return Difference(f"Your function gives back a {kind}; it should be {right}.")
+    if isinstance(result, int) and abs(result) > LARGEST:
+        return Difference("Your result is an integer of more than 300 digits.")
+    if isinstance(value, int) and isinstance(result, float) and result == value:
+        return Difference(f"Your result is the fraction {result}; it should be the integer {value}.")
+    if not abs(result - value) <= TOLERANCE * max(1.0, abs(value)):  # written so that a nan differs
+        yours, right = distinct(result, value)
+        return Difference(f"Your result is {yours}; it should be {right}.")
     return None
 
 
-def _of_tuples(result: Any, expected: tuple, names: str) -> tuple[str, str | None] | None:
-    if isinstance(result, Tensor) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
-        return f"Your function gives back a {type(result).__name__}; it should be {len(expected)} things.", None
-    if len(result) != len(expected):
-        return f"Your function gives back {len(result)} things; it should be {len(expected)}.", None
-    if all(isinstance(one, (int, str)) for one in expected):
-        same = [str(one) for one in result] == [str(one) for one in expected]
-        return None if same else (f"Your result is {tuple(result)}; it should be {expected}.", None)
-    for at, (one, other) in enumerate(zip(result, expected, strict=True)):
-        if found := difference(one, other):
-            what = f"`{names.split()[at]}`" if names else f"number {at} of what you give back"
-            return f"Of the parts, {what} is off. {found[0]}", found[1]
+def _of_tuples(result: Any, expected: Expected) -> Difference | None:
+    value = expected.value
+    if isinstance(result, Tensor) and result.ndim == 1 and all(isinstance(part, int) for part in value):
+        result = result.tolist()
+    if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
+        return Difference(f"Your function gives back a {type(result).__name__}; it should be {len(value)} values.")
+    if len(result) != len(value):
+        return Difference(f"Your function gives back {len(result)} values; it should be {len(value)}.")
+    if all(isinstance(part, (int, str)) for part in value):
+        same = list(map(str, result)) == list(map(str, value))
+        whole = " They are fractions, not integers." if not same and _equal_numbers(result, value) else ""
+        return None if same else Difference(f"Your result is {tuple(result)}; it should be {value}.{whole}")
+    names = expected.axes.split()
+    for index, (own, right) in enumerate(zip(result, value, strict=True)):
+        if found := difference(own, expected._replace(value=right, axes="")):
+            part = f"`{names[index]}`" if names else f"number {index} of what you give back"
+            return Difference(f"Of the parts, {part} is off. {found.sentence}", found.mistake)
     return None
 
 
-def _of_tensors(result: Any, expected: Tensor, axes: str) -> tuple[str, str | None] | None:
+def _equal_numbers(result: Any, value: Any) -> bool:
+    numbers = all(isinstance(part, (int, float)) for part in (*result, *value))
+    return numbers and list(map(float, result)) == list(map(float, value))
+
+
+def _of_tensors(result: Any, expected: Expected) -> Difference | None:
+    value = expected.value
     if not isinstance(result, Tensor):
-        return f"Your function gives back a {type(result).__name__}; it should be a tensor.", None
+        return Difference(f"Your function gives back a {type(result).__name__}; it should be a tensor.")
     result = result.detach().cpu()
-    if result.shape != expected.shape:
-        names = f" = ({', '.join(axes.split())})" if axes else ""
-        return f"Your result has the shape {tuple(result.shape)}; it should be {tuple(expected.shape)}{names}.", None
-    if result.is_floating_point() != expected.is_floating_point() or result.is_complex():
-        return f"Your result is {_dtype(result)}; it should be {_dtype(expected)}.", None
-    if not expected.is_floating_point() and result.dtype != expected.dtype:
-        return f"Your result is {_dtype(result)}; it should be {_dtype(expected)}.", None
-    if equal(result, expected):
+    if result.shape != value.shape:
+        right = (
+            f"{_shape(value.shape)} = ({', '.join(expected.axes.split())})" if expected.axes else _shape(value.shape)
+        )
+        return Difference(
+            f"Your result has the shape {named_shape(result.shape, expected.sizes)}; it should be {right}."
+        )
+    same_kind = result.is_floating_point() == value.is_floating_point() and not result.is_complex()
+    if not same_kind or (not value.is_floating_point() and result.dtype != value.dtype):
+        return Difference(f"Your result is {_dtype(result)}; it should be {_dtype(value)}.")
+    off = ~_close(result, value, expected.rounding)
+    if not off.any():
         return None
-    off = ~close(result, expected)
-    place = tuple(off.nonzero()[0].tolist())
-    yours, right = _short(result[place].item()), _short(expected[place].item())
-    share = f"{int(off.sum())} of {off.numel()} numbers differ"
+    index = tuple(off.nonzero()[0].tolist())
+    yours, right = distinct(result[index].item(), value[index].item())
+    count = f"{int(off.sum())} of {off.numel()} elements differ"
     nan = " A nan comes from 0 / 0 or from infinity minus infinity." if yours == "nan" else ""
-    return f"At {list(place)} your result is {yours}; it should be {right} ({share}).{nan}", None
+    return Difference(f"At {list(index)} your result is {yours}; it should be {right} ({count}).{nan}")
 
 
-def close(result: Tensor, expected: Tensor) -> Tensor:
-    """Where two tensors of one shape hold equal numbers, as far as the coarser of them can tell."""
-    if not expected.is_floating_point():
-        return result == expected
-    both_fine = result.dtype == expected.dtype == torch.float64
-    tolerance = CLOSE if both_fine else CLOSE_32
-    return torch.isclose(result.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+def _close(result: Tensor, value: Tensor, rounding: float, tolerance: float = TOLERANCE_FLOAT32) -> Tensor:
+    if not value.is_floating_point():
+        return result == value
+    atol = max(tolerance, rounding)
+    return torch.isclose(result.double(), value.double(), rtol=tolerance, atol=atol, equal_nan=True)
 
 
-def equal(result: Any, expected: Any) -> bool:
-    """Whether a result is what was expected: type, shape, kind of number and numbers."""
-    if isinstance(result, Tensor) and isinstance(expected, Tensor):
-        result = result.detach().cpu()
-        one_kind = result.dtype == expected.dtype or (result.is_floating_point() and expected.is_floating_point())
-        return one_kind and result.shape == expected.shape and bool(close(result, expected).all())
-    return not isinstance(result, Tensor) and difference(result, expected) is None
+def equal(result: Any, other: Any) -> bool:
+    """Return whether two results have the same type, shape, kind of dtype (floating point or not) and values."""
+    if isinstance(result, Tensor) and isinstance(other, Tensor):
+        return difference(result, Expected(other)) is None
+    return not isinstance(result, Tensor) and difference(result, Expected(other)) is None
 
 
-def coarser(result: Any, expected: Any) -> str | None:
-    """A remark on a result that is right and in fewer bits than its input."""
-    if not isinstance(result, Tensor) or not isinstance(expected, Tensor) or result.dtype == expected.dtype:
+def precision_note(result: Any, expected: Expected) -> str | None:
+    """Return one sentence if a right result was computed in float32 on the way, else None."""
+    value = expected.value
+    if not isinstance(result, Tensor) or not isinstance(value, Tensor) or not value.is_floating_point():
+        return None
+    if result.dtype == value.dtype and bool(_close(result.detach().cpu(), value, 0.0, TOLERANCE).all()):
         return None
     return (
-        f"The check came with {_dtype(expected)} and got {_dtype(result)} back: "
-        "`torch.zeros(..., dtype=x.dtype)` keeps the dtype that came in."
+        f"The check came with {_dtype(value)}, and your code computes with fewer digits on the way: "
+        "`torch.tensor(..., dtype=x.dtype)` and `torch.zeros(..., dtype=x.dtype)` keep the dtype that came in."
     )
+
+
+def distinct(yours: float, right: float) -> tuple[str, str]:
+    """Write two numbers with as many digits as they need to differ: none of integers, else at least four."""
+    if float(yours).is_integer() and float(right).is_integer():
+        return str(yours), str(right)
+    for digits in range(4, 17):
+        written = _number(yours, digits), _number(right, digits)
+        if written[0] != written[1]:
+            return written
+    return repr(yours), repr(right)
+
+
+def _number(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def _shape(shape: torch.Size) -> str:
+    return str(tuple(shape))
 
 
 def _dtype(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _short(number: float) -> str:
-    return f"{number:.4f}" if isinstance(number, float) else str(number)

@@ -1,4 +1,4 @@
-"""Where to read on: a lesson's notebook near the learner's, a mistake's page in the web book."""
+"""Link to a lesson's notebook near the learner's own, and to a mistake's page in the web book."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from pathlib import Path
 from urllib.parse import quote
 
 from course_lib.about import page_of
+from course_lib.diagnosis import CATALOGUE
 from course_lib.workspace import FOLDERS
 
-from .workspace import current_folder
+from .progress_location import current_folder
 
-NEAR = 3  # the kernel's folder and those above it in which lessons are looked for
+SEARCHED_FOLDERS = 3  # lessons are looked for in the kernel's folder and in those above it
 
 
 def lesson_page(lesson: str, section: str = "") -> str | None:
-    """Find a lesson's notebook from the folder that the kernel runs in.
+    """Find a lesson's notebook, starting from the folder that the kernel runs in.
 
     Args:
-        lesson: its number, such as "01".
+        lesson: number of the lesson, such as "01".
         section: a heading in it.
 
     Returns:
-        A relative address as JupyterLab follows it, or None where no such notebook is near.
+        A relative address that JupyterLab follows, or None if no such notebook is found.
     """
     here = current_folder()
     if here is None:
         return None
-    for folder in (here, *here.parents)[:NEAR]:
-        for place in (folder, folder / FOLDERS[""], folder / "notebooks"):
-            there = [file for file in place.glob(f"{lesson}_*.ipynb") if not file.match(f"{lesson}_exercises*")]
-            if there:
-                file = min(there, key=lambda file: (len(file.name), file.name))  # not one that is called ...-Copy1
+    for folder in (here, *here.parents)[:SEARCHED_FOLDERS]:
+        for candidate in (folder, folder / FOLDERS[""], folder / "notebooks"):
+            found = [file for file in candidate.glob(f"{lesson}_*.ipynb") if not file.match(f"{lesson}_exercises*")]
+            if found:
+                file = min(found, key=lambda file: (len(file.name), file.name))  # not a copy named ...-Copy1
                 address = quote(Path(os.path.relpath(file, here)).as_posix())
-                # JupyterLab compares the heading with these signs as they are, not encoded
+                # JupyterLab compares the heading with these characters unencoded.
                 return f"{address}#{quote(section.replace(' ', '-'), safe='?:,^')}" if section else address
     return None
 
 
 def mistake_page(mistake: str) -> str | None:
-    """The address of a mistake's page; None for what the catalogue doesn't know, and where no address is known."""
-    from course_lib.diagnosis import CATALOGUE
-
+    """Return the address of a mistake's page; None if it is not in the catalogue or no address is known."""
     return page_of(mistake) if mistake in CATALOGUE else None

@@ -1,4 +1,4 @@
-"""The file that keeps progress: small, readable, written whole, and never thrown away where it is damaged."""
+"""Read and write the file that keeps progress; it is replaced atomically and backed up if it is damaged."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from course_lib.lessons.whole import write_text
+from course_lib.atomic_file import write_text
 
 
 @dataclass(frozen=True)
-class Mark:
-    """How far a learner is with one exercise. Once it is done, nothing about it changes.
+class ExerciseStatus:
+    """How far a learner is with one exercise. Once it is passed, its status does not change.
 
     Attributes:
         done: whether it was passed at least once.
-        attempts: checks of code that was new, up to the first that passed.
-        first_passed: when that was, as ISO 8601.
+        attempts: number of checks of new code, up to the first that passed.
+        first_passed: time of that check, as ISO 8601.
     """
 
     done: bool = False
     attempts: int = 0
     first_passed: str | None = None
 
-    def then(self, later: Mark) -> Mark:
-        """This mark after what came later was added."""
-        return self if self.done else Mark(later.done, self.attempts + later.attempts, later.first_passed)
+    def followed_by(self, later: ExerciseStatus) -> ExerciseStatus:
+        """Return this status with later attempts added."""
+        return self if self.done else ExerciseStatus(later.done, self.attempts + later.attempts, later.first_passed)
 
 
-FIELDS = tuple(vars(Mark()))
+FIELDS = tuple(vars(ExerciseStatus()))
 
 
-def read(path: Path) -> tuple[dict[str, Mark], bool]:
-    """Return the marks that can be read, by the names of the exercises, and whether any could not.
+def read(path: Path) -> tuple[dict[str, ExerciseStatus], bool]:
+    """Return each readable status by the name of its exercise, and whether the file is damaged.
 
     Raises:
-        OSError: the file is there and can't be opened.
+        OSError: the file exists and can't be opened.
     """
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))["exercises"]
@@ -50,40 +50,40 @@ def read(path: Path) -> tuple[dict[str, Mark], bool]:
         return {}, True
     if not isinstance(entries, dict):
         return {}, True
-    good = {name: Mark(*map(entry.get, FIELDS)) for name, entry in entries.items() if _is_mark(entry)}
+    good = {name: ExerciseStatus(*map(entry.get, FIELDS)) for name, entry in entries.items() if _is_status(entry)}
     return good, len(good) < len(entries)
 
 
-def write(path: Path, marks: dict[str, Mark], *, damaged: bool = False) -> Path | None:
+def write(path: Path, statuses: dict[str, ExerciseStatus], *, damaged: bool = False) -> Path | None:
     """Replace the file.
 
     Args:
-        path: of the file.
-        marks: all that it shall hold.
-        damaged: whether what is there now has to be kept beside it.
+        path: path of the file.
+        statuses: the new content.
+        damaged: whether a backup of the current file is needed.
 
     Returns:
-        The copy of a damaged file, or None.
+        The backup of a damaged file, or None.
 
     Raises:
-        OSError: it can't be written, or is read-only; then it is as it was.
+        OSError: it can't be written, or is read-only; it is then unchanged.
     """
-    # A new file could take the place of a read-only one, but whoever made it read-only meant it.
+    # A new file could replace a read-only file, but somebody made it read-only on purpose.
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    aside = _copied_aside(path) if damaged else None
-    entries = {name: vars(mark) for name, mark in marks.items()}
+    backup = _back_up(path) if damaged else None
+    entries = {name: vars(status) for name, status in statuses.items()}
     write_text(path, json.dumps({"exercises": entries}, indent=1) + "\n")
-    return aside
+    return backup
 
 
-def _copied_aside(path: Path) -> Path:
+def _back_up(path: Path) -> Path:
     names = (f"{path.name}.damaged{f'-{number}' if number > 1 else ''}" for number in count(1))
-    aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
-    return Path(shutil.copyfile(path, aside))
+    backup = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    return Path(shutil.copyfile(path, backup))
 
 
-def _is_mark(entry: Any) -> bool:
+def _is_status(entry: Any) -> bool:
     return (
         isinstance(entry, dict)
         and entry.keys() >= set(FIELDS)

@@ -1,4 +1,4 @@
-"""The section of its lesson that deals with a mistake, by the mistake's id; a test finds each in its lesson."""
+"""The section of a lesson that explains a mistake, by the mistake's id; a test looks each up in its lesson."""
 
 SECTIONS: dict[str, str] = {
     # lesson 01
@@ -37,10 +37,11 @@ SECTIONS: dict[str, str] = {
     "output-projection-shape": "Step 11: mix the heads",
     "fixed-length": "Step 7: a causal mask for as many tokens as there are",
     # lesson 06
-    "kv-heads-tiled": "The ground between: grouped queries",
-    "kv-head-zero-only": "The ground between: grouped queries",
+    "kv-heads-tiled": "The middle ground: grouped queries",
+    "kv-head-zero-only": "The middle ground: grouped queries",
     # lesson 07
-    "rotary-unused": "Rotary positions, in a head",
-    "rotary-on-values": "Rotary positions, in a head",
-    "stale-cache": "The cache, one word at a time",
+    "rotary-unused": "Rotate a head",
+    "rotary-on-values": "Three mistakes that raise no error",
+    # lesson 08
+    "stale-cache": "A cache, one token at a time",
 }

@@ -1,47 +1,50 @@
-"""What the check of one exercise found, in words first."""
+"""The result of checking one exercise, as text and as HTML."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from course_lib.markup import code_words
+from course_lib.diagnosis import CATALOGUE
+from course_lib.markup import backticks_to_code
 
+from .learner_error import LearnerError
 from .links import lesson_page, mistake_page
 
 PASSED, NOT_PASSED, NOT_WRITTEN = "passed", "not passed yet", "not written yet"
-LOOK = "needs a teacher's look"  # in a class only: what grading can neither pass nor refuse
-SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…", LOOK: "?"}
-# Beside the words, never instead of them.
-_COLOURS = {PASSED: "#2e7d32", NOT_PASSED: "#c62828", NOT_WRITTEN: "#757575", LOOK: "#b26a00"}
+NEEDS_REVIEW = "needs a teacher's look"  # of what can neither be passed nor refused
+SIGNS = {PASSED: "✓", NOT_PASSED: "✗", NOT_WRITTEN: "…", NEEDS_REVIEW: "?"}
+# A colour accompanies the text and never replaces it.
+_COLOURS = {PASSED: "#2e7d32", NOT_PASSED: "#c62828", NOT_WRITTEN: "#757575", NEEDS_REVIEW: "#b26a00"}
 
 
-class Line(NamedTuple):
-    """Something that is said of an answer: what it is (or ""), the words, and where they lead in a notebook."""
+class Detail(NamedTuple):
+    """One line below a verdict's message: its label (or ""), its text, and the link behind the text in a notebook."""
 
     label: str
-    words: str
+    text: str
     link: str | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of one check. It is true where the exercise is passed.
+    """The result of one check. It is true if the exercise is passed.
 
     Attributes:
-        state: PASSED, NOT_PASSED, NOT_WRITTEN or LOOK.
-        says: one sentence: what is right, or what is wrong.
-        mistake: id of the catalogue of mistakes, where the mistake has a name.
-        evidence: what was measured, a sentence each.
-        where: the line to blame, "cell:3" or "file.py:12", where there is one.
-        hint: a question that leads on.
-        lesson: number of the lesson that teaches it.
-        name: of the exercise.
+        state: PASSED, NOT_PASSED, NOT_WRITTEN or NEEDS_REVIEW.
+        message: one sentence on what is right or wrong.
+        mistake: id of the mistake in the catalogue, or None.
+        evidence: what was measured, one sentence each.
+        where: the source line that is wrong, such as "cell:3" or "file.py:12", or None.
+        hint: a question that leads on, or None.
+        lesson: number of the lesson that teaches it, or None.
+        name: name of the exercise.
     """
 
     state: str
-    says: str
+    message: str
     mistake: str | None = None
     evidence: tuple[str, ...] = ()
     where: str | None = None
@@ -51,60 +54,100 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the exercise is done."""
+        """Whether the exercise is passed."""
         return self.state == PASSED
 
     def __bool__(self) -> bool:
         return self.passed
 
     def of(self, name: str, lesson: str) -> Verdict:
-        """The same verdict with the name of its exercise, and its lesson where no other one is named."""
-        return replace(self, name=name, lesson=self.lesson or lesson)
+        """Return the verdict with the name of its exercise, and with a lesson that is not later than its own."""
+        return replace(self, name=name, lesson=min(self.lesson or lesson, lesson))
 
-    def lines(self) -> list[Line]:
-        """What is said beside the sentence."""
-        lines = [Line("", sentence) for sentence in self.evidence]
+    def details(self) -> list[Detail]:
+        """Return the details below the message."""
+        details = [Detail("", sentence) for sentence in self.evidence]
         if self.mistake:
-            lines.append(Line("This mistake is called", self.mistake, mistake_page(self.mistake)))
+            details.append(Detail("This mistake is called", self.mistake, mistake_page(self.mistake)))
         if self.where:
-            lines.append(Line("Line", self.where))
+            text = getattr(self.where, "text", "")
+            shown = text and len(text) < 120 and f"`{text}`" not in self.message
+            details.append(Detail("Line", f"{self.where}, `{text}`" if shown else self.where))
         if self.hint:
-            lines.append(Line("Ask yourself", self.hint))
+            details.append(Detail("Ask yourself", self.hint))
         if self.state == NOT_PASSED and self.lesson:
-            lines.append(Line("Look again at lesson", self.lesson, lesson_page(self.lesson)))
-        return lines
+            details.append(Detail("Look again at lesson", self.lesson, lesson_page(self.lesson)))
+        return details
 
     def __repr__(self) -> str:
-        lines = [f"{label}: {words}" if label else words for label, words, _ in self.lines()]
-        return "\n  ".join([f"{SIGNS[self.state]} {self.name}: {self.state}. {self.says}", *lines])
+        lines = [f"{label}: {text}" if label else text for label, text, _ in self.details()]
+        return "\n  ".join([f"{SIGNS[self.state]} {self.name}: {self.state}. {self.message}", *lines])
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<li>{_item(line)}</li>" for line in self.lines())
+        rows = "".join(f"<li>{_item(detail)}</li>" for detail in self.details())
         edge = f"border-left: 4px solid {_COLOURS[self.state]}; padding-left: 0.8em"
-        head = f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {code_words(self.says)}"
+        head = (
+            f"<strong>{SIGNS[self.state]} {escape(self.name)}: {self.state}.</strong> {backticks_to_code(self.message)}"
+        )
         return f'<div style="{edge}"><p>{head}</p>{f"<ul>{rows}</ul>" if rows else ""}</div>'
 
 
-def passed(says: str, evidence: tuple[str, ...] = ()) -> Verdict:
-    """A verdict on a right answer."""
-    return Verdict(PASSED, says, evidence=evidence)
+def passed(message: str, evidence: tuple[str, ...] = ()) -> Verdict:
+    """Return the verdict on a right answer."""
+    return Verdict(PASSED, message, evidence=evidence)
 
 
-def not_written() -> Verdict:
-    """A verdict on a stub."""
-    return Verdict(NOT_WRITTEN, "Put your code in place of `raise NotImplementedError` and run both cells again.")
+def not_written(stub: str = "") -> Verdict:
+    """Return the verdict on a stub, of which the text is given if it is not a first line with an error below."""
+    what = "Put your code in place of `raise NotImplementedError`"
+    if stub and "NotImplementedError" not in stub:
+        what = "Write the class in place of the dots" if "\n" not in stub else "Fill in the gaps, `...`,"
+    return Verdict(NOT_WRITTEN, f"{what} and run both cells again.")
 
 
-def not_passed(says: str, mistake: str | None = None, **more: object) -> Verdict:
-    """A verdict on a wrong answer; what the catalogue knows of the mistake is added where nothing else is given."""
-    from course_lib.diagnosis import CATALOGUE
+def not_passed(
+    message: str,
+    mistake: str | None = None,
+    *,
+    evidence: tuple[str, ...] = (),
+    where: str | None = None,
+    hint: str | None = None,
+) -> Verdict:
+    """Return the verdict on a wrong answer; a hint that is not given, and the lesson, come from the catalogue."""
+    entry = CATALOGUE.get(mistake or "")
+    hint, lesson = (hint or entry.hint, entry.lesson) if entry else (hint, None)
+    return Verdict(NOT_PASSED, message, mistake, evidence, where, hint, lesson)
 
-    if mistake in CATALOGUE:
-        entry = CATALOGUE[mistake]
-        more = {"hint": entry.hint, "lesson": entry.lesson} | {key: value for key, value in more.items() if value}
-    return Verdict(NOT_PASSED, says, mistake, **more)
+
+def stopped(
+    error: LearnerError,
+    names: Collection[str],
+    axes: Mapping[int, str],
+    evidence: tuple[str, ...] = (),
+    arguments: Mapping[Any, str] | None = None,
+) -> Verdict:
+    """Return the verdict on an answer whose code raised an error.
+
+    Args:
+        error: What was raised.
+        names: What the answer is called. If its own stub raised the error, it is not written; another stub is named.
+        axes: Size -> the name of the axis that has it, in this call.
+        evidence: What is known besides.
+        arguments: Name or shape of an argument -> the names of its axes.
+    """
+    if error.unwritten in names:
+        return not_written()
+    if "ellipsis" in error.text.lower():
+        return Verdict(NOT_WRITTEN, f"A gap, `...`, is still open{f' at `{error.source}`' if error.source else ''}.")
+    if error.unwritten:
+        sentence = f"Your code calls `{error.unwritten}`, which is not written yet."
+        return not_passed(sentence, where=error.where, hint=f"Can you write `{error.unwritten}` first?")
+    shapes, question = error.explain(axes, arguments)
+    return not_passed(error.sentence, evidence=(*shapes, *evidence), where=error.where, hint=question)
 
 
-def _item(line: Line) -> str:
-    words = f'<a href="{escape(line.link)}">{code_words(line.words)}</a>' if line.link else code_words(line.words)
-    return f"{escape(line.label)}: {words}" if line.label else words
+def _item(detail: Detail) -> str:
+    text = backticks_to_code(detail.text)
+    if detail.link:
+        text = f'<a href="{escape(detail.link)}">{text}</a>'
+    return f"{escape(detail.label)}: {text}" if detail.label else text

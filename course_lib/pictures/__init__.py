@@ -1,37 +1,53 @@
 """Pictures drawn from tensors, modules and recorded runs, each with the same content in words."""
 
-from .attention_in_heads import attention_in_heads, heads_of
-from .caching import cache
-from .comparison import compare
-from .devices import devices
-from .heatmaps import head_heatmaps, heatmap
-from .layout import layout_steps
-from .mask_conventions import mask_conventions
-from .memory import memory_row, wrong_view
-from .picture import Picture
-from .plots import bars, counts, lines
-from .products import matrix_product, three_projections
-from .rotary import rotary
-from .sharing import family
+from .annotated_code import draw_annotated_code
+from .charts.bar_chart import bar_chart, count_chart
+from .charts.dot_table import dot_table
+from .charts.line_plot import line_plot
+from .charts.roofline import roofline
+from .layout.steps import layout_steps
+from .listing import draw_listing
+from .memory.memory_row import memory_row
+from .memory.wrong_view import draw_wrong_view
+from .picture import Picture, Scene
+from .sharing.devices import draw_devices
+from .sharing.kv_cache import draw_kv_cache
+from .sharing.kv_sharing import draw_kv_sharing
+from .tensors.heads import draw_attention, draw_heads
+from .tensors.matrix_product import draw_matrix_product
+from .tensors.projections import draw_projections
+from .tensors.rotary import draw_rotary
+from .tensors.vectors import draw_vectors
+from .weights.comparison import compare
+from .weights.heatmap import head_heatmaps, heatmap
+from .weights.masks import mask_conventions
+from .weights.tiles import draw_tiles
 
 __all__ = [
     "Picture",
-    "attention_in_heads",
-    "bars",
-    "cache",
+    "Scene",
+    "bar_chart",
     "compare",
-    "counts",
-    "devices",
-    "family",
+    "count_chart",
+    "dot_table",
+    "draw_annotated_code",
+    "draw_attention",
+    "draw_devices",
+    "draw_heads",
+    "draw_kv_cache",
+    "draw_kv_sharing",
+    "draw_listing",
+    "draw_matrix_product",
+    "draw_projections",
+    "draw_rotary",
+    "draw_tiles",
+    "draw_vectors",
+    "draw_wrong_view",
     "head_heatmaps",
-    "heads_of",
     "heatmap",
     "layout_steps",
-    "lines",
+    "line_plot",
     "mask_conventions",
-    "matrix_product",
     "memory_row",
-    "rotary",
-    "three_projections",
-    "wrong_view",
+    "roofline",
 ]

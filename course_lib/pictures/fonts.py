@@ -1,4 +1,4 @@
-"""The look of what matplotlib draws, and fonts for labels in any script: its own has no Chinese, Hindi or Thai."""
+"""The style of matplotlib drawings, and fonts for labels in any script: its own has no Chinese, Hindi or Thai."""
 
 from __future__ import annotations
 
@@ -11,14 +11,8 @@ from collections.abc import Iterable, Iterator
 import matplotlib
 from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, fontManager, get_font
 
-from .text_size import letters
+from .text import first_of, width_in_characters
 
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "svg.fonttype": "none",  # text stays text: sharp, small, readable by search
-    "svg.hashsalt": "attention-course",  # the same bytes at each run
-}
 FAMILIES = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Noto Sans SC", "Noto Sans JP",
     "Noto Sans KR", "Source Han Sans SC", "Source Han Sans", "PingFang SC", "Hiragino Sans", "Hiragino Sans GB",
@@ -28,32 +22,37 @@ FAMILIES = (
     "Nirmala UI", "Leelawadee UI", "Kohinoor Devanagari", "Thonburi", "Segoe UI Symbol", "Segoe UI Emoji",
     "Noto Emoji", "Symbola",
 )  # fmt: skip
-SHOWN = 5  # letters without a font that the warning names
+USUAL = "sans-serif"  # matplotlib's default, which has the Latin, Greek and Cyrillic alphabets
+SHOWN = 5  # characters without a font that the warning lists
 
 
 @contextlib.contextmanager
-def style_for(*texts: str) -> Iterator[None]:
-    """Set the look of all plots, with fonts that have every letter of some texts.
+def figure_style(text: str) -> Iterator[None]:
+    """Set the style of all figures, with fonts that have every character of a text.
 
-    Where the machine has no such font, matplotlib measures an empty box instead; the drawing keeps its text, which
-    whatever shows it sets in a font of its own. One warning says so, instead of one a letter and label.
+    If the machine has no such font, matplotlib measures an empty box instead; the drawing keeps its text, and the
+    viewer shows it in a font of its own. One warning replaces matplotlib's warnings for each character and label.
     """
-    families, left = fonts_for(frozenset("".join(texts)))
-    if left:
-        named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+    families, missing = fonts_for(frozenset(text))
+    if missing:
+        named = first_of(missing, SHOWN, len(missing))
         warnings.warn(
             f"matplotlib finds no font with {named}, so it only guesses how wide their labels are: install one, such "
             "as a Noto font (Debian, Ubuntu: apt install fonts-noto-cjk fonts-noto-core), and restart the kernel.",
-            stacklevel=4,  # who asked for the picture
+            stacklevel=6,  # the line that called for the picture
         )
-    if not (families or left):
-        with matplotlib.rc_context(STYLE):
-            yield
-        return
-    log = logging.getLogger("matplotlib.font_manager")  # tells of each font that has no regular weight
+    look = matplotlib.rc_context(
+        {
+            "font.family": [USUAL, *families],
+            "font.size": 10,
+            "svg.fonttype": "none",  # text stays text, so that it is sharp, small and searchable
+            "svg.hashsalt": "attention-course",  # the same bytes on every run
+        }
+    )
+    log = logging.getLogger("matplotlib.font_manager")  # logs each font that has no regular weight
     level = log.level
-    with matplotlib.rc_context(STYLE | {"font.family": ["sans-serif", *families]}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing", UserWarning)  # said once, above
+    with look, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing", UserWarning)  # one warning above replaces these
         log.setLevel(logging.ERROR)
         try:
             yield
@@ -62,40 +61,34 @@ def style_for(*texts: str) -> Iterator[None]:
 
 
 @functools.cache
-def fonts_for(texts: frozenset[str]) -> tuple[list[str], list[str]]:
-    """Choose fonts for what the usual one lacks.
+def fonts_for(characters: frozenset[str]) -> tuple[list[str], list[str]]:
+    """Choose fonts for those characters of all texts that the usual font lacks.
 
-    Args:
-        texts: the letters of all texts together.
-
-    Returns:
-        Families of this machine, as few as possible in the order of FAMILIES, and the letters that none of them has.
+    Return families of this machine, as few as possible in the order of FAMILIES, and the characters that none has.
     """
-    usual = findfont(FontProperties(family=[STYLE["font.family"]]))
-    left = _without_glyph(usual, sorted(letter for letter in texts if letter.isprintable() and letters(letter)))
+    usual = findfont(FontProperties(family=[USUAL]))
+    missing = _without_glyph(usual, sorted(one for one in characters if one.isprintable() and width_in_characters(one)))
     chosen: list[str] = []
-    files = _files() if left else {}
+    files = _files() if missing else {}
     for family in FAMILIES:
-        still = _without_glyph(files[family], left) if left and family in files else left
-        if len(still) < len(left):
+        still = _without_glyph(files[family], missing) if missing and family in files else missing
+        if len(still) < len(missing):
             chosen.append(family)
-            left = still
-    return chosen, left
+            missing = still
+    return chosen, missing
 
 
 @functools.cache
 def _files() -> dict[str, str]:
-    """The file of each family on this machine; matplotlib's own list doesn't know those installed since it was made."""
+    """Return the file of each family on this machine, even if installed since matplotlib made its own list."""
     known = {font.fname for font in fontManager.ttflist}
     for path in set(findSystemFonts()) - known:
-        with contextlib.suppress(OSError, RuntimeError):  # a font that matplotlib can't read
+        with contextlib.suppress(OSError, RuntimeError):  # matplotlib cannot read every font
             fontManager.addfont(path)
     upright = sorted(fontManager.ttflist, key=lambda font: (font.style == "normal", font.weight in (400, "normal")))
-    return {
-        font.name: font.fname for font in upright
-    }  # of a family the last one stays: bold and italic have fewer letters
+    return {font.name: font.fname for font in upright}  # the last of a family: bold and italic have fewer characters
 
 
 def _without_glyph(file: str, wanted: Iterable[str]) -> list[str]:
     font = get_font(file)
-    return [letter for letter in wanted if not font.get_char_index(ord(letter))]
+    return [character for character in wanted if not font.get_char_index(ord(character))]

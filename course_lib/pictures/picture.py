@@ -1,4 +1,4 @@
-"""A picture that also says in words what it shows."""
+"""A picture that also describes in words what it shows, and the scene from which both are made."""
 
 from __future__ import annotations
 
@@ -6,38 +6,86 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Protocol
+
+from .canvas import Canvas
+from .grid import card
+from .style import STYLE
+
+
+class Panel(Protocol):
+    """A part of a scene that describes itself in words, for readers who can't see it, and draws itself."""
+
+    def describe(self) -> str: ...
+
+    def draw(self) -> Canvas: ...
+
+
+class Scene(Panel, Protocol):
+    """Everything that one picture shows: a frozen dataclass, from which both the words and the drawing are made."""
+
+    @property
+    def title(self) -> str:
+        """Return the title above the drawing."""
+        ...
+
+    @property
+    def caption(self) -> str:
+        """Return one sentence to write below the drawing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A scene of panels, one below the other."""
+
+    panels: Sequence[Panel]
+    title: str
+    note: str  # how to read them
+    caption: str
+    introduction: str = ""
+
+    def describe(self) -> str:
+        return "\n".join(filter(None, [self.introduction, *(panel.describe() for panel in self.panels)]))
+
+    def draw(self) -> Canvas:
+        return card(self.title, [self.note], *(panel.draw() for panel in self.panels))
 
 
 class Picture:
-    """A drawing and the same thing in words, both made from the same data.
+    """A drawing and a description of it in words, both made from the same data.
 
-    In a notebook it shows as an image with alternative text and a caption, in a form that survives a notebook that is
-    not trusted. Its steps, if it has any, fold out below it one at a time, without a kernel and with the keyboard
-    alone. In a terminal it prints its words.
+    In a notebook it is displayed as an image with alternative text and a caption, in a form that works in a notebook
+    that is not trusted. Its steps, if any, fold out below it one at a time, without a kernel and with the keyboard
+    alone. In a terminal its description is printed.
 
     Args:
         svg: the drawing.
-        words: what the drawing shows, for who can't see it.
+        description: what the drawing shows, in words, used as its alternative text.
         caption: one sentence below the drawing.
-        steps: pictures to step through; the caption of each is the line that folds it out.
-
-    Attributes:
-        svg, words, caption, steps: as given.
+        steps: pictures to step through; the caption of each is the line that opens it.
     """
 
-    def __init__(self, *, svg: str, words: str, caption: str, steps: Sequence[Picture] = ()) -> None:
+    def __init__(self, *, svg: str, description: str, caption: str, steps: Sequence[Picture] = ()) -> None:
         self.svg = svg
-        self.words = words
+        self.description = description
         self.caption = caption
         self.steps = tuple(steps)
 
+    @classmethod
+    def of(cls, scene: Scene, steps: Sequence[Scene] = ()) -> Picture:
+        """Draw and describe a scene, and the scenes to step through, if there are any."""
+        pictures = [cls.of(step) for step in steps]
+        return cls(svg=scene.draw().svg(), description=scene.describe(), caption=scene.caption, steps=pictures)
+
     def __repr__(self) -> str:
-        return f"{self.words}\n{self.caption}"
+        return f"{self.description}\n{self.caption}"
 
     def _repr_html_(self) -> str:
-        group = hashlib.sha256(self.svg.encode()).hexdigest()[:8]  # opening one step closes its neighbour
+        group = hashlib.sha256(self.svg.encode()).hexdigest()[:8]  # opening one step closes the others
         steps = "".join(
             f'<details name="steps-{group}"><summary>{escape(step.caption)}</summary>{step._image()}</details>'
             for step in self.steps
@@ -46,36 +94,23 @@ class Picture:
 
     def _image(self) -> str:
         data = base64.b64encode(self.svg.encode()).decode()
-        return f'<img alt="{escape(self.words)}" src="data:image/svg+xml;base64,{data}">'
+        return f'<img alt="{escape(self.description)}" src="data:image/svg+xml;base64,{data}">'
 
     def above(self, other: Picture, *, caption: str) -> Picture:
-        """Put another picture below this one, in one drawing.
-
-        Args:
-            other: the lower one.
-            caption: of both together.
-
-        Returns:
-            Picture with the words of both and the steps of both.
-        """
-        (width, height), (other_width, other_height) = (_size(one.svg) for one in (self, other))
-        whole = max(width, other_width), height + 12 + other_height
-        below = other.svg.replace("<svg ", f'<svg y="{height + 12}" ', 1)
-        svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole[0]}" height="{whole[1]}">{self.svg}{below}</svg>'
-        words = f"{self.words}\n{other.words}"
-        return Picture(svg=svg, words=words, caption=caption, steps=(*self.steps, *other.steps))
+        """Put another picture below this one, in one drawing with the descriptions and the steps of both."""
+        (width, height), (other_width, other_height) = _size(self.svg), _size(other.svg)
+        top = height + STYLE.gap
+        lower = other.svg.replace("<svg ", f'<svg y="{top}" ', 1)
+        size = f'width="{max(width, other_width)}" height="{top + other_height}"'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{self.svg}{lower}</svg>'
+        description = f"{self.description}\n{other.description}"
+        return Picture(svg=svg, description=description, caption=caption, steps=(*self.steps, *other.steps))
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing to a file.
-
-        Args:
-            path: where to; its ending must be .svg.
-
-        Returns:
-            The path.
+        """Write the drawing to a file, whose path must end in .svg, and return the path.
 
         Raises:
-            ValueError: another ending.
+            ValueError: If the path doesn't end in .svg.
         """
         path = Path(path)
         if path.suffix != ".svg":
@@ -85,5 +120,7 @@ class Picture:
 
 
 def _size(svg: str) -> tuple[int, int]:
-    width, height = re.search(r'<svg [^>]*?width="(\d+)[^>]*?height="(\d+)', svg).groups()
-    return int(width), int(height)
+    found = re.search(r'<svg [^>]*?width="(\d+)[^>]*?height="(\d+)', svg)
+    if found is None:
+        raise ValueError("svg has no width and height in pixels: only drawings of this library can be put together.")
+    return int(found[1]), int(found[2])

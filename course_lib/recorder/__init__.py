@@ -1,8 +1,8 @@
-"""Watches a real forward pass: what was computed on which line, moved, copied, or never used."""
+"""Record what a forward pass computed, copied or never used, and on which source line."""
 
+from .aten_ops import AtenOp
 from .recorder import name, record
 from .recording import Recording
 from .step import Step
-from .underneath import Underneath
 
-__all__ = ["Recording", "Step", "Underneath", "name", "record"]
+__all__ = ["AtenOp", "Recording", "Step", "name", "record"]

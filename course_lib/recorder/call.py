@@ -1,80 +1,71 @@
-"""What is noted while the recorded code runs: as little as possible, so that the run is hardly slower."""
+"""Note as little as possible of each call, so that the recorded code is hardly slowed down."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, is_grad_enabled, is_inference_mode_enabled, nn
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # those that know autocast
+from course_lib.tracing import Layout, storage_of, tensors_in, torch_private
 
-
-class Layout(NamedTuple):
-    """How a tensor lay in memory at one moment.
-
-    Attributes:
-        shape, stride: one number an axis, in elements.
-        offset: elements of the storage before the first one.
-        storage: identity of the storage; two tensors that share it share memory.
-        dtype: of the elements.
-    """
-
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    offset: int
-    storage: int
-    dtype: torch.dtype
+any_autocast = torch_private.any_autocast
+AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 class Call(NamedTuple):
     """One call of a PyTorch function.
 
     Attributes:
-        func, args, kwargs: what was called with what.
-        results: the tensors it gave, or the one it changed.
-        places: (shape, stride, offset) of each result, right after the call.
-        code, instruction: the author's code object and the byte in it that made the call.
+        func, args, kwargs: the function and its arguments.
+        results: the tensors it returned, or the one it changed.
+        layouts: (shape, stride, offset) of each result right after the call.
+        code, instruction: the author's code object, and the instruction in it that made the call.
         module: the innermost module that was running.
-        state: gradient mode, inference mode, autocast, as `running_state` gives them.
+        state: gradient mode, inference mode and autocast, as `running_state` returns them.
     """
 
     func: Callable[..., Any]
     args: tuple
     kwargs: dict[str, Any]
     results: tuple[Tensor, ...]
-    places: tuple[tuple, ...]
+    layouts: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]
     code: CodeType | None
     instruction: int
     module: nn.Module | None
-    state: tuple
+    state: tuple[bool, bool, tuple]
 
     def layout(self, part: int) -> Layout:
-        """How one of the results lay in memory right after the call."""
-        shape, stride, offset = self.places[part]
+        """Return the layout of one of the results right after the call."""
+        shape, stride, offset = self.layouts[part]
         result = self.results[part]
         return Layout(tuple(shape), stride, offset, storage_of(result), result.dtype)
 
     @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors among the arguments, without repetition."""
+        return tuple({id(tensor): tensor for tensor in tensors_in([*self.args, *self.kwargs.values()])}.values())
+
+    @property
     def op(self) -> str:
-        """The operation in the words of the code: `view`, `matmul`, `T`; `x[0]` is `getitem`."""
+        """The operation as it is written in the code: `view`, `matmul`, `T`; `x[0]` is `getitem`."""
         name = getattr(self.func, "__name__", type(self.func).__name__)
-        if name == "__get__":  # a property such as x.T; x.grad isn't the function torch.autograd.grad
-            name = self.func.__self__.__name__
+        if name == "__get__":  # a property such as x.T; x.grad is not the function torch.autograd.grad
+            name = getattr(getattr(self.func, "__self__", None), "__name__", "")
             return "property grad" if name == "grad" else name
         return name[2:-2] if name.startswith("__") and name.endswith("__") else name
 
 
 @dataclass
-class Run:
-    """All that was noted in one run.
+class CallLog:
+    """The calls and labels that were noted during one run.
 
     Attributes:
-        calls: in order; plain tuples of a Call's parts, which are quicker to make.
-        labels: (number of calls before it, tensor, name) of each tensor that was given a name.
+        calls: in order; plain tuples of a Call's fields, which are quicker to make.
+        labels: (number of calls before it, tensor, label) for each tensor that was given a label.
         roots: the outermost modules that ran; the recorded module itself, if it is one.
     """
 
@@ -83,45 +74,10 @@ class Run:
     roots: list[nn.Module] = field(default_factory=list)
 
 
-def place_in_memory(tensor: Tensor) -> tuple:
-    """Read (shape, stride, offset) now; a later `transpose_` may change them."""
-    try:
-        return tensor.shape, tensor.stride(), tensor.storage_offset()
-    except (RuntimeError, NotImplementedError):  # a sparse tensor has no strides, a nested one no shape
-        return () if tensor.is_nested else tensor.shape, (), 0
-
-
-def storage_of(tensor: Tensor) -> int:
-    """An identity of the memory of a tensor, its own as long as the tensor lives."""
-    try:
-        return tensor.untyped_storage()._cdata
-    except (RuntimeError, NotImplementedError):
-        return id(tensor)
-
-
-def layout_of(tensor: Tensor) -> Layout:
-    """Read how a tensor lies in memory now."""
-    shape, stride, offset = place_in_memory(tensor)
-    return Layout(tuple(shape), stride, offset, storage_of(tensor), tensor.dtype)
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors of an argument or a result: itself, or those in its tuples, lists, slices and dicts."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, slice):
-        yield from tensors_in((value.start, value.stop, value.step))
-
-
-def running_state() -> tuple:
-    """What decides how PyTorch runs a call, beside its arguments: gradients, inference mode, autocast."""
-    autocast: tuple = ()
-    if torch._C._is_any_autocast_enabled():
-        autocast = tuple((d, torch.get_autocast_dtype(d)) for d in DEVICES if torch.is_autocast_enabled(d))
-    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast
+def running_state() -> tuple[bool, bool, tuple]:
+    """Return the modes that decide how PyTorch runs a call: gradients, inference mode, autocast."""
+    if not any_autocast():
+        return is_grad_enabled(), is_inference_mode_enabled(), ()
+    devices = (device for device in AUTOCAST_DEVICES if torch.is_autocast_enabled(device))
+    autocast = tuple((device, torch.get_autocast_dtype(device)) for device in devices)
+    return is_grad_enabled(), is_inference_mode_enabled(), autocast

@@ -1,4 +1,4 @@
-"""What a forward pass did, as a list of steps that can be asked, filtered, printed and drawn."""
+"""The steps of a forward pass as a list that can be searched, filtered, printed and drawn."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .build import argument_names, steps_of
-from .call import Run, tensors_in
-from .reach import reachable, tensors_within
+from course_lib.tracing import tensors_in
+
+from .call import CallLog
+from .reachability import reachable_from, reachable_tensors
 from .step import Step
+from .steps_builder import argument_names, build_steps
 from .table import as_html, as_text
 
 
@@ -22,13 +24,13 @@ class Recording:
     `recording["queries"]` gives the last step of that name.
 
     Attributes:
-        output: what the recorded code gave back; None if it raised.
-        error: type and words of what it raised, or None.
+        output: what the recorded code returned; None if it raised.
+        error: type and message of the exception that it raised, or None.
     """
 
     def __init__(
         self,
-        run: Run,
+        log: CallLog,
         called: Callable[..., Any],
         args: tuple,
         kwargs: dict[str, Any],
@@ -38,26 +40,27 @@ class Recording:
     ) -> None:
         self.output = output
         self.error = error
-        self._run = run
+        self._log = log
         self._called = (called, args, kwargs)
-        for root in run.roots:
-            if root is not called:  # a function called it: its class is its name
+        for root in log.roots:
+            if root is not called:  # the name of a module that a function called is its class
                 named = [*named, *root.named_modules(prefix=type(root).__name__)]
-        # Now, not when somebody asks: the modules may have changed by then.
+        # Copied now: the modules may have changed by the time the steps are built.
         self._modules = [(name, module, dict(vars(module))) for name, module in named]
         self._only: Callable[[Step], bool] | None = None
-        self._unfolded = False
+        self._expanded = False
 
     @cached_property
     def all_steps(self) -> tuple[Step, ...]:
-        """Every step of the run, also where this is a filtered view of it."""
+        """Every step of the run, even if the recording is filtered."""
         leaves = {id(tensor): name for name, tensor in self._parameters()} | argument_names(*self._called)
         modules = {id(module): name for name, module, _ in reversed(self._modules)}
         called, args, kwargs = self._called
-        code = [getattr(module, "forward", None) for _, module, _ in self._modules] or [called]
-        reached = [thing for one in code for thing in reachable(one)]
-        kept = tensors_within([*args, *kwargs.values(), *reached, *(own for _, _, own in self._modules)])
-        return steps_of(self._run, leaves, modules, self.output, kept)
+        code = [module.forward for _, module, _ in self._modules] or [called]
+        found = [value for function in code for value in reachable_from(function)]
+        attributes = [own for _, _, own in self._modules]
+        kept = reachable_tensors([*args, *kwargs.values(), *found, *attributes])
+        return build_steps(self._log, leaves, modules, self.output, kept)
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -65,32 +68,30 @@ class Recording:
         return tuple(tensors_in(self._called[1:]))
 
     def _parameters(self) -> Iterator[tuple[str, Tensor]]:
-        for name, _, own in reversed(self._modules):
-            for kind in ("_buffers", "_parameters"):
-                for key, tensor in own[kind].items():
-                    if tensor is not None:
-                        yield (f"{name}.{key}" if name else key), tensor
+        for name, module, _ in reversed(self._modules):
+            yield from module.named_buffers(name, recurse=False)
+            yield from module.named_parameters(name, recurse=False)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps in the order in which they ran; after a filter, those that are left."""
+        """The steps in the order in which they ran, without those that a filter removed."""
         return tuple(step for step in self.all_steps if self._only is None or self._only(step))
 
     def layout(self) -> Recording:
-        """The same recording, with only the steps that gave numbers another shape, order or place."""
-        return self._view(lambda step: step.is_layout, self._unfolded)
+        """The same recording, with only the steps that gave elements a different shape, order or memory."""
+        return self._view(lambda step: step.is_layout, self._expanded)
 
     def unused(self) -> Recording:
-        """The same recording, with only the steps whose result nothing ever read: usually a mistake."""
-        return self._view(lambda step: not step.used, self._unfolded)
+        """The same recording, with only the steps whose result nothing read: usually a mistake."""
+        return self._view(lambda step: not step.used, self._expanded)
 
-    def unfold(self) -> Recording:
-        """The same recording, showing under each step what PyTorch ran for it (`step.underneath`)."""
+    def expand(self) -> Recording:
+        """The same recording, showing below each step what PyTorch ran for it (`step.aten_ops`)."""
         return self._view(self._only, True)
 
-    def _view(self, only: Callable[[Step], bool] | None, unfolded: bool) -> Recording:
+    def _view(self, only: Callable[[Step], bool] | None, expanded: bool) -> Recording:
         other = object.__new__(Recording)
-        other.__dict__.update(self.__dict__, all_steps=self.all_steps, _only=only, _unfolded=unfolded)
+        other.__dict__.update(self.__dict__, all_steps=self.all_steps, _only=only, _expanded=expanded)
         return other
 
     def __len__(self) -> int:
@@ -109,7 +110,7 @@ class Recording:
         return self.steps[which]
 
     def __repr__(self) -> str:
-        return as_text(self.steps, self.error, unfolded=self._unfolded)
+        return as_text(self.steps, self.error, expanded=self._expanded)
 
     def _repr_html_(self) -> str:
-        return as_html(self.steps, self.error, unfolded=self._unfolded)
+        return as_html(self.steps, self.error, expanded=self._expanded)

@@ -1,4 +1,4 @@
-"""A recording as a table, for a terminal and for a notebook."""
+"""Format a recording as a table, for a terminal and for a notebook."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ HEADINGS = ("step", "operation", "result", "shape", "stride", "memory", "effect"
 LONGEST_CODE = 48
 
 
-def as_text(steps: Sequence[Step], error: str | None, *, unfolded: bool) -> str:
-    """The table in letters of equal width, one line a step."""
-    rows = [HEADINGS, *(row for step in steps for row in _rows(step, unfolded))]
+def as_text(steps: Sequence[Step], error: str | None, *, expanded: bool) -> str:
+    """Return the table as text for a monospace font, one line per step."""
+    rows = [HEADINGS, *(row for step in steps for row in _rows(step, expanded))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([*lines, *_notes(steps, error)])
 
 
-def as_html(steps: Sequence[Step], error: str | None, *, unfolded: bool) -> str:
-    """The table as HTML that survives in a notebook that is not trusted."""
+def as_html(steps: Sequence[Step], error: str | None, *, expanded: bool) -> str:
+    """Return the table as HTML without scripts and styles, which a notebook shows before it is trusted."""
     head = "".join(f'<th scope="col">{heading}</th>' for heading in HEADINGS)
     body = "".join(
         "<tr>" + "".join(_cell(heading, cell) for heading, cell in zip(HEADINGS, row, strict=True)) + "</tr>"
         for step in steps
-        for row in _rows(step, unfolded)
+        for row in _rows(step, expanded)
     )
     notes = "".join(f"<p>{escape(note)}</p>" for note in _notes(steps, error))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}"
@@ -39,7 +39,7 @@ def _cell(heading: str, text: str) -> str:
     return f"<td>{escape(text)}</td>".replace(", ", ",\N{NO-BREAK SPACE}")  # a shape stays on one line
 
 
-def _rows(step: Step, unfolded: bool) -> list[tuple[str, ...]]:
+def _rows(step: Step, expanded: bool) -> list[tuple[str, ...]]:
     op = step.op if step.part is None else f"{step.op} {step.part[0] + 1}/{step.part[1]}"
     code = step.code if len(step.code) <= LONGEST_CODE else step.code[: LONGEST_CODE - 3] + "..."
     effect = step.effect if step.used else f"{step.effect}, never used"
@@ -47,11 +47,11 @@ def _rows(step: Step, unfolded: bool) -> list[tuple[str, ...]]:
         str(step.number), op, step.name or "", str(step.shape), str(step.stride), str(step.storage), effect,
         step.where, code,
     )  # fmt: skip
-    if not unfolded or (step.part and step.part[0]):
+    if not expanded or (step.part and step.part[0]):
         return [first]
     below = [
         ("", f"- {one.op}", "", str(one.shape), str(one.stride), _size(one.nbytes), one.effect, "", "")
-        for one in step.underneath
+        for one in step.aten_ops
     ]
     return [first, *below]
 
@@ -61,7 +61,7 @@ def _size(nbytes: int) -> str:
 
 
 def _notes(steps: Sequence[Step], error: str | None) -> list[str]:
-    """What stands below the table: what was never used, and why the run ended early."""
+    """Return the lines below the table, on results that were never used and on an error that ended the run."""
     notes = [f"Step {step.number}, {step.title}: its result is never used." for step in steps if not step.used]
     if not steps:
         notes.append("No steps.")

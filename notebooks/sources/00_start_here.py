@@ -3,10 +3,17 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/00_start_here.ipynb)
 #
-# You will check that your kernel works, draw a first picture of attention and learn to read it. After that the walk
-# begins: from one attention head to multi-query attention, with code that you write yourself and prove right.
+# "The mouse ate the cheese." "The mouse is next to the keyboard." You know at once which kind of mouse is meant,
+# because you looked at the other words. A model that describes each word by a fixed list of numbers can't know it.
+# The numbers for "mouse" have to depend on its neighbours, and **attention** is the step that makes them depend on
+# them.
 #
-# **You need** Python, and a rough idea of what a matrix product is. **It takes** five minutes.
+# In this course you write attention yourself: one head first, then many heads, then the forms that today's language
+# models use, and at the end a tiny model that writes. In this lesson you check that your notebook works, see
+# attention change a word's numbers, and learn to read its picture.
+#
+# **You need** Python, basic PyTorch (tensors, `@`, `nn.Module`), and a rough idea of what a matrix product is.
+# **It takes** about 15 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -22,14 +29,12 @@ if importlib.util.find_spec("course_lib") is None:
 # %% [markdown]
 # ## Is everything here?
 #
-# Click into a cell and press **Shift + Enter** to run it. The next cell prints the versions you have; yours may differ
-# from the ones stored here, and that is fine.
+# Click into a cell and press **Shift + Enter** to run it. The next cell prints the versions that you have. Yours may
+# differ from the ones stored here, and that is fine.
 
 # %% tags=["versions", "nbval-ignore-output"]
 import platform
 
-import matplotlib
-import seaborn
 import torch
 
 from course_lib.device import course_device
@@ -37,53 +42,89 @@ from course_lib.device import course_device
 device = course_device()
 print("Python", platform.python_version())
 print("torch", torch.__version__, "on", device)
-print("matplotlib", matplotlib.__version__, "and seaborn", seaborn.__version__)
 
 # %% [markdown]
-# The last word of the second line is the **device** that this kernel teaches on. A notebook opens on the kernel
-# "Python 3", which teaches on the CPU. Where PyTorch sees a GPU, the menu *Kernel > Change Kernel* also offers
-# "Attention (CUDA)"; every lesson gives the same numbers there.
+# The last word is the **device** on which this notebook computes: `cpu`, unless you chose a kernel for a GPU in the
+# menu *Kernel > Change Kernel*. Apart from timings and from models that you train, the lessons give the same numbers
+# on both, up to rounding.
 #
-# ## The sentence
+# ## Tokens and embeddings
 #
-# The whole course runs on one small input: the sentence "Dream big and work for it", six tokens of three numbers each.
-# Real models use hundreds of numbers a token; three fit on a line.
+# A model does not read words. A text is cut into **tokens**, which are words or pieces of words, and each token is
+# looked up in a table that holds a row of numbers for it. This row is the token's **embedding**. Real models use
+# hundreds or thousands of numbers per token and learn them in training. Most lessons use six tokens with three
+# made-up numbers each, so that you can check every one of them by eye:
 
 # %%
+from course_lib.exercises import check, filled, from_earlier, predict
 from course_lib.inputs import dream_big
 from course_lib.show import show
 
 words, embeddings, x = dream_big(device=device)
-show("embeddings", embeddings, "token width", words)
+show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
-# `show` is the course's way to print a tensor: a name for each axis, a word for each row. What a module takes is
-# always a **batch** of such sentences, so `x` has one axis more:
+# `show` is the course's way to print a tensor: it names the axes and labels each row with its word. The layers of
+# this course always take a **batch**, which is several sentences at once. Their input `x` therefore has one axis
+# more, even if there is only one sentence in it:
 
 # %%
 print("x:", tuple(x.shape), "= (batch, token, width)")
 
 # %% [markdown]
-# ## A first picture
+# ## Attention changes a word's numbers
 #
-# An attention layer lets every token look at the others and take a mix of what it finds there. How much it takes from
-# each is a **weight**. Here is such a layer, called with our sentence:
+# Here is an attention layer. You need not understand this cell yet, because you will write such a layer yourself in
+# [lesson 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
 
 # %%
 from course_lib.attention import SingleHeadAttention
 
-torch.manual_seed(5)
+torch.manual_seed(99)
 head = SingleHeadAttention(d_in=3, d_out=2, causal=False)
 with torch.no_grad():
-    head.q_proj.weight *= 5  # as if trained: a fresh head looks at everything alike
-    head.k_proj.weight *= 5
+    head.q_proj.weight *= 4  # larger numbers than an untrained layer has, so that there is a pattern to look at
+    head.k_proj.weight *= 4
 head = head.to(device)
 output, weights = head(x, return_weights=True)
-print("output: ", tuple(output.shape), "= (batch, token, width)")
-print("weights:", tuple(weights.shape), "= (batch, head, query, key)")
+show("output", output[0], "token width", words)
 
 # %% [markdown]
-# Six tokens went in and six came out, two numbers wide now. The weights say who looked at whom:
+# Each row is now the output of one token. An embedding is looked up in a table, so the embedding of "work" is the
+# same in every sentence. What about the outputs?
+#
+# **Predict.** We replace the three numbers of the first token, "Dream", by others and leave the other five tokens as
+# they are. How many of the six rows of the output change? Write your guess in place of the dots and run the cell. As
+# long as there is no guess, it gives nothing away.
+
+# %%
+other = x.clone()
+other[0, 0] = torch.tensor([0.1, 0.9, 0.2], device=device)  # instead of "Dream"
+guess = ...  # write a number from 0 to 6 in place of the dots
+predict(guess, lambda: int((head(other)[0] != output[0]).any(dim=-1).sum()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# All six change: the row of the token that we replaced, and also the rows of the five tokens that we left alone,
+# because each of them takes something from "Dream". This is what attention is for: the numbers of a word now depend
+# on its neighbours.
+#
+# </details>
+#
+# ## What an attention weight is
+#
+# For each token, the layer computes how much to take from each token of the sentence, itself included. These numbers
+# are the **attention weights**. The output of a token is a mix of what all tokens offer, and its attention weights
+# are the shares of this mix. We draw them as a **heatmap**. Before you look at it, two things:
+#
+# > **The pattern means nothing.** Nobody has trained this layer. Its numbers were drawn at random, so it is chance
+# > which word attends to which. Trained layers come in [lesson 10](10_what_heads_learn.ipynb). Until then, look at
+# > *how* the numbers are computed, and don't ask why one word attends to another.
+# >
+# > **"Weight" has two meanings.** An *attention weight* says how much one token takes from another. It is computed
+# > anew for each sentence. A *weight matrix* belongs to the model, like `head.q_proj.weight`. It is learned once,
+# > and then it is the same for all sentences.
 
 # %%
 from course_lib.pictures import heatmap
@@ -91,63 +132,127 @@ from course_lib.pictures import heatmap
 heatmap(weights, words)
 
 # %% [markdown]
-# ## How to read it
+# How to read it:
 #
-# - A **row** is the token that looks: the *query*. A **column** is the token it looks at: the *key*.
-# - The number in a cell is the weight, from 0 to 1; the colour says the same once more.
-# - Each row sums to 1, because it is a mix:
+# - A **row** is the token that looks, the *query*. A **column** is a token that it looks at, the *key*.
+# - The number in a cell is an attention weight, from 0 to 1. The colour shows the same number.
+# - Each row sums to 1, because a row contains all the shares of one token's mix. (The printed numbers are rounded, so
+#   their sum may be off by a hundredth.)
+#
+# **Predict.** From which token does "and" take most? Find its row, then the brightest cell in it.
 
 # %%
-for word, total in zip(words, weights[0, 0].sum(dim=-1).tolist(), strict=True):
-    print(f"{word:>5}: {total:.4f}")
+guess = ...  # write a word in quotes in place of the dots
+predict(guess, lambda: words[weights[0, 0, words.index("and")].argmax()])
 
 # %% [markdown]
-# Find the row "for" and its brightest cell. Does the next cell agree with you?
+# <details><summary>After your guess</summary>
+#
+# The brightest cell in the row of "and" is in the column of "it", with 0.44. If you answered "for", you went down the
+# column of "and" instead, and the column tells how much others take from "and".
+#
+# </details>
+#
+# Rows and columns can't be exchanged. What "for" takes from "and" is one number, and what "and" takes from "for" is
+# another:
 
 # %%
-row = weights[0, 0, words.index("for")]
-print("'for' looks most at", repr(words[row.argmax().item()]), "with a weight of", f"{row.max().item():.2f}")
-
-# %% [markdown]
-# Rows and columns are not interchangeable: "for" takes much from "and", but what does "and" take from "for"?
-
-# %%
-pattern = weights[0, 0]
-print("'for' takes from 'and':", f"{pattern[words.index('for'), words.index('and')].item():.2f}")
-print("'and' takes from 'for':", f"{pattern[words.index('and'), words.index('for')].item():.2f}")
+table = weights[0, 0]  # the table of the first sentence and the first head: (query, key)
+and_, for_ = words.index("and"), words.index("for")
+print(f"'for' takes {table[for_, and_]:.2f} from 'and'; 'and' takes {table[and_, for_]:.2f} from 'for'")
 
 # %% [markdown]
 # ## How the lessons work
 #
-# - **Small cells.** Each does one thing; the sentence below it reads the result. Change a number and run it again:
-#   nothing breaks, and *Kernel > Restart Kernel and Run All Cells* puts everything back.
-# - **Predict.** Where a cell says so, guess before you run. Being wrong there is where learning happens.
-# - **Your turn.** A question at the end, with a folded answer. After it come exercises, whose checks name the mistake;
-#   at the end of the walk a doctor reads your own attention code and points at the line.
-# - **Proof.** Each lesson ends with a cell that compares your tensors with the library's, number by number:
+# Lessons consist of small cells, and the sentence below a cell tells you what to notice in its output. Change a
+# number and run the cell again. You can't break anything: *Ctrl + Z* takes back what you typed in a cell, and
+# *Restart Kernel and Run All Cells* in the menu *Kernel* computes everything anew from the cells as they are.
+#
+# You have met **predictions** already. Guess first, because being wrong is where learning happens. The second thing
+# you will meet are **blanks**: short functions that you write yourself. Here is the first one. Put your line in place
+# of `raise NotImplementedError`. If you leave a blank empty, the lesson goes on with the course's version.
+
+# %%
+def row_sums(weights):  # (query, key) -> (query): what does each row add up to?
+    raise NotImplementedError  # one line, with weights.sum(dim=...)
+
+
+row_sums = filled("row_sums", row_sums)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def row_sums(weights):  # (query, key) -> (query)
+#     return weights.sum(dim=1)
+# ```
+#
+# </details>
+
+# %%
+show("row sums", row_sums(table), "query", words)
+
+# %% [markdown]
+# Each row sums to 1, up to rounding.
+#
+# Many lessons have **exercises** in a notebook of their own. There you call `check` on your answer. It runs your code
+# on inputs of its own, and if something is off, it says what. This is its verdict on a sum along the wrong axis:
+
+# %%
+check("row_sums", lambda weights: weights.sum(dim=0))
+
+# %% [markdown]
+# It recognised the mistake, compared the shapes, and asked a question that leads on.
+#
+# If you work in *my_course*, the folder of your own copies of the lessons, a right answer is kept there. A later
+# lesson brings it back with `from_earlier`, so that you go on building with your own code. In other places, such as
+# Colab, nothing is kept, and the later lessons go on with the course's version:
+
+# %%
+row_sums = from_earlier("row_sums")
+
+# %% [markdown]
+# ## What is different here
+#
+# 1. **You write the code, and mistakes have names.** You write each form of attention yourself, step by step. If it
+#    is wrong, the check tells you so, and it recognises the usual mistakes by their results and names them. In
+#    [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code from anywhere.
+# 2. **Pictures are drawn from your tensors.** They are not illustrations that somebody made by hand: each is computed
+#    from the tensors in front of you when you run its cell. Change the code, and the picture changes.
+# 3. **Claims are checked.** A lesson does not ask you to believe that two ways of computing attention are the same.
+#    It compares their numbers in a cell, like this:
 
 # %%
 import torch.nn.functional as F
 
 by_pytorch = F.scaled_dot_product_attention(head.q_proj(x), head.k_proj(x), head.v_proj(x))
 torch.testing.assert_close(output, by_pytorch)
-print("the course's head and PyTorch's own attention agree")
+print("the course's head and PyTorch's own attention are equal")
 
 # %% [markdown]
-# ## The walk
+# ## The lessons
 #
-# | lesson | you end up with |
-# |---|---|
-# | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then the matrix form, then a module |
-# | [02 Hide what must not be seen](02_masks_and_dropout.ipynb) | causal and padding masks, and dropout |
-# | [03 Put heads side by side](03_wrapper.ipynb) | multi-head attention as a list of heads |
-# | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory |
-# | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written |
-# | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention |
-# | [07 Meet attention in the wild](07_in_the_wild.ipynb) | padding, rotary positions, Llama's attention and its cache |
-# | [08 See what heads learn](08_what_heads_learn.ipynb) | two tiny models trained, and what each head does |
-# | [09 Make it fast, and know why](09_fast.ipynb) | fused kernels, prefill and decode, the limits of a machine |
-# | [10 Find what no error reports](10_debugging_attention.ipynb) | mistakes found by probes, and by the doctor |
-# | [11 Spread heads over many devices](11_many_devices.ipynb) | attention on two processes, and on many GPUs |
+# Together they take about 10 hours. The minutes are those that each lesson states: the time to read it, to run it, and
+# to fill in its blanks. The exercises come on top.
+#
+# | lesson | you end up with | minutes |
+# |---|---|---|
+# | 00 Start here | a working notebook, and how to read a heatmap | 15 |
+# | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then matrices, then your `MyHead` | 40 |
+# | [02 Hide what must not be seen](02_masks_and_dropout.ipynb) | causal and padding masks, and a test for both | 45 |
+# | [03 Put heads side by side](03_wrapper.ipynb) | several heads as a list, and why several | 35 |
+# | [04 Reshape and transpose](04_reshape_and_transpose.ipynb) | what `view` and `transpose` do to memory | 35 |
+# | [05 Split the weights](05_weight_split.ipynb) | multi-head attention as it is really written | 45 |
+# | [06 Share keys and values](06_multi_query.ipynb) | multi-query and grouped-query attention | 45 |
+# | [07 Order, padding, and two sequences](07_order_and_padding.ipynb) | positions; attention across two texts | 45 |
+# | [08 Llama's attention and its cache](08_llama.ipynb) | a real model's attention and generated words | 45 |
+# | [09 Shrink the cache further](09_smaller_caches.ipynb) | windows, sinks, latent attention, pages | 45 |
+# | [10 See what heads learn](10_what_heads_learn.ipynb) | tiny models that you train, and what their heads do | 45 |
+# | [11 Make it fast, and know why](11_fast.ipynb) | how fast kernels work, and the limits of a machine | 45 |
+# | [12 Find what no error reports](12_debugging_attention.ipynb) | tests that find silent mistakes | 45 |
+# | [13 Spread heads over many devices](13_many_devices.ipynb) | attention on two processes, and on many GPUs | 45 |
+# | [14 Write it yourself](14_capstone.ipynb) | a tiny language model, written from an empty cell | 45 |
+#
+# If you are short of time, take lessons 01 to 06: they lead from one head to multi-query attention.
 #
 # **Next:** [01 Build one attention head](01_single_head.ipynb).

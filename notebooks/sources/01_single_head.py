@@ -3,10 +3,11 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/01_single_head.ipynb)
 #
-# You will compute attention for one token by hand, then for all tokens with three matrix products, and pack it into a
-# module. At the end your module equals the library's, number by number.
+# In this lesson you write attention. You begin with one word and numbers that you can check by hand, you see queries
+# and keys as arrows in the plane, and at the end you have a PyTorch module, `MyHead`, that gives the same numbers as
+# the head in the course's own library.
 #
-# **You need** [lesson 00](00_start_here.ipynb). **It takes** fifteen minutes.
+# **You need** [lesson 00](00_start_here.ipynb). **It takes** about 40 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -24,138 +25,328 @@ import torch
 from torch import nn
 
 from course_lib.device import course_device
+from course_lib.exercises import filled, predict
 from course_lib.inputs import dream_big
-from course_lib.pictures import heatmap, layout_steps, matrix_product
-from course_lib.recorder import record
+from course_lib.pictures import draw_matrix_product, draw_vectors, heatmap
 from course_lib.show import show
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
-show("x", x, "batch token width", words)
+show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
-# ## Three questions for each token
+# Each row is one **token**, here a word, and its three numbers are the token's **embedding**. You can think of an
+# embedding as a place in space. In a trained model, tokens that are used in similar ways are close to each other; our
+# numbers are made up, and small enough to check by hand.
 #
-# A token plays three roles, and gets a vector of its own for each:
+# ## A first attempt, without anything to learn
 #
-# - the **query**: what am I looking for?
-# - the **key**: what can I be found by?
-# - the **value**: what do I give to who finds me?
+# We want each token's vector to depend on the tokens around it. The simplest way to get there is to replace each
+# vector by a mix of all vectors, with more of those that resemble it. To measure how much two tokens resemble each
+# other, we take the **dot product** of their vectors: we multiply them number by number and add up. It is large when
+# two vectors point in similar directions, it is negative when they point in opposite ones, and it grows with their
+# lengths. Here is how much each token resembles "work". We call such a number a **score**.
+
+# %%
+work = words.index("work")
+scores_of_work = embeddings @ embeddings[work]  # one dot product per token
+show("scores of 'work'", scores_of_work, "key", words, digits=3)
+
+# %% [markdown]
+# "work" resembles itself most, with a score of 1.205. To mix the tokens we need numbers that are positive and add up
+# to 1, because then they say which part of the mix comes from which token. These are the **attention weights**. The
+# usual way to get them from scores is called **softmax**: take the exponential of each score, which makes it
+# positive, and divide by the sum of them all.
 #
-# Each role is a linear projection of the token. We make them two numbers wide:
+# **Write it yourself.** Return the attention weights for one row of scores. If you leave the cell as it is, the
+# lesson goes on with the course's version.
+
+# %%
+def attention_weights(scores):  # (key) -> (key), all positive, sum 1
+    raise NotImplementedError  # one or two lines
+
+
+attention_weights = filled("attention_weights", attention_weights)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def attention_weights(scores):  # (key) -> (key), all positive, sum 1
+#     exponentials = scores.exp()
+#     return exponentials / exponentials.sum()
+# ```
+#
+# `scores.softmax(dim=0)` does the same in one call.
+#
+# </details>
+#
+# **Predict.** The score of "work" with itself is the largest of the six. Will "work" take more than half of the mix
+# from itself?
+
+# %%
+guess = ...  # write "yes" or "no" in place of the dots
+predict(guess, lambda: attention_weights(scores_of_work)[work] > 0.5)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+# It takes about a fifth from itself, and each of the others gets between a tenth and a fifth, too. Softmax looks at
+# the differences between scores, and ours are close together: the largest is not even half a point above the
+# smallest.
+#
+# </details>
+#
+# Now the mix. Multiply the vector of each token by its attention weight and add up. The result is called the
+# **context** of "work", because it is what the tokens around a word contribute.
+#
+# **Write it yourself.** The vectors that are mixed are called `values`. Here they are the embeddings themselves.
+
+# %%
+def context_of_token(weights, values):  # (key), (key, width) -> (width)
+    raise NotImplementedError  # up to four lines, with a loop or without
+
+
+context_of_token = filled("context_of_token", context_of_token)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def context_of_token(weights, values):  # (key), (key, width) -> (width)
+#     context = torch.zeros_like(values[0])
+#     for key in range(len(weights)):
+#         context = context + weights[key] * values[key]
+#     return context
+# ```
+#
+# `weights @ values` does the same in one product.
+#
+# </details>
+
+# %%
+first_context = context_of_token(attention_weights(scores_of_work), embeddings)
+show("context of 'work'", first_context, "width", digits=3)
+show("mean of all tokens", embeddings.mean(dim=0), "width", digits=3)
+
+# %% [markdown]
+# The new vector of "work" depends on its neighbours, as we wanted. However, it is nearly the plain mean of the six
+# tokens, because the attention weights are so similar. For all six tokens at once, the same computation is one line,
+# which a mathematician would write as $\mathrm{softmax}(x x^{\top})\, x$:
+
+# %%
+first_scores = embeddings @ embeddings.T  # (token, width) @ (width, token) -> (query, key)
+first_contexts = first_scores.softmax(dim=-1) @ embeddings  # dim=-1: each row is a softmax of its own
+print("row 'work' is the context by hand:", torch.allclose(first_contexts[work], first_context))
+print("the scores are symmetric:", torch.equal(first_scores, first_scores.T))
+
+# %% [markdown]
+# The scores are symmetric because "work" resembles "it" exactly as much as "it" resembles "work".
+#
+# **Predict.** Is the table of attention weights symmetric, too? In other words, does "work" take as much from "it" as
+# "it" takes from "work"?
+
+# %%
+guess = ...  # write "yes" or "no" in place of the dots
+first_weights = first_scores.softmax(dim=-1)
+predict(guess, lambda: torch.allclose(first_weights, first_weights.T))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It isn't, because each row is divided by a sum of its own. But each pair of tokens still has only one score for both
+# directions, and that is too little for language: in "she ate the apple", "ate" has to find what was eaten, while
+# "apple" may have no need to find "ate".
+#
+# </details>
+#
+# ## Three roles, three projections
+#
+# In the first attempt the same three numbers of a token did three different jobs. They were what the token looks for,
+# what it is found by, and what it passes on. The mixing itself had nothing that a model could learn, either. Real
+# attention solves both problems with one idea: each token gets a vector of its own for each job, and each of these
+# vectors is computed from the embedding by a matrix that is learned.
+#
+# - The **query** says what the token is looking for. It is a vector of its own because what a verb needs, such as its
+#   object, does not resemble the verb.
+# - The **key** says what the token can be found by. It is a vector of its own so that a token can be found by others
+#   that don't resemble it, and so that the score from "work" to "it" can differ from the score from "it" to "work".
+# - The **value** is what the token passes on to tokens that attend to it. It is a vector of its own because what
+#   makes a token easy to find need not be what others want to know about it.
+#
+# Multiplying by a learned matrix is called a **projection**, and in PyTorch it is an `nn.Linear`. Ours take three
+# numbers and return two, so that we can draw queries, keys and values in the plane.
 
 # %%
 d_in, d_out = 3, 2
-torch.manual_seed(5)
+torch.manual_seed(99)
 q_proj = nn.Linear(d_in, d_out, bias=False)
 k_proj = nn.Linear(d_in, d_out, bias=False)
 v_proj = nn.Linear(d_in, d_out, bias=False)
 with torch.no_grad():
-    q_proj.weight *= 5  # as if trained: with fresh weights the pattern would be nearly flat
-    k_proj.weight *= 5
+    q_proj.weight *= 4  # larger numbers than an untrained matrix has, so that there is a pattern to look at
+    k_proj.weight *= 4
 q_proj, k_proj, v_proj = q_proj.to(device), k_proj.to(device), v_proj.to(device)
 
-# %%
-queries = q_proj(embeddings)  # (token, width): (6, 3) -> (6, 2)
-keys = k_proj(embeddings)
-values = v_proj(embeddings)
-show("queries", queries, "token width", words)
-show("keys", keys, "token width", words)
-show("values", values, "token width", words)
-
 # %% [markdown]
-# `nn.Linear` keeps its matrix as (width out, width in), so `q_proj(x)` is `x @ q_proj.weight.T`:
+# Nobody has trained these three **weight matrices**. Their numbers are random, and so is every pattern that follows
+# from them. We look at *how* attention computes; what trained heads attend to is the subject of [lesson
+# 10](10_what_heads_learn.ipynb).
 
 # %%
-print("weight:", tuple(q_proj.weight.shape))
-print("same numbers:", torch.allclose(q_proj(embeddings), embeddings @ q_proj.weight.T))
+queries, keys, values = q_proj(embeddings), k_proj(embeddings), v_proj(embeddings)  # (token, width), each (6, 2)
+show("queries", queries, "token width", words, digits=2)
 
 # %% [markdown]
-# Each number of the queries is one row of `x` times one column of the matrix. The first number of "work", for example:
+# A query has two numbers, and each of them is a sum of three products. The picture outlines the second number of
+# "work". `nn.Linear` keeps its matrix as (width out, width in), so the product is `x @ q_proj.weight.T`, with the
+# matrix transposed.
 
 # %%
 names = ("x", "q_proj.weight.T", "queries")
-matrix_product(embeddings, q_proj.weight.T, names=names, words=words, follow=(words.index("work"), 0))
+draw_matrix_product(embeddings, q_proj.weight.T, names=names, words=words, highlight=(work, 1))
 
 # %% [markdown]
-# ## One token by hand
-#
-# Take the token "work". How well does its query match each key? The dot product says it: large when both point the same
-# way, negative when they point apart.
+# Because queries and keys have two numbers, we can draw them as arrows. Here is the query of "work" among the six
+# keys:
 
 # %%
-work = words.index("work")
-scores_of_work = torch.stack([queries[work] @ key for key in keys])  # six numbers, one a key
+title = "Where does the query of 'work' point?"
+draw_vectors({"key": keys, "query of 'work'": queries[work]}, words=words, title=title)
+
+# %% [markdown]
+# The query of "work" points in almost the same direction as the key of "and": the angle between them is 21°. It is
+# about at a right angle to the key of "Dream", and it points away from the four others. A dot product is positive if
+# the angle is smaller than a right angle, about 0 at a right angle, and negative beyond it. So "and" should get the
+# largest score and "Dream" the second largest. In the next section we compute them.
+#
+# ## One token by hand
+#
+# The three steps are those of the first attempt, with the query of "work", the keys and the values in their places.
+# **Compare:** the score of a key is its dot product with the query. We divide the scores by the square root of the
+# width. The section "Why divide by the square root of the width?" below measures the reason.
+
+# %%
+scores_of_work = torch.stack([queries[work] @ key for key in keys]) / d_out**0.5  # one score per key
 show("scores of 'work'", scores_of_work, "key", words)
 
 # %% [markdown]
-# Scores can be any number. A mix needs weights that are positive and sum to 1: `softmax` makes them, after the scores
-# have been divided by the square root of the width. (Why divide? Two sections down.)
+# As the arrows promised, only "and" has a positive score, "Dream" is close to 0, and the others are negative.
+# **Weigh:** softmax turns the scores into attention weights.
 
 # %%
-scaled = scores_of_work / d_out**0.5
-weights_of_work = scaled.exp() / scaled.exp().sum()  # this is softmax, written out
-show("weights of 'work'", weights_of_work, "key", words)
-print("sum:", f"{weights_of_work.sum().item():.4f}")
+weights_of_work = attention_weights(scores_of_work)
+show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
-# The largest score became the largest weight. The **context** of "work" is the mix of all values with these weights:
+# "work" takes 0.5750 of its mix from "and" and 0.2025 from "Dream". A negative score does not mean that a token is
+# ignored: its attention weight is small, but still positive.
+#
+# **Predict.** Suppose that all six keys were the same vector. How large would each of the attention weights be?
 
 # %%
-context_of_work = torch.zeros(d_out, device=device)
-for weight, value in zip(weights_of_work, values, strict=True):
-    context_of_work += weight * value
+guess = ...  # write a number such as 0.25 in place of the dots
+predict(guess, lambda: attention_weights(torch.stack([queries[work] @ keys[0]] * 6))[0].item())
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# All scores would be equal, so the six tokens would share the mix equally and the context would be the mean of the
+# values.
+#
+# </details>
+#
+# **Mix:** the context of "work" is the sum of all values, each multiplied by its attention weight.
+
+# %%
+context_of_work = context_of_token(weights_of_work, values)
 show("context of 'work'", context_of_work, "width")
 
 # %% [markdown]
-# That is attention for one token: **compare, weigh, mix**. Every class in this course does these three steps.
+# We can draw this, too. Each dot is the value of a token, with the attention weight that "work" gives it, and the
+# diamond is the context.
+
+# %%
+labels = [f"{word} {weight:.2f}" for word, weight in zip(words, weights_of_work.tolist(), strict=True)]
+vectors = {"value": values, "context of 'work'": context_of_work}
+draw_vectors(vectors, words=labels, points=True, title="The context is a point among the values")
+
+# %% [markdown]
+# The context is a balance point: each value pulls it with its attention weight. "and" pulls hardest, "Dream" pulls it
+# to the lower left, and the others pull a little. Because the attention weights are positive and sum to 1, the
+# context can never leave the region between the values.
+#
+# These three steps, **compare, weigh, mix**, are attention, and every class in this course takes them.
 #
 # ## All tokens at once
 #
-# The six dot products of one query with all keys are one row of a matrix product; six queries give six rows. Scaling is
-# done on the queries, before the product: the result is the same and the numbers stay smaller.
+# The six scores of one query are one row of a matrix product, and six queries give six rows. The rows of the left
+# matrix are multiplied by the *columns* of the right one, so the keys have to be transposed: each key becomes a
+# column. The picture outlines query "work", key "and" and their dot product, which is not yet divided by anything.
 
 # %%
-scores = (queries * d_out**-0.5) @ keys.T  # (query, width) @ (width, key) -> (query, key)
-show("scores", scores, "query key", words)
+names = ("queries", "keys.T", "products")
+draw_matrix_product(queries, keys.T, names=names, words=words, highlight=(work, words.index("and")))
+
+# %%
+scores = queries @ keys.T / d_out**0.5  # (query, width) @ (width, key) -> (query, key)
+weights = scores.softmax(dim=-1)  # over the keys
+print("row 'work' is what you computed by hand:", torch.allclose(weights[work], weights_of_work))
 
 # %% [markdown]
-# `keys.T` turns rows into columns, because a product takes rows of the left and columns of the right: now each key is a
-# column, below its word. Drawn from a recording of that one call (cells are numbered, so that you can follow them):
+# `dim=-1` is the last axis, the keys, so each *row* is one token's mix and sums to 1.
+#
+# **Predict.** Does each *column* sum to 1, too?
 
 # %%
-layout_steps(record(lambda keys: keys.T, keys), words)
+guess = ...  # write "yes" or "no" in place of the dots
+column_sums = weights.sum(dim=0)
+predict(guess, lambda: torch.allclose(column_sums, torch.ones_like(column_sums)))
 
 # %% [markdown]
-# Row "work" of the scores holds the scaled scores from above:
-
-# %%
-print("row 'work' equals the scores by hand:", torch.allclose(scores[work], scaled))
-
-# %% [markdown]
-# **Predict:** softmax has to run over one axis of this matrix. Over the rows or over the columns? What must sum to 1?
-
-# %%
-weights = scores.softmax(dim=-1)  # over the keys: each query's weights sum to 1
-print("sums over the keys:   ", [f"{total:.2f}" for total in weights.sum(dim=-1).tolist()])
-print("sums over the queries:", [f"{total:.2f}" for total in weights.sum(dim=-2).tolist()])
+# <details><summary>After your guess</summary>
+#
+# A row is a mix, and a mix is complete. A column only collects what six different queries take from one key. A key
+# that many queries point to, such as that of "and", gets a large sum.
+#
+# </details>
 
 # %%
 heatmap(weights, words)
 
 # %% [markdown]
-# "big", "work", "for" and "it" look mostly at "and"; "Dream" and "and" don't. The mix is the last product:
+# Read the heatmap row by row: the row is the token that looks, the column is the token it looks at. Four of the six
+# tokens take more than half of their mix from "and". In the first attempt a pair of tokens had one score for both
+# directions. Now it has two, because one token asks with its query and the other answers with its key:
+
+# %%
+and_ = words.index("and")
+print(f"'work' looks at 'and': score {scores[work, and_]:5.2f}, attention weight {weights[work, and_]:.2f}")
+print(f"'and' looks at 'work': score {scores[and_, work]:5.2f}, attention weight {weights[and_, work]:.2f}")
+
+# %% [markdown]
+# "work" takes more than half of its mix from "and", and "and" takes next to nothing from "work".
+#
+# The last product mixes the values. Each row of attention weights is multiplied by each column of the values:
+
+# %%
+names = ("weights", "values", "context")
+draw_matrix_product(weights, values, names=names, words=words, highlight=(work, 0))
 
 # %%
 context = weights @ values  # (query, key) @ (key, width) -> (query, width)
-show("context", context, "token width", words)
-print("row 'work' equals the context by hand:", torch.allclose(context[work], context_of_work))
+print("row 'work' is the context by hand:", torch.allclose(context[work], context_of_work))
 
 # %% [markdown]
+# Two matrix products and a softmax compute for all tokens what you computed for one.
+#
+# **Now do** exercises 1 to 4 of [the sheet](exercises/01_exercises.ipynb). They ask for these steps as functions, and
+# exercise 3 shows why a real softmax subtracts the largest score first.
+#
 # ## Why divide by the square root of the width?
 #
-# A dot product of two random vectors is a sum of as many terms as they are wide. The wider the head, the larger the
-# scores. We draw 20000 pairs of random queries and keys for several widths and measure how far the scores spread:
+# A dot product of two random vectors is a sum with as many terms as the vectors have numbers. The wider the vectors,
+# the larger the scores become. We draw 20000 pairs of random queries and keys for several widths, and measure how far
+# the scores spread around 0 (their standard deviation):
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -166,27 +357,56 @@ for width in (2, 8, 32, 128, 512):
     print(f"{width:5}   {spread:13.1f}   {spread / width**0.5:20.2f}")
 
 # %% [markdown]
-# The spread grows like the square root of the width, and dividing by it brings every width back to about 1. It matters
-# because softmax turns large scores into all or nothing. The same random queries, with and without the division:
+# The last column stays near 1, so the spread grows like the square root of the width.
+#
+# **Predict.** How far will the scores spread at a width of 2048? (Within 10 percent counts as right.)
+
+# %%
+guess = ...  # write a number with a decimal point in place of the dots
+q, k = torch.randn(2, 5000, 2048, generator=generator)
+predict(guess, lambda: (q * k).sum(dim=-1).std().item())
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# 2048 is four times 512, so the spread is twice that of the table's last row.
+#
+# </details>
+#
+# Why are large scores a problem? Softmax turns them into all or nothing. The next table takes six random keys per
+# query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
+# attention weights, on average. *Slope* is how fast that attention weight $w$ changes with its score, which is
+# $w(1-w)$.
 
 # %%
 generator = torch.Generator().manual_seed(0)
-print("        --- scaled ---    - not scaled -")
-print("width   largest  slope    largest  slope")
+print("width    divided: largest  slope    not divided: largest  slope")
 for width in (2, 8, 32, 128, 512):
     q, k = torch.randn(2, 2000, 6, width, generator=generator)
     products = q @ k.transpose(1, 2)  # (sample, query, key)
-    row = f"{width:5}"
-    for scores_tried in (products / width**0.5, products):
-        largest = scores_tried.softmax(dim=-1).amax(dim=-1)
-        row += f"   {largest.mean().item():7.2f}  {(largest * (1 - largest)).mean().item():5.2f}"
-    print(row)
+    divided, plain = (s.softmax(dim=-1).amax(dim=-1) for s in (products / width**0.5, products))
+    slopes = [(w * (1 - w)).mean().item() for w in (divided, plain)]
+    print(f"{width:5}  {divided.mean():17.2f}  {slopes[0]:5.2f}  {plain.mean():21.2f}  {slopes[1]:5.2f}")
 
 # %% [markdown]
-# *Largest* is the largest of a query's six weights, on average; *slope* is how much it still changes when its score
-# does, w (1 - w). With the division both stay about the same at every width. Without it, a wide head gives nearly all
-# its weight to one token before it has learned anything, and with a slope near zero it hardly learns to look
-# elsewhere.
+# With the division both columns stay about the same at every width. Without it, a wide head with queries and keys
+# like these takes nearly its whole mix from a single token before it has learned anything, and the slope goes to 0.
+# Training changes the weight matrices through that slope, so where the slope is almost 0, the head hardly learns to
+# look elsewhere. This is the reason that is given in the paper which introduced this formula (Vaswani et al.,
+# [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017).
+#
+# Does it matter *when* you divide? In exact arithmetic it doesn't. In half precision (float16), which has no room for
+# large numbers, it does:
+
+# %%
+q = torch.full((1, 64), 60.0, dtype=torch.float16)
+print("product first, then divided:", (q @ q.T / 8).item())
+print("query divided first:        ", (q / 8 @ q.T).item())
+print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
+
+# %% [markdown]
+# The product overflows to infinity before the division can help, and softmax makes `nan` of it, which means *not a
+# number*. That is why the course's library divides the queries before the product.
 #
 # ## The formula in the papers
 #
@@ -194,14 +414,17 @@ for width in (2, 8, 32, 128, 512):
 # \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# You have written every part of it. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, a row for each token; $d$ is
-# the width of a row; $Q K^{\top}$ is `queries @ keys.T`; and softmax runs over the keys, which the formula does not
-# say.
+# You have computed each part of it. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, with one row per token, and
+# $d$ is the number of columns of $Q$ and $K$. $Q K^{\top}$ is `queries @ keys.T`. The formula does not mention that
+# softmax runs over the keys, so you have to remember it.
 #
 # ## Into a module
 #
-# The projections become parameters; the three steps become `forward`. The input has a batch axis now, so the keys are
-# transposed in their last two axes only.
+# The three projections become parameters of a module, and the three steps become its `forward`. The input gets one
+# more axis in front, the **batch**, so that several sentences are computed at once. `.T` would reverse all three
+# axes; we need only the last two exchanged, which is `keys.transpose(1, 2)`.
+#
+# **Write it yourself.** Compare, weigh and mix. The next lessons go on with your `MyHead`.
 
 # %%
 class MyHead(nn.Module):
@@ -211,105 +434,138 @@ class MyHead(nn.Module):
         self.k_proj = nn.Linear(d_in, d_out, bias=False)
         self.v_proj = nn.Linear(d_in, d_out, bias=False)
 
-    def forward(self, x):  # (batch, token, width)
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(-2, -1)  # (batch, query, key)
-        weights = scores.softmax(dim=-1)
-        return weights @ values  # (batch, token, width)
+        raise NotImplementedError  # three lines: scores (batch, query, key), weights, and what you return
 
 
+MyHead = filled("MyHead", MyHead)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyHead(nn.Module):
+#     def __init__(self, d_in, d_out):
+#         super().__init__()
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.v_proj = nn.Linear(d_in, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+#         weights = scores.softmax(dim=-1)
+#         return weights @ values
+# ```
+#
+# </details>
+#
+# We give it the three projections from above, so that it must return the same numbers.
+
+# %%
 my_head = MyHead(d_in, d_out).to(device)
 my_head.q_proj, my_head.k_proj, my_head.v_proj = q_proj, k_proj, v_proj
-print("my output:", tuple(my_head(x).shape))
+print("my output:", tuple(my_head(x).shape), "= (batch, token, width)")
 print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 
 # %% [markdown]
-# ## Record your own
-#
-# `record` runs a module and notes every operation: the line, the shape of the result, whether it computed something,
-# only looked at it in another way (*view*), or copied it. Change `MyHead`, and record it again:
-
-# %%
-record(my_head, x)
-
-# %% [markdown]
-# Three projections, one scaling, one transpose, two products, one softmax: that is all of attention. (*stride* and
-# *memory* are the subject of lesson 04.)
-#
 # ## A mistake that no one sees
 #
-# A published notebook that this course grew out of scores queries against the *values*: `queries @ values.T`. The
-# shapes fit and nothing fails. Swap it in:
+# It is easy to write `values` where `keys` should be, because both have the same shape. Then the queries are compared
+# with the values, and no error is reported:
 
 # %%
-wrong_scores = (queries * d_out**-0.5) @ values.T
-wrong_context = wrong_scores.softmax(dim=-1) @ values
-print("shapes equal:", wrong_context.shape == context.shape)
-sums = wrong_scores.softmax(dim=-1).sum(dim=-1)
-print("rows still sum to 1:", torch.allclose(sums, torch.ones_like(sums)))
-print("largest difference of the outputs:", f"{(wrong_context - context).abs().max().item():.2f}")
-
-# %% [markdown]
-# Shape and row sums are as they should be, the numbers aren't. So a shape proves little. What does prove something is a
-# comparison with a second implementation, and a look at the gradients: a projection that gets none is not used.
-
-# %%
-def gradients(scored_with):
-    for projection in (q_proj, k_proj, v_proj):
-        projection.zero_grad()
-    queries, keys, values = q_proj(embeddings), k_proj(embeddings), v_proj(embeddings)
-    against = keys if scored_with == "keys" else values
-    ((queries * d_out**-0.5 @ against.T).softmax(dim=-1) @ values).square().sum().backward()
-    return {name: p.weight.grad is not None for name, p in (("q", q_proj), ("k", k_proj), ("v", v_proj))}
-
-
-print("scored with keys,   gradient arrives:", gradients("keys"))
-print("scored with values, gradient arrives:", gradients("values"))
-
-# %% [markdown]
-# The recorder finds it, too: a result that nothing ever reads is a step without a purpose. It even names the line:
-
-# %%
-def mistaken(x):
+def scored_with_values(x):  # (token, width) -> context (token, width), attention weights (query, key)
     queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
-    scores = (queries * d_out**-0.5) @ values.transpose(1, 2)
-    return scores.softmax(dim=-1) @ values
+    weights = (queries @ values.T / d_out**0.5).softmax(dim=-1)  # values where keys should be
+    return weights @ values, weights
 
 
-record(mistaken, x).unused()
+wrong_context, wrong_weights = scored_with_values(embeddings)
+print("the shape is right: ", wrong_context.shape == context.shape)
+print("the rows sum to 1:  ", torch.allclose(wrong_weights.sum(dim=-1), torch.ones(6, device=device)))
+print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2f}")
 
 # %% [markdown]
+# The shape and the row sums are right and the numbers are wrong, so neither of these two checks proves much. What
+# finds the mistake is a look at the gradients. We compute one backward pass through the wrong version.
+#
+# **Predict.** One of the three projections gets no gradient at all, so that training would never change it. Which
+# one?
+
+# %%
+scored_with_values(embeddings)[0].square().sum().backward()
+projections = {"q": q_proj, "k": k_proj, "v": v_proj}
+guess = ...  # write "q", "k" or "v" in place of the dots
+predict(guess, lambda: next(name for name, one in projections.items() if one.weight.grad is None))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The keys are computed but never used, so nothing flows back to their projection. A parameter without a gradient is
+# always a reason to look twice. [Lesson 12](12_debugging_attention.ipynb) has more tests of this kind.
+#
+# </details>
+#
 # ## Proof
 #
-# The library's head with your weights gives your numbers. (`causal=False`: masks come in the next lesson.)
+# A comparison with a second implementation finds this mistake, too. We compare your head with the library's,
+# `SingleHeadAttention`, on two samples that differ, so that a head which mixes up the samples would be found.
+# (`causal=False` leaves out the mask, which is the subject of the next lesson.)
 
 # %%
 from course_lib.attention import SingleHeadAttention
 
 reference = SingleHeadAttention(d_in, d_out, causal=False).to(device)
 reference.load_state_dict(my_head.state_dict())
-torch.testing.assert_close(my_head(x), reference(x))
-show("my_head(x)", my_head(x), "batch token width", words)
-show("reference(x)", reference(x), "batch token width", words)
+other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(device)
+two_samples = torch.cat([x, other])  # (batch, token, width) = (2, 6, 3)
+torch.testing.assert_close(my_head(two_samples), reference(two_samples))
+print("equal on", len(two_samples), "samples")
+print("does the mistake above equal it, too?", torch.allclose(wrong_context, reference(x)[0]))
 
 # %% [markdown]
+# Would this proof notice a mistake? It would not if all attention weights were the same, since then any key is as
+# good as any other. So we check that they are neither equal nor all or nothing:
+
+# %%
+_, reference_weights = reference(two_samples, return_weights=True)
+largest = reference_weights.amax(dim=-1)
+print("largest attention weight of a query: from", f"{largest.min():.2f} to {largest.max():.2f}")
+
+# %% [markdown]
+# The largest attention weight of each query is above one sixth and well below 1, so a mistake would show.
+#
+# **Now do** exercises 5 and 6 of [the sheet](exercises/01_exercises.ipynb), which ask for a head as a module.
+#
 # ## Your turn
 #
-# 1. If all keys were equal, what would the weights be? Answer first, then replace `keys` by `keys[:1].expand(6, 2)`.
-# 2. The tokens carry no position. Permute the rows of `x`: what happens to the rows of the output?
+# 1. The tokens carry no position. How does the output of `my_head` change if you reverse the order of the tokens?
+# 2. In the section "Three roles, three projections", change the factor 4 of the two weight matrices to 1, and then to
+#    10, and run all cells again. What happens to the heatmap?
 #
 # <details><summary>Answers</summary>
 #
-# 1. All scores of a row are equal, so every weight is 1/6 and every context is the mean of the values.
-# 2. They are permuted in the same way and nothing else changes: attention without positions is blind to order. Try
-#    `torch.allclose(my_head(x[:, [5, 4, 3, 2, 1, 0]]), my_head(x)[:, [5, 4, 3, 2, 1, 0]])`.
+# 1. The rows of the output are reversed in the same way, and nothing else changes. This is True:
+#
+#    ```python
+#    torch.allclose(my_head(x.flip(1)), my_head(x).flip(1), atol=1e-6)
+#    ```
+#
+#    So attention by itself can't tell "Dream big" from "big Dream". [Lesson 07](07_order_and_padding.ipynb) adds
+#    positions.
+# 2. With 1, all attention weights are close to one sixth, as they are in a head of this size that nobody has trained.
+#    With 10, each row has nearly its whole mix in a single cell. The scores grow with the square of the factor, and
+#    softmax turns large differences into all or nothing, as you saw above.
 #
 # </details>
 #
 # ## What you have now
 #
-# One head: compare, weigh, mix. Every token sees every other one, also those that come later.
+# You have one attention head, built from its first dot product: it compares, weighs and mixes. Every token can attend
+# to every other token, including those that come after it. The next lesson changes that.
 #
-# **Practise:** [five exercises](exercises/01_exercises.ipynb), half an hour.
+# **Practise:** [six exercises](exercises/01_exercises.ipynb), about thirty-five minutes.
 #
 # **Next:** [02 Hide what must not be seen](02_masks_and_dropout.ipynb).

@@ -3,11 +3,11 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/02_masks_and_dropout.ipynb)
 #
-# You will hide the future with a causal mask and the padding with a padding mask, meet the two opposite meanings of a
-# mask, see a row that may look at nothing, and drop weights in training. Four mistakes that no error message reports
-# are shown on the way.
+# You will write `MyCausalHead`, a head in which no token can attend to a later one, and a test that proves it. Then
+# you run that test on five common mistakes, none of which causes an error. After that you hide padding, meet a row
+# that may attend to nothing, and see what dropout does.
 #
-# **You need** [lesson 01](01_single_head.ipynb). **It takes** twenty minutes.
+# **You need** [lesson 01](01_single_head.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -24,338 +24,532 @@ if importlib.util.find_spec("course_lib") is None:
 import torch
 from torch import nn
 
-from course_lib.attention import SingleHeadAttention, causal_keep, padding_keep, to_torch_mask
 from course_lib.device import course_device
+from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
 from course_lib.pictures import heatmap, mask_conventions
-from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
+MyHead = from_earlier("MyHead")
 
-torch.manual_seed(5)
-head = SingleHeadAttention(d_in=3, d_out=2, causal=False)  # the head of lesson 01
+# %% [markdown]
+# `from_earlier` brings back the head that you wrote in lesson 01, or the course's version if you left it out. We give
+# it the same random weight matrices as before, and compute its scores once:
+
+# %%
+torch.manual_seed(99)
+head = MyHead(3, 2)
 with torch.no_grad():
-    head.q_proj.weight *= 5
-    head.k_proj.weight *= 5
+    head.q_proj.weight *= 4
+    head.k_proj.weight *= 4
 head = head.to(device)
-queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)  # (batch, token, width)
-scores = (queries * 2**-0.5) @ keys.transpose(1, 2)  # (batch, query, key)
-show("scores", scores, "batch query key", words)
+
+
+def project(x):  # (batch, token, width) -> scores (batch, query, key), values (batch, key, width)
+    queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
+    return queries @ keys.transpose(1, 2) / 2**0.5, values
+
+
+scores, values = project(x)
+show("scores", scores[0], "query key", words, digits=2)
 
 # %% [markdown]
 # ## The causal mask
 #
-# A model that predicts the next word must not look at it. So "Dream" may see only itself, "big" may see "Dream" and
-# "big", and so on. As a table of who may attend to whom:
+# A language model learns to predict the next token. It would be slow to show it "Dream" and ask for the next token,
+# then "Dream big" and ask again, and so on. Instead, the whole sentence goes through the model once, and *every*
+# position predicts the token after it, all at the same time. One sentence of six tokens is five training examples in
+# one pass.
+#
+# This works only if no position can see the answer. If "Dream" could attend to "big", it would learn to copy the next
+# token instead of predicting it. Later, when the model writes, the next token does not exist yet, and the copying
+# would be useless. So each token may attend to itself and to the tokens before it. A head with this rule is called
+# **causal**, and the table of who may attend to whom is called a **mask** (Vaswani et al., [Attention Is All You
+# Need](https://arxiv.org/abs/1706.03762), 2017):
 
 # %%
 keep = torch.ones(6, 6, dtype=torch.bool, device=device).tril()  # True = may attend
 show("keep", keep, "query key", words)
 
 # %% [markdown]
-# The mask acts on the *scores*: what is hidden gets minus infinity, and softmax turns that into a weight of exactly 0.
+# Each row is a query. `tril` keeps the lower triangle and the diagonal, so "Dream" may attend to itself only, and
+# "it" may attend to everything. Its transpose, the upper triangle, would do the opposite and show each token its
+# future. (The table is square because there are as many queries as keys. If there are fewer queries than keys, the
+# last query has to be lined up with the last key; "Your turn" comes back to that.) In this course a mask is always
+# called `keep`, and True always means *may attend*.
+#
+# **Predict.** In a text of 1000 tokens, which part of all scores does a causal mask hide? (A number between 0 and 1;
+# within 10 percent counts as right.)
 
 # %%
-masked_scores = scores.masked_fill(~keep, -torch.inf)
-show("masked_scores", masked_scores, "batch query key", words)
+guess = ...  # write a number such as 0.1 in place of the dots
+predict(guess, lambda: 1 - torch.ones(1000, 1000).tril().mean().item())
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It hides nearly half of them, all those above the diagonal. [Lesson 11](11_fast.ipynb) shows how fast kernels skip
+# that half.
+#
+# </details>
+#
+# The mask acts on the *scores*, before softmax. A hidden score becomes minus infinity, whose exponential is exactly
+# 0.
+#
+# **Write it yourself.** Return the attention weights under a mask.
 
 # %%
-weights = masked_scores.softmax(dim=-1)
+def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, key)
+    raise NotImplementedError  # two lines; scores.masked_fill(where, number) is a new tensor
+
+
+masked_weights = filled("masked_weights", masked_weights)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, key)
+#     scores = scores.masked_fill(~keep, -torch.inf)
+#     return scores.softmax(dim=-1)
+# ```
+#
+# </details>
+
+# %%
+weights = masked_weights(scores[0], keep)
 heatmap(weights, words, keep=keep)
 
 # %% [markdown]
-# Hatched cells are hidden. Each row still sums to 1: the weight that the future held went to the past. The course
-# builds this mask with `causal_keep`:
+# The hatched cells are hidden. Each row still sums to 1, because softmax now shares the whole mix among the tokens
+# that are left. "Dream" has no choice but to take everything from itself.
+#
+# ## Your causal head
+#
+# **Write it yourself.** The class is `MyHead` with a mask. Build the mask in `forward`, as large as the input has
+# tokens, and on the device of the input (`device=x.device`), so that the head works for any length and on a GPU. The
+# next lesson puts several heads like this one side by side.
 
 # %%
-print("the same mask:", torch.equal(causal_keep(6, device=device), keep))
+class MyCausalHead(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+        num_tokens = x.shape[1]
+        raise NotImplementedError  # three lines: keep, weights, and what you return
+
+
+MyCausalHead = filled("MyCausalHead", MyCausalHead)
 
 # %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyCausalHead(nn.Module):
+#     def __init__(self, d_in, d_out):
+#         super().__init__()
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.v_proj = nn.Linear(d_in, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+#         num_tokens = x.shape[1]
+#         keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()  # (query, key)
+#         weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+#         return weights @ values
+# ```
+#
+# </details>
+#
 # ## Does it work? Change the last token
 #
-# A causal head must give the first five tokens the same output, whatever the sixth one is. That is easy to test:
+# How do you find out that no future leaks into the past? Change something that a token must not see, and check
+# whether its output changes. If the last token becomes something else entirely, the outputs of the five tokens before
+# it must not move at all.
+#
+# **Write it yourself.** Given the outputs before and after the change, return how far the outputs of all tokens *but
+# the last* moved: the largest difference, without its sign.
+
+# %%
+def earlier_outputs_moved(before, after):  # (batch, token, width) twice -> one number
+    raise NotImplementedError  # two lines
+
+
+earlier_outputs_moved = filled("earlier_outputs_moved", earlier_outputs_moved)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def earlier_outputs_moved(before, after):  # (batch, token, width) twice -> one number
+#     moved = (after - before).abs()
+#     return moved[:, :-1].max()
+# ```
+#
+# </details>
 
 # %%
 changed = x.clone()
 changed[:, -1] = 9.0  # "it" becomes something else entirely
-
-
-def causal_head(x):
-    queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
-    scores = (queries * 2**-0.5) @ keys.transpose(1, 2)
-    scores = scores.masked_fill(~keep, -torch.inf)
-    return scores.softmax(dim=-1) @ values
-
-
-moved = (causal_head(changed) - causal_head(x)).abs().amax(dim=-1)
-show("how far each output moved", moved[0], "token", words)
+causal_head = MyCausalHead(3, 2).to(device)
+causal_head.load_state_dict(head.state_dict())
+print("MyHead:      ", f"{earlier_outputs_moved(head(x), head(changed)):.4f}")
+print("MyCausalHead:", f"{earlier_outputs_moved(causal_head(x), causal_head(changed)):.4f}")
 
 # %% [markdown]
-# Only "it" moved. Remember this test; it finds the next two mistakes.
+# In `MyHead` the change reaches the earlier tokens, because nothing is hidden there. In `MyCausalHead` the earlier
+# outputs did not move.
 #
-# **Mistake 1: the mask that is thrown away.** `masked_fill` returns a new tensor. A published class calls it and drops
-# the result. **Predict:** which tokens move now?
+# This test is worth remembering, because the usual mistakes cause no error. Here are five ways to get a causal mask
+# wrong, next to the right one:
 
 # %%
-def mask_thrown_away(x):
-    queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
-    scores = (queries * 2**-0.5) @ keys.transpose(1, 2)
-    scores.masked_fill(~keep, -torch.inf)  # the result goes nowhere
-    return scores.softmax(dim=-1) @ values
+no_future = -torch.inf
+one_too_far = torch.ones(6, 6, dtype=torch.bool, device=device).tril(diagonal=1)
 
 
-moved = (mask_thrown_away(changed) - mask_thrown_away(x)).abs().amax(dim=-1)
-show("how far each output moved", moved[0], "token", words)
+def thrown_away(scores):
+    scores.masked_fill(~keep, no_future)  # returns a new tensor, which nobody uses
+    return scores.softmax(dim=-1)
+
+
+ways = {
+    "right": lambda scores: scores.masked_fill(~keep, no_future).softmax(dim=-1),
+    "mask thrown away": thrown_away,
+    "filled with zero": lambda scores: scores.masked_fill(~keep, 0.0).softmax(dim=-1),
+    "mask after softmax": lambda scores: scores.softmax(dim=-1).masked_fill(~keep, 0.0),
+    "one token too far": lambda scores: scores.masked_fill(~one_too_far, no_future).softmax(dim=-1),
+    "True and False swapped": lambda scores: scores.masked_fill(keep, no_future).softmax(dim=-1),
+}
 
 # %% [markdown]
-# All of them: the future leaks into every row. And a test of the last row alone would pass, since the last token may
-# see everything anyway:
+# We run the test on each of them, and print the sums of the rows beside it.
 
 # %%
-difference = (mask_thrown_away(x) - causal_head(x)).abs().amax(dim=-1)
-show("difference from the causal head", difference[0], "token", words)
+changed_scores, changed_values = project(changed)
+print("mistake                 last token moves earlier outputs by   row sums")
+for name, way in ways.items():
+    moved = earlier_outputs_moved(way(scores) @ values, way(changed_scores) @ changed_values)
+    sums = " ".join(f"{total:.2f}" for total in way(scores)[0].sum(dim=-1).tolist())
+    print(f"{name:22}  {moved:35.4f}   {sums}")
 
 # %% [markdown]
-# Where does it go wrong? Ask the recorder which results were never used:
+# The test finds all five, while the row sums give away only two. What happened in each of them?
+#
+# - **Mask thrown away:** `masked_fill` does not change its tensor; it returns a new one. Without an assignment,
+#   nothing is hidden.
+# - **Filled with zero:** a score of 0 is not "hidden". Softmax turns it into exp(0) = 1 before it divides, so the
+#   future keeps a share.
+# - **Mask after softmax:** the future was set to 0, but too late. Each row had already been divided by a sum that
+#   contains the future, and when the future changes, that sum changes. So the future leaks, and the rows no longer
+#   sum to 1.
+# - **One token too far:** with `diagonal=1` each token sees its successor, which is just the one that it should
+#   predict.
+# - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`. The
+#   section "Two meanings of one mask" shows how easily this happens.
+#
+# It is tempting to test a causal head by comparing its last output with that of a right one.
+#
+# **Predict.** How far is the last token's output of "mask thrown away" from that of the right way?
 
 # %%
-record(mask_thrown_away, x).unused()
+guess = ...  # write a number with a decimal point in place of the dots
+right, wrong = ways["right"](scores) @ values, thrown_away(scores) @ values
+predict(guess, lambda: round((wrong - right)[0, -1].abs().max().item(), 4))
 
 # %% [markdown]
-# **Mistake 2: masking with zero.** A score of 0 is not "hidden": softmax turns it into exp(0) = 1 before it divides.
-# **Mistake 3: masking after softmax.** Then the rows no longer sum to 1.
+# <details><summary>After your guess</summary>
+#
+# It isn't away from it at all. The last token may attend to everything anyway, so its output is right even where the
+# mask is missing. A test has to look at the tokens that have something to hide.
+#
+# </details>
+#
+# The mask after softmax can be repaired: divide each row by its own sum.
+#
+# **Predict.** Are the repaired attention weights equal to the right ones?
 
 # %%
-with_zero = scores.masked_fill(~keep, 0.0).softmax(dim=-1)
-after = scores.softmax(dim=-1).masked_fill(~keep, 0.0)
-dream = words.index("Dream")
-show("mask with zero, row 'Dream'", with_zero[0, dream], "key", words)
-show("mask after softmax, row 'Dream'", after[0, dream], "key", words)
-print("sums of the rows, masked after softmax:", [f"{total:.2f}" for total in after[0].sum(dim=-1).tolist()])
+late = ways["mask after softmax"](scores)
+repaired = late / late.sum(dim=-1, keepdim=True)
+guess = ...  # write "yes" or "no" in place of the dots
+predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 
 # %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# They are. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
+# weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
+# before softmax does the same in one step.
+#
+# </details>
+#
+# **Now do** exercises 1 and 2 of [the sheet](exercises/02_exercises.ipynb).
+#
 # ## Two meanings of one mask
 #
-# PyTorch itself holds both: in `F.scaled_dot_product_attention` True means **may attend**; in `nn.MultiheadAttention`
-# True means **hidden**. Give one the mask of the other, and the model sees only the future. Here is PyTorch's module
-# with a mask in each sense; it needs the width 3 everywhere, so it has its own random weights.
+# Even within PyTorch two conventions exist. In `F.scaled_dot_product_attention` True means **may attend**, as in this
+# course. In `nn.MultiheadAttention` True means **hidden**. If you hand one of them the other's mask, no error is
+# reported: each token sees only what it should not see, and the last one, which has no future, sees nothing at all.
+# The picture shows the mask in both senses. Its third table is measured: both functions were run, each with its own
+# mask.
 
 # %%
-torch.manual_seed(0)
-torch_module = nn.MultiheadAttention(3, num_heads=1, batch_first=True).to(device)
-_, right = torch_module(x, x, x, attn_mask=to_torch_mask(keep))
-_, wrong = torch_module(x, x, x, attn_mask=keep)
-show("right: attn_mask=to_torch_mask(keep)", right, "batch query key", words)
-show("wrong: attn_mask=keep", wrong, "batch query key", words)
+mask_conventions(keep, words=words)
 
 # %% [markdown]
-# The wrong one puts all weight above the diagonal, and its last row is `nan`: the last token has no future to look at.
-# In this course a mask is always called `keep` and always means *may attend*; `to_torch_mask` is the one door to the
-# other meaning.
-
-# %%
-show("keep", keep[:3, :3], "query key", words[:3])
-show("to_torch_mask(keep)", to_torch_mask(keep)[:3, :3], "query key", words[:3])
-
-# %% [markdown]
-# All of it in one picture. The right table is not copied from the others: both functions of PyTorch were run, each with
-# its own mask, and what got a weight is drawn.
-
-# %%
-mask_conventions(keep, words)
-
-# %% [markdown]
+# The first two tables are opposites, and the third one is the same for both functions. The red line below them
+# reports what happens if you confuse the two. To stay safe, give the mask a name that says what True means, such as
+# `keep`, and write `~keep` at the one place where a function wants the opposite.
+#
 # ## The padding mask
 #
-# Sentences in a batch have different lengths, a tensor has one. The shorter sentence is filled up with padding, and the
-# padding must be hidden, as a *key*, from everyone. A batch of "Dream big and work for it" and "Dream big and work":
+# Sentences have different lengths, but all rows of a tensor have the same one. So the shorter sentences of a batch
+# are filled up with dummy tokens, called **padding**, and these must be hidden as *keys* from every query. Our batch
+# holds "Dream big and work for it" and a shorter second sentence, "for it Dream big", with two tokens of padding:
 
 # %%
-batch = torch.cat([x, x])  # (batch, token, width) = (2, 6, 3)
-batch[1, 4:] = 7.0  # two tokens of padding: any numbers
-lengths = [6, 4]
-pad = padding_keep(lengths, device=device)  # (batch, 1, 1, key): one row a sample, for all heads and queries
-print("pad:", tuple(pad.shape), "= (batch, 1, 1, key)")
-short_words = (*words[:4], "(pad)", "(pad)")
-show("pad of sample 1", pad[1, 0, 0], "key", short_words)
+second = embeddings[[4, 5, 0, 1]]  # (token, width) = (4, 3)
+batch = torch.cat([x, torch.full_like(x, 7.0)])  # (batch, token, width) = (2, 6, 3), the second all padding
+batch[1, :4] = second
+lengths = torch.tensor([[6], [4]], device=device)
+real = torch.arange(6, device=device) < lengths  # (key) < (batch, 1) -> (batch, key), True = a real token
+show("real", real, "batch key")
 
 # %% [markdown]
-# Two masks are joined with `&`: a token must be allowed by both. The shapes (query, key) and (batch, 1, 1, key)
-# broadcast to (batch, head, query, key).
+# The comparison is **broadcast**: six positions meet two lengths and make a table of two by six. For the scores,
+# which are (batch, query, key), `real` needs an axis for the queries, and `real[:, None]` inserts one of size 1. Two
+# masks are joined with `&`, because a token may attend only where both masks allow it.
+#
+# **Predict.** Which shape has `keep & real[:, None]`?
 
 # %%
-both = keep & pad
-print("keep & pad:", tuple(both.shape))
-show("sample 1 may attend", both[1, 0], "query key", short_words)
+guess = ...  # write a tuple such as (6, 6) in place of the dots
+predict(guess, lambda: (keep & real[:, None]).shape)
 
 # %% [markdown]
-# The test of a padding mask: the short sentence must come out as if it had been alone. We use a head without a causal
-# mask, where only the padding mask protects it:
+# <details><summary>After your guess</summary>
+#
+# It has one table of queries and keys per sample, because the samples have different padding. With several heads
+# there is one more axis, of size 1, so that all heads share the mask.
+#
+# </details>
+#
+# The test of a padding mask is that a short sentence comes out as if it had been alone. We leave out the causal mask
+# here, so that only the padding mask protects it:
 
 # %%
-padded = head(batch, keep=pad)
-alone = head(x[:, :4])
-torch.testing.assert_close(padded[1, :4], alone[0])
-show("sample 1 in the batch", padded[1, :4], "token width", words[:4])
-show("the same sentence alone", alone[0], "token width", words[:4])
+def attend(x, keep):  # keep broadcasts to (batch, query, key) -> (batch, token, width)
+    scores, values = project(x)
+    return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
+
+
+alone = head(second[None])[0]
+with_mask, without_mask = attend(batch, real[:, None])[1, :4], head(batch)[1, :4]
+print("with the padding mask:   ", f"{(with_mask - alone).abs().max():.4f} away from the sentence alone")
+print("without the padding mask:", f"{(without_mask - alone).abs().max():.4f} away from the sentence alone")
 
 # %% [markdown]
-# Without the mask, the padding of sevens leaks in:
+# Without the mask the padding leaks into each real token. With it, the sentence is as it is alone. The rows of the
+# padding itself still contain numbers, and nobody should read them.
+#
+# In the next cell there is padding on the right *and* a causal mask, but the padding mask is left out.
+#
+# **Predict.** How far are the four real tokens from what they are in the sentence alone, with a causal mask there,
+# too?
 
 # %%
-difference = (head(batch)[1, :4] - alone[0]).abs().max().item()
-print("largest difference without the padding mask:", f"{difference:.2f}")
+guess = ...  # write a number with a decimal point in place of the dots
+difference = causal_head(batch)[1, :4] - causal_head(second[None])[0]
+predict(guess, lambda: round(difference.abs().max().item(), 4))
 
 # %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# They are the same up to rounding. Padding on the right comes after each real token, and the causal mask hides
+# everything that comes after.
+#
+# </details>
+#
+# Why, then, do models that write text put the padding on the *left*? Because the newest token of each sentence then
+# sits in the same place, the last column. Its output, `output[:, -1]`, predicts the next token for every sentence at
+# once, and the new tokens are appended in one column. On the left, however, the padding is in everyone's past, and
+# the causal mask no longer hides it.
+#
 # ## A row that may look at nothing
 #
-# Models that generate text put the padding on the *left*. Together with the causal mask, the first tokens of the short
-# sentence then have nothing to look at: their past is padding and their future is hidden.
+# With the padding on the left, a new problem appears. The causal mask lets the first padding token attend to itself
+# only, and the padding mask forbids just that. We build the same batch with the padding on the left:
 
 # %%
 left_batch = batch.clone()
-left_batch[1] = torch.cat([batch[1, 4:], batch[1, :4]])  # the padding first, then the sentence
-left_words = ("(pad)", "(pad)", *words[:4])
-left = keep & padding_keep(lengths, side="left", device=device)  # (batch, 1, query, key)
-show("sample 1 may attend", left[1, 0], "query key", left_words)
+left_batch[1] = torch.cat([batch[1, 4:], batch[1, :4]])  # the two padding tokens first
+left_words = ("(pad)", "(pad)", "for", "it", "Dream", "big")
+left_real = torch.arange(6, device=device) >= 6 - lengths  # (batch, key)
+left_keep = keep & left_real[:, None]  # (batch, query, key)
+show("keep of the second sentence", left_keep[1], "query key", left_words)
 
 # %% [markdown]
-# **Mistake 4: minus infinity in the whole row.** softmax divides 0 by 0:
+# The two rows of the padding have no True in them. If every score of a row is minus infinity, softmax has to divide 0
+# by 0, and the row becomes `nan`. You may think that nobody reads those two rows. So let us take a loss that looks at
+# the real tokens only, and compute the gradients:
 
 # %%
-def with_infinity(x, keep):
-    queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
-    scores = (queries * 2**-0.5) @ keys.transpose(1, 2)
-    weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-    return weights @ values, weights
-
-
-_, weights = with_infinity(left_batch, left[:, 0])
-show("weights of sample 1", weights[1], "query key", left_words)
-
-# %% [markdown]
-# You may think that no one reads those two rows. But `nan` spreads through the backward pass, even if the loss looks at
-# the real tokens only:
-
-# %%
-real = padding_keep(lengths, side="left", device=device)[:, 0, 0]  # (batch, token), True = a real token
-
-
-def report(output):
+def report(output):  # (batch, token, width)
     head.zero_grad()
-    loss = output[real].square().sum()
+    loss = output[left_real].square().sum()  # real tokens only
     loss.backward()
-    finite = {name: bool(p.grad.isfinite().all()) for name, p in head.named_parameters()}
+    finite = {name: bool(one.grad.isfinite().all()) for name, one in head.named_parameters()}
     print(f"loss {loss.item():.4f}, finite gradients: {finite}")
 
 
-report(with_infinity(left_batch, left[:, 0])[0])
-report(head(left_batch, keep=left))
+report(attend(left_batch, left_keep))
 
 # %% [markdown]
-# First minus infinity, then the library. The loss is the same and finite both times, and one training step with the
-# first version would have put `nan` into `v_proj` for good. The library fills with the lowest *finite* number and sets
-# the hidden weights to 0 after softmax, so that such a row gives zeros and passes no gradient.
+# The loss is finite, but the gradient of `v_proj` is not, because the gradient of the values is the attention weights
+# times the gradient of the output, and `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` pass
+# through `masked_fill`, which sends back exactly 0 to each hidden score, and so they stay finite.) One training step
+# would put `nan` into `v_proj` for good. The usual cure has two parts. Fill with the lowest *finite* number instead
+# of minus infinity, so that softmax never divides 0 by 0. Then set the hidden attention weights to 0, so that an
+# empty row is 0 everywhere.
 
 # %%
-output, weights = head(left_batch, keep=left, return_weights=True)
-show("output of sample 1", output[1], "token width", left_words)
+def attend_safely(x, keep):
+    scores, values = project(x)
+    weights = scores.masked_fill(~keep, torch.finfo(scores.dtype).min).softmax(dim=-1)
+    return weights.masked_fill(~keep, 0.0) @ values, weights.masked_fill(~keep, 0.0)
+
+
+output, weights = attend_safely(left_batch, left_keep)
+report(output)
 
 # %%
-heatmap(weights[1], left_words, keep=left[1, 0], title="two tokens of padding on the left")
+heatmap(weights[1], left_words, keep=left_keep[1], title="two tokens of padding on the left")
 
 # %% [markdown]
-# The four real tokens come out as they do alone, and as they did with the padding on the right:
+# The loss is the same as before, and all gradients are finite. In the heatmap, the two rows of the padding see
+# nothing. The real tokens come out as they do alone, and as they did with the padding on the right, because this head
+# doesn't know at which position a token is ([lesson 07](07_order_and_padding.ipynb) adds positions):
 
 # %%
-torch.testing.assert_close(output[1, 2:], head(x[:, :4], keep=keep[:4, :4])[0])
-torch.testing.assert_close(output[1, 2:], head(batch, keep=both)[1, :4])
-print("equal, alone and with the padding on either side")
+torch.testing.assert_close(output[1, 2:], causal_head(second[None])[0])
+torch.testing.assert_close(output[1, 2:], causal_head(batch)[1, :4])
+print("equal: alone, with the padding on the left, and with the padding on the right")
 
 # %% [markdown]
-# ## Record your own
-#
-# What does a head do with the mask it is given? Record it, with one mask or the other, and find the steps that deal
-# with it. Then record a function of your own, such as `mask_thrown_away` above.
-
-# %%
-record(head, batch, keep=both)
-
-# %% [markdown]
-# Look for `hidden`: the mask is inverted once, used to fill the scores, and used again to set weights to 0. The steps
-# called *view* cost nothing; most of them are there for heads that share keys (lesson 06).
+# **Now do** exercises 3 to 6 of [the sheet](exercises/02_exercises.ipynb).
 #
 # ## Dropout
 #
-# In training, some weights are set to zero at random, so that a head does not rely on a single token. The others grow
-# by 1 / (1 - p), so that the sum stays the same on average. On a million weights of 1:
+# **Dropout** (Srivastava et al., [Dropout: A Simple Way to Prevent Neural Networks from
+# Overfitting](https://jmlr.org/papers/v15/srivastava14a.html), 2014) sets some attention weights to 0 at random while
+# a model is trained, so that a head does not learn to rely on a single token. With p = 0.25 a quarter of them is
+# dropped on average, and all others are divided by 1 - p, so that the mean stays what it was.
+#
+# **Predict.** An attention weight of 0.6 is kept, and p is 0.25. What does dropout make of it?
 
 # %%
-torch.manual_seed(0)
-dropped = nn.functional.dropout(torch.ones(1000, 1000, device=device), p=0.1)
-print("share that became zero: ", f"{(dropped == 0).float().mean().item():.2f}")
-print("what the others became: ", f"{dropped.max().item():.4f}", "= 1 / 0.9 =", f"{1 / 0.9:.4f}")
-print("mean of all:            ", f"{dropped.mean().item():.2f}")
+guess = ...  # write a number with a decimal point in place of the dots
+predict(guess, lambda: nn.functional.dropout(torch.full((1000,), 0.6), p=0.25).max().item())
 
 # %% [markdown]
-# Dropout belongs to training only. `model.eval()` switches it off, and a forgotten `eval()` shows as answers that
-# change from call to call:
+# <details><summary>After your guess</summary>
+#
+# It becomes 0.6 divided by 1 - p. A kept attention weight grows by a third, to make up for those that were dropped.
+#
+# </details>
+#
+# Dropout belongs *after* softmax. To see why, we also try the other place, before softmax. We drop at random a
+# million times and compare the mean with the attention weights of "work":
 
 # %%
-dropping = SingleHeadAttention(3, 2, dropout=0.5).to(device)
-dropping.load_state_dict(head.state_dict())
-long_input = x.repeat(1, 10, 1)  # 60 tokens, so that some weight is surely dropped
-dropping.train()
-print("train: two calls agree:", torch.equal(dropping(long_input), dropping(long_input)))
-dropping.eval()
-print("eval:  two calls agree:", torch.equal(dropping(long_input), dropping(long_input)))
+p = 0.25
+dropped = torch.rand(1000000, 6, generator=torch.Generator().manual_seed(0)).to(device) < p
+work = words.index("work")
+scores_of_work = scores[0, work]
+after = (scores_of_work.softmax(dim=-1) / (1 - p)).masked_fill(dropped, 0.0)
+before = (scores_of_work / (1 - p)).masked_fill(dropped, 0.0).softmax(dim=-1)
+table = torch.stack([scores_of_work.softmax(dim=-1), after.mean(dim=0), before.mean(dim=0)])
+print(" " * 20, " ".join(f"{word:>5}" for word in words))
+for name, row in zip(("no dropout", "mean, after softmax", "mean, before softmax"), table.tolist(), strict=True):
+    print(f"{name:20}", " ".join(f"{weight:.3f}" for weight in row))
+print("weights that are 0:", f"after {(after == 0).float().mean():.2f}, before {(before == 0).float().mean():.2f}")
 
 # %% [markdown]
-# And where it is applied matters: to the *weights*, after softmax. The mean of many training passes then comes back to
-# the output of `eval`:
+# After softmax, a quarter of the attention weights is 0, and on average nothing changes. Before softmax, no attention
+# weight is ever 0, because a dropped score of 0 still counts as exp(0) = 1, and the mean is a different one: the weak
+# tokens get more, and "and" gets 0.536 instead of 0.575.
+#
+# Dropout belongs to training only. Calling `.eval()` on a module switches it off, and `.train()` switches it on. If
+# you forget `.eval()`, the answers of a model change from call to call:
 
 # %%
-evaluated = dropping(x)
-dropping.train()
-with torch.no_grad():
-    mean = dropping(x.expand(20000, -1, -1)).mean(dim=0, keepdim=True)
-print("the mean of 20000 passes is the output of eval, within 0.03:", bool((mean - evaluated).abs().max() < 0.03))
-print("a single pass is, too:", bool((dropping(x) - evaluated).abs().max() < 0.03))
+dropout = nn.Dropout(p)
+many = torch.ones(1000, device=device)
+dropout.train()
+print("train: two calls agree:", torch.equal(dropout(many), dropout(many)))
+dropout.eval()
+print("eval:  two calls agree:", torch.equal(dropout(many), dropout(many)))
 
 # %% [markdown]
+# **Now do** exercise 7 of [the sheet](exercises/02_exercises.ipynb), which asks for dropout by hand.
+#
 # ## Proof
 #
-# Your causal head against the library's, which does masks and dropout itself:
+# We compare your causal head with the library's, on two samples that differ:
 
 # %%
+from course_lib.attention import SingleHeadAttention
+
 reference = SingleHeadAttention(3, 2, causal=True).to(device)
-reference.load_state_dict(head.state_dict())
-torch.testing.assert_close(causal_head(x), reference(x))
-show("causal_head(x)", causal_head(x), "batch token width", words)
-show("reference(x)", reference(x), "batch token width", words)
+reference.load_state_dict(causal_head.state_dict())
+other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(device)
+two_samples = torch.cat([x, other])
+torch.testing.assert_close(causal_head(two_samples), reference(two_samples))
+_, reference_weights = reference(two_samples, return_weights=True)
+largest = reference_weights[..., 1:, :].amax(dim=-1)  # without "Dream", which has no choice
+print("equal; largest attention weight of a query:", f"{largest.min():.2f} to {largest.max():.2f}")
 
 # %% [markdown]
+# The largest attention weights show that the attention is neither flat nor all or nothing, so a mistake would show.
+#
 # ## Your turn
 #
-# 1. Build a mask that lets each token see itself and the *two* tokens before it. (`torch.Tensor.triu` helps.)
-# 2. `causal_keep(1, 5)` is a mask for one query and five keys. Which keys does it keep, and why is that right for a
-#    model that generates one word at a time?
+# 1. Build a mask that lets each token attend to itself and to the *two* tokens before it, as models with a sliding
+#    window do. (`torch.Tensor.triu` helps.) Draw it with `heatmap`.
+# 2. A model that writes adds one token at a time, so there is one query and, say, five keys. Which mask is right for
+#    it? Compare it with `torch.ones(1, 5).tril()`.
 #
 # <details><summary>Answers</summary>
 #
-# 1. `keep & torch.ones(6, 6, dtype=torch.bool, device=device).triu(-2)`.
-# 2. All five. The one query is the newest token, the fifth, and everything else is its past: the mask is aligned to the
-#    bottom right. PyTorch's `is_causal=True` aligns to the top left and would show it the first key only.
+# 1. The lower triangle minus everything further back than two tokens:
+#
+#    ```python
+#    window = keep & torch.ones(6, 6, dtype=torch.bool, device=device).triu(-2)
+#    heatmap(masked_weights(scores[0], window), words, keep=window)
+#    ```
+#
+# 2. All five keys, because the one query is the newest token and everything else is its past. `tril` on a table of
+#    one row keeps the first key only: it lines up the first query with the first key, and here the *last* query has
+#    to be lined up with the last key. Exercise 8 of the sheet asks for such a mask.
 #
 # </details>
 #
 # ## What you have now
 #
-# A head that sees the past and nothing else, a batch with padding, and a way to test both: change what must not be
-# seen, and look whether anything moves.
+# You have a head that sees the past and nothing else, masks for padding on either side, and a test for all of them:
+# change something that a token must not see, and check whether its output changes.
 #
-# **Practise:** [five exercises](exercises/02_exercises.ipynb), half an hour.
+# **Practise:** [eight exercises](exercises/02_exercises.ipynb), about fifty minutes.
 #
 # **Next:** [03 Put heads side by side](03_wrapper.ipynb).

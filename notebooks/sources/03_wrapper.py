@@ -3,10 +3,10 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/03_wrapper.ipynb)
 #
-# You will run two heads by hand, join what they give, see what the output projection W^O adds, and pack it all into a
-# wrapper: multi-head attention as a plain list of heads.
+# You will see what one head cannot do, put two of your own heads side by side, and mix their outputs. At the end you
+# have multi-head attention as a class that wraps a list of heads.
 #
-# **You need** [lesson 02](02_masks_and_dropout.ipynb). **It takes** fifteen minutes.
+# **You need** [lesson 02](02_masks_and_dropout.ipynb). **It takes** about 35 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -23,8 +23,9 @@ if importlib.util.find_spec("course_lib") is None:
 import torch
 from torch import nn
 
-from course_lib.attention import MultiHeadAttentionWrapper, SingleHeadAttention, causal_keep
+from course_lib.attention import MultiHeadAttentionWrapper, causal_keep
 from course_lib.device import course_device
+from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
 from course_lib.pictures import compare, layout_steps
 from course_lib.recorder import record
@@ -32,257 +33,452 @@ from course_lib.show import show
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
-keep = causal_keep(6, device=device)
 
 # %% [markdown]
 # ## Why more than one head
 #
-# A head has one softmax, so each token makes one mix. If "it" should take the subject from one word and the action from
-# another, one head must blend both into the same weights. Two heads make two mixes, each with projections of its own.
-#
-# ## Head 0 by hand
-#
-# A token comes in three numbers wide, and four shall go out. Two heads share the four: each is two wide.
+# A head gives each query one row of attention weights, and every column of the values is mixed with that same row.
+# Suppose that "it" needs two different things: the first number from the token "Dream" and the second number from the
+# token "work". Let us write values in which these two numbers are easy to recognize, and try several ways to divide the
+# attention between the two tokens:
 
 # %%
-d_in, d_out, num_heads = 3, 4, 2
-head_dim = d_out // num_heads
-print("head_dim:", head_dim)
-
-# %%
-torch.manual_seed(5)  # the seed of lesson 01, so head 0 is the head you know
-q_proj_0 = nn.Linear(d_in, head_dim, bias=False)
-k_proj_0 = nn.Linear(d_in, head_dim, bias=False)
-v_proj_0 = nn.Linear(d_in, head_dim, bias=False)
-q_proj_1 = nn.Linear(d_in, head_dim, bias=False)
-k_proj_1 = nn.Linear(d_in, head_dim, bias=False)
-v_proj_1 = nn.Linear(d_in, head_dim, bias=False)
-for projection in (q_proj_0, k_proj_0, v_proj_0, q_proj_1, k_proj_1, v_proj_1):
-    projection.to(device)
-with torch.no_grad():
-    for projection in (q_proj_0, k_proj_0, q_proj_1, k_proj_1):
-        projection.weight *= 5  # as if trained
-
-# %%
-queries_0, keys_0, values_0 = q_proj_0(x), k_proj_0(x), v_proj_0(x)  # (batch, token, head_dim)
-scores_0 = (queries_0 * head_dim**-0.5) @ keys_0.transpose(1, 2)  # (batch, query, key)
-weights_0 = scores_0.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-context_0 = weights_0 @ values_0  # (batch, token, head_dim)
-show("context_0", context_0, "batch token width", words)
+values = torch.zeros(6, 2, device=device)  # (key, width)
+values[words.index("Dream")] = torch.tensor([2.0, -1.0], device=device)
+values[words.index("work")] = torch.tensor([-1.0, 2.0], device=device)
+for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
+    weights_of_it = torch.zeros(6, device=device)
+    weights_of_it[words.index("Dream")], weights_of_it[words.index("work")] = on_dream, 1 - on_dream
+    print(f"{on_dream:.2f} on 'Dream', {1 - on_dream:.2f} on 'work':", (weights_of_it @ values).tolist())
 
 # %% [markdown]
-# ## Head 1 by hand
+# We want the result [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it
+# loses in the other. This is not a matter of finding better attention weights: the row of "Dream" and the row of "work"
+# both add up to 1 and all other rows add up to 0, so the two numbers of any mix add up to 1 at most, and we want 4.
 #
-# The same once more, with the other three projections. Nothing of head 0 appears in it:
+# The remedy is to let the two columns be mixed by two different rows of attention weights. Each such row, with the
+# columns that it mixes, is a **head**.
+#
+# **Write it yourself.** Head 0 mixes the first half of the columns with `weights_0`, and head 1 mixes the second half
+# with `weights_1`. (If you leave the cell as it is, the lesson goes on with the course's version.)
 
 # %%
-queries_1, keys_1, values_1 = q_proj_1(x), k_proj_1(x), v_proj_1(x)
-scores_1 = (queries_1 * head_dim**-0.5) @ keys_1.transpose(1, 2)
-weights_1 = scores_1.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-context_1 = weights_1 @ values_1
-show("context_1", context_1, "batch token width", words)
+def two_mixes(weights_0, weights_1, values):  # (key,), (key,), (key, width) -> (width,)
+    half = values.shape[1] // 2
+    raise NotImplementedError  # your three lines: two mixes, then join them
+
+
+two_mixes = filled("two_mixes", two_mixes)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def two_mixes(weights_0, weights_1, values):  # (key,), (key,), (key, width) -> (width,)
+#     half = values.shape[1] // 2
+#     context_0 = weights_0 @ values[:, :half]
+#     context_1 = weights_1 @ values[:, half:]
+#     return torch.cat([context_0, context_1])
+# ```
+#
+# </details>
 
 # %%
-weights = torch.stack([weights_0, weights_1], dim=1)  # (batch, head, query, key)
+on_dream, on_work = torch.eye(6, device=device)[[words.index("Dream"), words.index("work")]]
+print("two heads:", two_mixes(on_dream, on_work, values).tolist())
+
+# %% [markdown]
+# With two heads we get exactly what we wanted. Vaswani et al. give this reason in [Attention Is All You
+# Need](https://arxiv.org/abs/1706.03762) (2017): with a single head, the averaging stands in the way of attending to
+# different kinds of information at different positions.
+#
+# ## What several heads cost
+#
+# You might expect two heads to cost twice as much as one. They don't, because the heads *share* the width: if the
+# output is to have eight numbers per token, then one head produces all eight, two heads produce four each, and eight
+# heads produce one each.
+
+# %%
+d_in, d_out = x.shape[-1], 8
+for num_heads in (1, 2, 4, 8):
+    head_dim = d_out // num_heads
+    in_projections = num_heads * 3 * d_in * head_dim  # queries, keys, values of every head
+    in_scores = num_heads * head_dim  # multiplications per pair of a query and a key
+    cost = f"{in_projections} parameters, {in_scores} multiplications per pair"
+    print(f"heads {num_heads}, width {head_dim}: {cost}")
+
+# %% [markdown]
+# All four lines have the same number of parameters and the same number of multiplications per pair of tokens. (The
+# output projection, which you meet below, is equally large in all four cases, too.) The price is that each head becomes
+# narrower, and a narrow head can express fewer patterns. We can measure this. The scores of a query put the keys into
+# an order, from the lowest score to the highest. If all queries of a head put the keys into the same order, the head
+# can hardly treat the tokens differently. Let us count how many different orders the six queries of a head produce, for
+# five heads with random weight matrices:
+
+# %%
+def different_orders(head_dim, seed):
+    generator = torch.Generator().manual_seed(seed)
+    w_q, w_k = torch.randn(2, 3, head_dim, generator=generator).to(device)
+    queries, keys = (embeddings - embeddings.mean(0)) @ w_q, embeddings @ w_k
+    orders = (queries @ keys.T).argsort(dim=-1)  # (query, key), from lowest to highest score
+    return len(orders.unique(dim=0))
+
+
+print("orders in five heads of width 2:", [different_orders(2, seed) for seed in range(5)])
+
+# %% [markdown]
+# (The mean of the embeddings is subtracted before the queries are computed, so that some of the queries' numbers are
+# negative.) With width 2, the six queries produce four orders or more, and in one of the heads each query has an order
+# of its own.
+#
+# **Predict.** How many different orders does a head of width 1 produce at most?
+
+# %%
+guess = ...  # write a number from 1 to 6 in place of the dots
+predict(guess, lambda: max(different_orders(1, seed) for seed in range(100)))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Two, in each of a hundred heads. In a head of width 1, the score is the product of two plain numbers, the query and
+# the key. A positive query therefore prefers the largest keys, a negative one prefers the smallest keys, and there is
+# no third way. This is why real models don't drive the number of heads to the extreme. Most of them use heads that are
+# around a hundred numbers wide.
+#
+# </details>
+#
+# ## Two heads of your own
+#
+# Now we use heads that are modules. This is the causal head that you wrote in lesson 02:
+
+# %%
+MyCausalHead = from_earlier("MyCausalHead")
+
+# %% [markdown]
+# Each token enters as three numbers and should leave as eight. Two heads share the work, so each of them produces four.
+
+# %%
+d_in, d_out, num_heads = 3, 8, 2
+head_dim = d_out // num_heads
+torch.manual_seed(4)
+head_0 = MyCausalHead(d_in, head_dim)
+head_1 = MyCausalHead(d_in, head_dim)
+with torch.no_grad():
+    for head in (head_0, head_1):
+        head.to(device)
+        head.q_proj.weight *= 4
+        head.k_proj.weight *= 4
+
+# %% [markdown]
+# As in lesson 01, we multiply the weight matrices of queries and keys by 4, because an untrained head as narrow as
+# these gives nearly the same attention weight to every token, and there would be no pattern to look at. The pattern is
+# still random, and there is no meaning in it.
+
+# %%
+context_0, context_1 = head_0(x), head_1(x)  # each (batch, token, head_dim)
+show("context_0", context_0, "batch token width", words, digits=2)
+
+# %%
+show("context_1", context_1, "batch token width", words, digits=2)
+
+# %% [markdown]
+# The two heads read the same six tokens and give different numbers, because each of them has its own three weight
+# matrices. To see where they attend, we compute the attention weights of both:
+
+# %%
+def weights_of(head):  # the attention weights of one causal head: (batch, query, key)
+    scores = (head.q_proj(x) * head_dim**-0.5) @ head.k_proj(x).transpose(1, 2)
+    return scores.masked_fill(~causal_keep(6, device=device), -torch.inf).softmax(dim=-1)
+
+
+weights_0, weights_1 = weights_of(head_0), weights_of(head_1)
 compare(weights_0, weights_1, words, names=("head 0", "head 1"))
 
 # %% [markdown]
-# Same tokens, same mask, two patterns. Compare the last row: where does "it" look in each?
+# Compare the last rows. In head 0 "it" attends mostly to itself, and in head 1 it attends mostly to "and" and "Dream".
+# A single head would have to choose, or to blend the two. Both heads obey the same mask, so the hatched cells are the
+# same.
 
 # %%
-for head in range(num_heads):
-    row = weights[0, head, -1]
-    print(f"head {head}: 'it' looks most at {words[row.argmax().item()]!r} ({row.max().item():.2f})")
+for name, weights in (("head 0", weights_0), ("head 1", weights_1)):
+    row = weights[0, words.index("it")]
+    print(f"{name}: 'it' attends most to {words[row.argmax()]!r}, with {row.max():.2f}")
 
 # %% [markdown]
-# ## A mistake: copy, paste, forget
-#
-# Code that is copied for each head invites a slip. In a published notebook both heads masked `attn`, the scores of an
-# *earlier* cell, in place of their own. The output had the right shape and was causal. What gives it away? Each head's
-# own queries and keys no longer do anything:
-
-# %%
-def gradient_arrives(scores_0, scores_1):
-    projections = {"q_proj_0": q_proj_0, "k_proj_0": k_proj_0, "q_proj_1": q_proj_1, "k_proj_1": k_proj_1}
-    for projection in projections.values():
-        projection.zero_grad()
-    weights_0 = scores_0.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-    weights_1 = scores_1.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-    joined = torch.cat([weights_0 @ v_proj_0(x), weights_1 @ v_proj_1(x)], dim=-1)
-    joined.square().sum().backward()
-    return {name: projection.weight.grad is not None for name, projection in projections.items()}
-
-
-def scores_of(q_proj, k_proj):
-    return (q_proj(x) * head_dim**-0.5) @ k_proj(x).transpose(1, 2)
-
-
-attn = scores_0.detach()  # left over from an earlier cell
-print("own scores:  ", gradient_arrives(scores_of(q_proj_0, k_proj_0), scores_of(q_proj_1, k_proj_1)))
-print("stale scores:", gradient_arrives(attn, attn))
-
-# %% [markdown]
-# A function or a module has no stale variables. That is one reason for the wrapper below.
+# Each head has one row of attention weights for "it", and the two rows differ. This is what the first section asked
+# for: two mixes of the same six tokens.
 #
 # ## Join the heads
 #
-# The two contexts are laid side by side: columns 0 and 1 are head 0, columns 2 and 3 are head 1.
+# Now we put the two contexts side by side: columns 0 to 3 come from head 0, and columns 4 to 7 come from head 1.
 
 # %%
 joined = torch.cat([context_0, context_1], dim=-1)  # 2 x (batch, token, head_dim) -> (batch, token, d_out)
-show("joined", joined, "batch token width", words)
+print(tuple(context_0.shape), "and", tuple(context_1.shape), "->", tuple(joined.shape))
 
 # %%
 def join(context_0, context_1):
     return torch.cat([context_0, context_1], dim=-1)
 
 
-layout_steps(record(join, context_0, context_1), words)
+layout_steps(record(join, context_0, context_1), words=words)
 
 # %% [markdown]
-# The cells are numbered, head 0 first. Every number keeps its row, so each token now has the numbers of both heads side
-# by side. `cat` must copy: two tensors can't become neighbours in memory without moving.
+# In this picture the cells are numbered, those of head 0 first, so that you can follow each of them. (The small print
+# below each table is about memory, and lesson 04 explains it.) The outlined cell begins in head 1 and arrives in the
+# right half of its row. Every cell keeps its row, because a row is a token, and no number is changed: joining is not
+# yet mixing.
 #
 # ## What W^O does
 #
-# So far no number of the output knows both heads. The output projection, W^O in the formulas and `out_proj` in code,
-# mixes them. **Predict:** if head 1 is switched off, which of the four columns change without W^O, and which with it?
+# So far, each number of the joined rows comes from a single head. The next layer of a model would have to combine them,
+# and so multi-head attention ends with a linear layer that does so: the **output projection**, `out_proj` in code and
+# $W^O$ in the formulas. To see what it mixes, we switch head 1 off and look at which columns change. Without the
+# projection:
 
 # %%
-torch.manual_seed(4)
+torch.manual_seed(6)
 out_proj = nn.Linear(d_out, d_out, bias=False).to(device)
 head_1_off = torch.cat([context_0, torch.zeros_like(context_1)], dim=-1)
-change = (joined - head_1_off).abs().amax(dim=(0, 1))
-change_mixed = (out_proj(joined) - out_proj(head_1_off)).abs().amax(dim=(0, 1))
-show("largest change without W^O", change, "width")
-show("largest change with W^O", change_mixed, "width")
+change = (joined - head_1_off).abs().amax(dim=(0, 1))  # the largest change in each column
+show("largest change without W^O", change, "width", digits=2)
 
 # %% [markdown]
-# Without W^O only the last two columns change; with it, all four do. W^O can also be read as one small matrix a head:
-# joining and projecting is the same as projecting each head by its own part of W^O and *adding*:
+# Columns 0 to 3 don't change, because they belong to head 0.
 #
-# $$
-# \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, W^O = \mathrm{head}_0\, W^O_0 + \mathrm{head}_1\, W^O_1
-# $$
+# **Predict.** How many of the eight columns change if the output projection comes after the join?
 
 # %%
-w_o_0, w_o_1 = out_proj.weight.split(head_dim, dim=1)  # (d_out, d_out) -> 2 x (d_out, head_dim)
-summed = context_0 @ w_o_0.T + context_1 @ w_o_1.T
-print("joined and projected = projected and added:", torch.allclose(out_proj(joined), summed, atol=1e-6))
+guess = ...  # write a number from 0 to 8 in place of the dots
+predict(guess, lambda: int(((out_proj(joined) - out_proj(head_1_off)).abs().amax(dim=(0, 1)) > 1e-6).sum()))
 
 # %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# All of them. Each output number is a weighted sum of all eight joined numbers, and so each of them depends on both
+# heads.
+#
+# </details>
+#
+# There is a second way to read the output projection. It is the reason why one can speak of what a head adds to the
+# output, as Elhage et al. do in [A Mathematical Framework for Transformer
+# Circuits](https://transformer-circuits.pub/2021/framework/index.html) (2021). The columns of $W^O$ belong to the
+# heads, just as the columns of the joined rows do. So we can project each head by its own block of columns, and *add*
+# the results:
+#
+# $$
+# \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, {W^O}^{\top}
+# = \mathrm{head}_0\, {W^O_0}^{\top} + \mathrm{head}_1\, {W^O_1}^{\top}
+# $$
+#
+# (`nn.Linear` keeps its matrix as (width out, width in) and multiplies by the transpose. This is where the $\top$ comes
+# from.)
+#
+# **Write it yourself.** Project the context of one head by that head's block of columns.
+
+# %%
+def output_of_head(context, w_o, head):  # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
+    head_dim = context.shape[-1]
+    raise NotImplementedError  # your two lines: cut the block out of w_o, then multiply
+
+
+output_of_head = filled("output_of_head", output_of_head)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def output_of_head(context, w_o, head):  # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
+#     head_dim = context.shape[-1]
+#     w_o_of_head = w_o[:, head * head_dim : (head + 1) * head_dim]  # (d_out, head_dim)
+#     return context @ w_o_of_head.T
+# ```
+#
+# </details>
+
+# %%
+summed = output_of_head(context_0, out_proj.weight, 0) + output_of_head(context_1, out_proj.weight, 1)
+torch.testing.assert_close(summed, out_proj(joined))
+print("projected and added = joined and projected")
+
+# %% [markdown]
+# **Now do** exercises 1 and 2 of [the sheet](exercises/03_exercises.ipynb). Exercise 2 asks for the output projection
+# with any number of heads.
+#
 # ## The wrapper
 #
-# A list of heads, a `cat`, a projection. `nn.ModuleList` is a list that PyTorch knows about: its parameters are
-# trained and moved with the model, which those of a plain Python list are not.
+# A loop over heads, a `cat`, and a projection: this is all of multi-head attention. We pack it into a class that wraps
+# the heads, and this is why it is called a *wrapper*. `nn.ModuleList` is a list that PyTorch knows about. The
+# parameters in it are trained and moved to the device together with the model; those in a plain Python list are not.
+#
+# **Write it yourself.** Fill in `forward`: run each head, join, mix.
 
 # %%
 class MyWrapper(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        if d_out % num_heads:
-            raise ValueError(f"d_out={d_out} is not divisible by num_heads={num_heads}")
         head_dim = d_out // num_heads
-        self.heads = nn.ModuleList([SingleHeadAttention(d_in, head_dim) for _ in range(num_heads)])
+        self.heads = nn.ModuleList([MyCausalHead(d_in, head_dim) for _ in range(num_heads)])
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
-    def forward(self, x):  # (batch, token, d_in)
-        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # (batch, token, d_out)
-        return self.out_proj(joined)
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError  # your three lines
 
 
+MyWrapper = filled("MyWrapper", MyWrapper)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyWrapper(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads):
+#         super().__init__()
+#         head_dim = d_out // num_heads
+#         self.heads = nn.ModuleList([MyCausalHead(d_in, head_dim) for _ in range(num_heads)])
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         contexts = [head(x) for head in self.heads]  # num_heads x (batch, token, head_dim)
+#         joined = torch.cat(contexts, dim=-1)  # (batch, token, d_out)
+#         return self.out_proj(joined)
+# ```
+#
+# </details>
+#
+# `d_out` is the width over *all* heads, here and everywhere in this course. Other code may mean the width of one head
+# by it, so look before you compare.
+
+# %%
 my_wrapper = MyWrapper(d_in, d_out, num_heads).to(device)
 for name, parameter in my_wrapper.named_parameters():
     print(f"{name:22} {tuple(parameter.shape)}")
 
 # %% [markdown]
-# ## Record your own
+# You see three small matrices per head and the large one that mixes. `nn.Linear` prints its shape as (width out, width
+# in), and so a head's matrix is 4 by 3.
 #
-# One line of `forward` runs all heads, but what does it really do? Record the wrapper (yours, or one you changed):
+# ## A mistake: copy, paste, forget
+#
+# Before there was a class, you might have copied the cell of head 0, pasted it, and replaced each 0 by a 1. Here is
+# such a copy in which one 0 was forgotten:
 
 # %%
-recording = record(my_wrapper, x)
-for head in ("heads.0", "heads.1"):
-    steps = [step.op for step in recording if step.submodule.startswith(head)]
-    print(head, "ran", len(steps), "steps:", *steps)
-print("outside the heads:", *(step.op for step in recording if not step.submodule.startswith("heads")))
+def pasted(x):
+    scores_0 = (head_0.q_proj(x) * head_dim**-0.5) @ head_0.k_proj(x).transpose(1, 2)
+    weights_0 = scores_0.masked_fill(~causal_keep(6, device=device), -torch.inf).softmax(dim=-1)
+    scores_1 = (head_1.q_proj(x) * head_dim**-0.5) @ head_1.k_proj(x).transpose(1, 2)
+    weights_1 = scores_0.masked_fill(~causal_keep(6, device=device), -torch.inf).softmax(dim=-1)
+    return torch.cat([weights_0 @ head_0.v_proj(x), weights_1 @ head_1.v_proj(x)], dim=-1)
+
+
+print("shape right:  ", pasted(x).shape == joined.shape)
+other_ending = torch.cat([x[:, :-1], x[:, :1]], dim=1)  # the same tokens, but another last one
+print("causal:       ", torch.allclose(pasted(other_ending)[:, :-1], pasted(x)[:, :-1]))
+print("numbers right:", torch.allclose(pasted(x), joined))
 
 # %% [markdown]
-# Head 1 does all the steps of head 0 once more; nothing is shared but the input. `print(recording)` shows every line.
+# Nothing fails, and the output has the right shape. It is even causal. What gives the mistake away is the gradient: a
+# parameter that the output doesn't depend on receives none.
 #
-# `d_out` is the width over *all* heads, here and everywhere in this course. (Elsewhere it may mean the width of one
-# head: then two heads of `d_out=2` give four numbers. Look before you compare.)
-#
-# ## Proof: two heads by hand = my wrapper = the library's
+# **Predict.** How many of the six weight matrices receive no gradient here?
 
 # %%
-by_hand = out_proj(joined)
-head_0, head_1 = my_wrapper.heads
-head_0.q_proj, head_0.k_proj, head_0.v_proj = q_proj_0, k_proj_0, v_proj_0
-head_1.q_proj, head_1.k_proj, head_1.v_proj = q_proj_1, k_proj_1, v_proj_1
-my_wrapper.out_proj = out_proj
+matrices = [*head_0.parameters(), *head_1.parameters()]
+gradients = torch.autograd.grad(pasted(x).square().sum(), matrices, allow_unused=True)
+guess = ...  # write a number from 0 to 6 in place of the dots
+predict(guess, lambda: sum(gradient is None for gradient in gradients))
 
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Two: `q_proj` and `k_proj` of head 1. They make `scores_1`, and nothing uses `scores_1`. Head 1 still has values of
+# its own, which is why the output doesn't look wrong.
+#
+# </details>
+#
+# A loop over modules can't forget to replace an index. This is one good reason for the wrapper.
+#
+# **Now do** exercise 3 of [the sheet](exercises/03_exercises.ipynb), which asks for a wrapper without a mask.
+#
+# ## Proof: two heads by hand = your wrapper = the library's
+#
+# We put the two heads from above into your wrapper and copy all parameters into the library's class. For the comparison
+# we take two *different* samples, the sentence and its reverse, so that a mix-up of samples would show:
+
+# %%
+my_wrapper.heads = nn.ModuleList([head_0, head_1])
+my_wrapper.out_proj = out_proj
 reference = MultiHeadAttentionWrapper(d_in, d_out, num_heads).to(device)
 reference.load_state_dict(my_wrapper.state_dict())
-reference_output, reference_weights = reference(x, return_weights=True)
 
-torch.testing.assert_close(my_wrapper(x), by_hand)
-torch.testing.assert_close(reference_output, by_hand)
-torch.testing.assert_close(reference_weights, weights)
-show("by hand", by_hand, "batch token width", words)
-show("my_wrapper(x)", my_wrapper(x), "batch token width", words)
-show("reference(x)", reference_output, "batch token width", words)
+two_samples = torch.cat([x, x.flip(1)])  # (batch 2, token, d_in)
+by_hand = out_proj(torch.cat([head_0(two_samples), head_1(two_samples)], dim=-1))
+torch.testing.assert_close(my_wrapper(two_samples), by_hand)
+torch.testing.assert_close(reference(two_samples), by_hand)
+print("all three agree on", tuple(two_samples.shape), "->", tuple(by_hand.shape))
 
 # %% [markdown]
-# ## A published example, and why its mistake went unnoticed
-#
-# One of the documents this course grew out of runs a wrapper without W^O on our sentence, from seed 123. But it scores
-# with the values in place of the keys. With the library's wrapper and the same seed, once right and once with the
-# mistake:
+# Would this proof notice a mistake? We look at the attention weights again:
 
 # %%
-torch.manual_seed(123)
-example = MultiHeadAttentionWrapper(d_in=3, d_out=4, num_heads=2, out_proj=False).to(device)
-right = example(x)
-for head in example.heads:
-    head.k_proj = head.v_proj  # keys = values, so the scores are queries @ values
-mistaken = example(x)
-show("right", right, "batch token width", words)
-show("with the mistake", mistaken, "batch token width", words)
-print("largest difference:", f"{(right - mistaken).abs().max().item():.4f}")
+_, weights = reference(two_samples, return_weights=True)  # (batch, head, query, key)
+largest = weights[:, :, 1:].amax(dim=-1)  # without the first token, which has no choice
+print("largest attention weight of a query: from", f"{largest.min():.2f} to {largest.max():.2f}")
 
 # %% [markdown]
-# They differ in the third decimal, because fresh weights make all scores nearly alike; rounded to two decimals, hardly
-# anything shows. With weights that attend, as our two heads do, the same mistake is plain:
-
-# %%
-for head in reference.heads:
-    head.k_proj = head.v_proj
-difference = (reference(x) - by_hand).abs().max().item()
-print("largest difference with weights that attend:", f"{difference:.2f}")
-
-# %% [markdown]
-# That is why the heads of this course are scaled "as if trained", and why its tests do the same.
+# The attention in this comparison is neither flat nor all on one token, and this matters. Fresh heads attend to all
+# tokens nearly alike, and then even a wrong head gives almost the right numbers. "Your turn" shows how far that goes.
 #
 # ## Your turn
 #
 # 1. With `num_heads=1`, what is left of the wrapper?
-# 2. How many matrix products does a wrapper of 12 heads run to project queries, keys and values? How many would be
+# 2. How many matrix products does a wrapper of twelve heads run to make its queries, keys and values? How many would be
 #    enough?
+# 3. Make the library's wrapper after `torch.manual_seed(123)`, without scaling anything up. Let each head compute its
+#    scores with the values in place of the keys. How much does the output change? How much does it change for our two
+#    heads?
 #
 # <details><summary>Answers</summary>
 #
-# 1. One head and W^O: `MultiHeadAttentionWrapper(3, 4, num_heads=1, out_proj=False)` gives the same as one
-#    `SingleHeadAttention(3, 4)` with its weights.
-# 2. 36 small ones. Three would be enough, if the heads' matrices were stacked into one. That is what comes next.
+# 1. One head, as wide as the output, followed by the output projection.
+# 2. Three per head, thirty-six in all. One would be enough: stack the matrices of all heads and all three roles into a
+#    single tall matrix. Lesson 05 does this step by step.
+# 3. Here is the code, with what it prints in comments:
+#
+#    ```python
+#    torch.manual_seed(123)
+#    fresh = MultiHeadAttentionWrapper(3, 4, num_heads=2, out_proj=False).to(device)
+#    show("fresh", fresh(x), "batch token width", words)
+#    # fresh: batch 1, token 6, width 4
+#    #              0        1        2        3
+#    # Dream  -0.5762  -0.1627   0.5569   0.3635
+#    # big    -0.5650  -0.0630   0.5599   0.3006
+#    # and    -0.5472  -0.1226   0.5285   0.3435
+#    # work   -0.5787  -0.0943   0.5621   0.3388
+#    # for    -0.5593  -0.0436   0.5509   0.3046
+#    # it     -0.5287  -0.0033   0.5277   0.2743
+#    import copy
+#
+#    for wrapper in (fresh, my_wrapper):
+#        wrong = copy.deepcopy(wrapper)  # so that the heads of the lesson stay as they are
+#        for head in wrong.heads:
+#            head.k_proj = head.v_proj
+#        print(f"{(wrong(x) - wrapper(x)).abs().max():.4f}")
+#    # 0.0045
+#    # 0.1057
+#    ```
+#
+#    The fresh heads hide the mistake in the third decimal, and ours don't. So test with heads that attend.
 #
 # </details>
 #
 # ## What you have now
 #
-# Multi-head attention that anyone can read, as a loop over heads. To run all heads in one product, the heads must be
-# cut out of one wide tensor.
+# You have multi-head attention that anyone can read, as a loop over heads, and you know what the output projection
+# adds. To run all heads in a single product, the heads must be cut out of one wide tensor. The next lesson shows how to
+# cut.
 #
-# **Practise:** [three exercises](exercises/03_exercises.ipynb), twenty minutes.
+# **Practise:** [three exercises](exercises/03_exercises.ipynb), about twenty minutes.
 #
 # **Next:** [04 Reshape and transpose](04_reshape_and_transpose.ipynb).

@@ -3,11 +3,11 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/04_reshape_and_transpose.ipynb)
 #
-# You will cut one wide tensor into heads with `view` and `transpose`, see what each does to shape, strides and memory,
-# and put the heads back together. You will also take the shortcut that scrambles them, and see that no error tells
-# you.
+# You will split one wide tensor into heads with `view` and `transpose`, see what each of them does to shape, strides
+# and memory, and put the heads back together. You will also take the shortcut that scrambles them, and see that no
+# error tells you so.
 #
-# **You need** [lesson 03](03_wrapper.ipynb). **It takes** twenty minutes.
+# **You need** [lesson 03](03_wrapper.ipynb). **It takes** about 35 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -24,8 +24,9 @@ if importlib.util.find_spec("course_lib") is None:
 import torch
 
 from course_lib.device import course_device
-from course_lib.inputs import dream_big, four_by_six
-from course_lib.pictures import layout_steps, memory_row, wrong_view
+from course_lib.exercises import filled, predict
+from course_lib.inputs import dream_big
+from course_lib.pictures import draw_wrong_view, layout_steps, memory_row
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -35,9 +36,10 @@ words, embeddings, x = dream_big(device=device)
 # %% [markdown]
 # ## One tensor for two heads
 #
-# In lesson 03 each head had a projection of its own. If their matrices are stacked, one product gives the queries of
-# all heads at once: (batch, token, head 0's numbers then head 1's). Numbers that are easy to follow stand in for that
-# product:
+# In lesson 03 each head had a projection of its own. If the heads' weight matrices are put one below the other, a
+# single product gives the queries of all heads at once. Its shape is (batch, token, width), and in each row come the
+# numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23, so that you can
+# see where each of them goes. They are labels, and we compute nothing with them.
 
 # %%
 batch, num_tokens, num_heads, head_dim = 1, 6, 2, 2
@@ -45,32 +47,56 @@ queries = torch.arange(24, device=device).view(batch, num_tokens, num_heads * he
 show("queries", queries, "batch token width", words)
 
 # %% [markdown]
-# Each token has four numbers: the first two belong to head 0, the last two to head 1. The row "work" is 12, 13 for
-# head 0 and 14, 15 for head 1. Attention needs them apart: for each head, a table of all tokens.
+# Each token has four numbers, of which the first two belong to head 0 and the last two to head 1. The row "work" has 12
+# and 13 for head 0, and 14 and 15 for head 1. Attention is computed within each head, and so each head needs a table of
+# its own with all tokens in it.
 #
-# ## Step 1: `view` puts up a fence
+# ## Step 1: `view` splits the width
 
 # %%
 split = queries.view(batch, num_tokens, num_heads, head_dim)  # (b, t, h * d) -> (b, t, h, d)
 print("shape: ", tuple(queries.shape), "->", tuple(split.shape))
 print("stride:", queries.stride(), "->", split.stride())
-show("split", split, "batch token head width", words)
+show("split of 'work'", split[0, words.index("work")], "head width")
 
 # %% [markdown]
-# No number moved. The last axis, 4, became two axes, 2 and 2: which head, and which of its numbers. Memory is the same
-# row of 24 slots as before, and the **strides** say how to read it: to go one token on, skip 4 slots; one head on,
-# skip 2; one number on, skip 1. So we can compute where a number lies:
+# No number moved. The last axis, which was 4 long, became two axes of 2: the head, and the number within the head. The
+# memory is the same row of 24 slots as before, and only the way of reading it is new. The **stride** of an axis is the
+# number of slots by which you move in memory when you take one step along that axis. To get to the next token you move
+# 4 slots, to the next head 2 slots, and to the next number of the same head 1 slot. (The first stride, 24, would lead
+# to the next sample, if the batch had more than one.)
+#
+# So the strides tell you in which slot an element is. PyTorch computes the same when you index a tensor. (A tensor may
+# also begin in a later slot, as `queries[:, 1:]` does; ours begin in slot 0.) **Write it yourself**, for any number of
+# axes:
 
 # %%
-token, head, number = words.index("work"), 1, 0
-slot = token * split.stride(1) + head * split.stride(2) + number * split.stride(3)
-print("'work', head 1, number 0: slot", slot)
-print("the number there:", split[0, token, head, number].item())
+def slot_of(strides, index):  # two tuples of ints of the same length -> int
+    raise NotImplementedError  # your line; zip(strides, index) walks through both
+
+
+slot_of = filled("slot_of", slot_of)
 
 # %% [markdown]
-# ## Step 2: `transpose` turns the table around
+# <details><summary>Solution</summary>
 #
-# Now heads must come before tokens, so that each head is a (token, width) table of its own:
+# ```python
+# def slot_of(strides, index):  # two tuples of ints of the same length -> int
+#     return sum(stride * steps for stride, steps in zip(strides, index, strict=True))
+# ```
+#
+# </details>
+
+# %%
+index = (0, words.index("work"), 1, 0)  # batch, token, head, number
+print("slot:", slot_of(split.stride(), index), " the number there:", split[index].item())
+
+# %% [markdown]
+# The slot and the number are equal, because the labels were put into the memory in this order.
+#
+# ## Step 2: `transpose` exchanges tokens and heads
+#
+# Now the heads must come before the tokens, so that each head becomes a table of its own, with a row per token:
 
 # %%
 by_head = split.transpose(1, 2)  # (b, t, h, d) -> (b, h, t, d)
@@ -79,8 +105,9 @@ print("stride:", split.stride(), "->", by_head.stride())
 show("by_head", by_head, "batch head token width", words)
 
 # %% [markdown]
-# Each head holds its half of every token. And again nothing moved: `transpose` only swapped two shapes and two strides.
-# All three tensors start at the same address and share the same 24 slots:
+# Each head has its half of every token. Again no number moved: `transpose` swapped two sizes, and the two strides that
+# go with them. All three tensors share the same 24 slots, so a number that is written through one name is read through
+# the others:
 
 # %%
 print("same memory:", queries.data_ptr() == split.data_ptr() == by_head.data_ptr())
@@ -91,94 +118,272 @@ split[0, words.index("work"), 1, 0] = 14  # and put it back
 # %% [markdown]
 # ## Let the code draw itself
 #
-# You need not believe any of this. `record` runs a function and notes every operation with its line, its shapes, its
-# strides and whether anything moved. Here are both steps as one function:
+# You need not take any of this on trust. `record` runs a function and notes every operation with its shape, its
+# strides, its memory and its line of code. Here are both steps as one function:
 
 # %%
-def to_heads(queries):
+def two_steps(queries):
     split = queries.view(1, 6, 2, 2)
     by_head = split.transpose(1, 2)
     return by_head
 
 
-recording = record(to_heads, queries)
+recording = record(two_steps, queries)
 recording
 
 # %% [markdown]
-# The column *memory* says it: both results lie in memory 0, that of `queries`. A recording can also be drawn. The cells
-# are numbered in the order of `queries`, and 14 is outlined, so that you can follow it. Below the picture the steps
-# fold out one at a time.
+# In the column *memory* both results have the number 0, which is the memory of `queries`, and the column *effect* calls
+# both of them a view. A recording can also be drawn. The cells show the same labels as before, and 14 is outlined so
+# that you can follow it. Below the picture you can unfold the steps one at a time.
 
 # %%
-layout_steps(recording, words)
+layout_steps(recording, words=words)
 
 # %% [markdown]
-# Read it from left to right: one table; the same table with a fence between the heads; two tables, one a head. And at
-# the bottom the memory that all three read, untouched.
+# Read it from left to right. First there is one table, then the same table with its heads apart, and then two tables,
+# one per head. At the bottom you see the memory that all three read, and it is untouched.
 #
 # ## What strides do
 #
-# The same three tensors, seen from memory. For each: the slots, and below them the order in which the tensor reads
-# them. **Predict:** which of the three reads them in another order than they lie?
+# Here are the same three tensors, seen from the memory:
 
 # %%
-labels = ["queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)"]
-memory_row(queries, split, by_head, labels=labels, words=words, heads=2, follow=(0, 3, 2))
+names = ["queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)"]
+memory_row(queries, split, by_head, names=names, words=words, num_heads=2, highlight=(0, 3, 2))
 
 # %% [markdown]
-# The upper two read slot by slot. The transposed one jumps: two slots, a jump over head 1, two slots, until head 0 is
-# done; then the same for head 1. Nothing but the lines differs.
+# Each panel shows the slots above and, below them, the order in which the tensor reads them. The upper two tensors read
+# slot by slot. The transposed one jumps: it reads two slots, jumps over those of head 1, reads two slots, and so on.
+# After the last number of head 0 it goes back to the first number of head 1. The memory is the same in all three; only
+# the strides differ, and with them the order of reading.
+#
+# In lesson 05 the keys are transposed once more, in their last two axes. **Predict:** what are the strides of
+# `by_head.transpose(2, 3)`?
+
+# %%
+guess = ...  # four numbers in parentheses, such as (24, 4, 2, 1)
+predict(guess, lambda: by_head.transpose(2, 3).stride())
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The strides of `by_head` with the last two exchanged. A transpose exchanges two sizes and the two strides that go with
+# them, and it never does anything else.
+#
+# </details>
 #
 # ## The shortcut that scrambles
 #
-# The wanted shape is (1, 2, 6, 2). Why not go there at once with `view(batch, num_heads, num_tokens, head_dim)`?
-# **Predict:** what stands in head 1 then?
+# The wanted shape is (1, 2, 6, 2). Why not go there at once, with `view(batch, num_heads, num_tokens, head_dim)`? The
+# shape will be right:
 
 # %%
 wrong = queries.view(batch, num_heads, num_tokens, head_dim)
 print("shapes agree:", wrong.shape == by_head.shape)
-show("wrong", wrong, "batch head token width", words)
 
 # %% [markdown]
-# `view` never moves a number, it cuts the row of slots into pieces: the first 12 slots became head 0, which are all
-# four numbers of "Dream", "big" and "and". Which token and head does each row really hold?
+# `view` never moves a number. It only divides the row of slots into pieces, and the first half of the slots became head
+# 0: all four numbers of "Dream", "big" and "and". The next picture shows which token and which head each row really
+# holds.
 
 # %%
-wrong_view(queries, num_heads, words)
+draw_wrong_view(queries, num_heads=num_heads, words=words)
 
 # %% [markdown]
-# Head 1 never sees the first three words, and its row "Dream" is head 0 of "work". The shape is right and nothing
-# fails. The rule to remember: **`view` splits or joins neighbours; only `transpose` changes the order.**
+# Head 1 never sees the first three words, and its first row, which should be its part of "Dream", is the part of "work"
+# that belongs to head 0. The shape is right and no error is raised, so this mistake can stay in a model for a long
+# time.
+#
+# **Predict:** suppose that there are four heads of width 1 instead of two of width 2, and that somebody takes the same
+# shortcut. Which label is then the first number of head 1? (In a correct split it is the label 1.)
+
+# %%
+guess = ...  # a number from 0 to 23
+predict(guess, lambda: queries.view(batch, 4, num_tokens, 1)[0, 1, 0, 0].item())
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Four heads divide the slots into four pieces of six. So head 1 begins at slot 6, in the middle of "big".
+#
+# </details>
+#
+# The rule to remember: **`view` splits or joins neighbouring axes; to change the order of axes you need `transpose` or
+# `permute`.**
+#
+# **Write it yourself**, for any sizes:
+
+# %%
+def to_heads(x, num_heads):  # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+    raise NotImplementedError  # your three lines: the sizes (x.shape), the split, the transpose
+
+
+to_heads = filled("to_heads", to_heads)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def to_heads(x, num_heads):  # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+#     batch, num_tokens, width = x.shape
+#     split = x.view(batch, num_tokens, num_heads, width // num_heads)
+#     return split.transpose(1, 2)
+# ```
+#
+# </details>
+
+# %%
+torch.testing.assert_close(to_heads(queries, num_heads), by_head)
+unflattened = queries.unflatten(2, (num_heads, head_dim)).transpose(1, 2)
+print("the same with unflatten:", torch.equal(unflattened, by_head))
+
+# %% [markdown]
+# Other code writes the same two steps in other ways. `unflatten` names only the axis that is split, and `flatten` joins
+# axes. The library [einops](https://einops.rocks) writes both steps in one line, with names for the axes:
+#
+# ```python
+# by_head = rearrange(queries, "b t (h d) -> b h t d", h=2)
+# ```
+#
+# The parentheses stand for one axis that is made of two others. A shape comment of this course writes the same axis as
+# a product, `h * d`.
 #
 # ## The same with real queries
 #
-# Does the cut give what the two separate heads of lesson 03 gave? Stack two projections, project once, cut:
+# Does the split give what two separate heads give? We take the sentence `x` of the earlier lessons and two heads with
+# random query matrices. Their queries are computed once by each head alone, and once with the two matrices stacked:
 
 # %%
-torch.manual_seed(5)
-weight_0, weight_1 = torch.randn(2, head_dim, 3).to(device)  # (head_dim, d_in) each
+generator = torch.Generator().manual_seed(5)
+weight_0, weight_1 = torch.randn(2, head_dim, 3, generator=generator).to(device)  # (head_dim, d_in) each
 stacked = torch.cat([weight_0, weight_1])  # (num_heads * head_dim, d_in)
-projected = x @ stacked.T  # one product for all heads: (b, t, m) -> (b, t, h * d)
-real_by_head = projected.view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)
+real_by_head = to_heads(x @ stacked.T, num_heads)  # one product for all heads
 torch.testing.assert_close(real_by_head[:, 0], x @ weight_0.T)
 torch.testing.assert_close(real_by_head[:, 1], x @ weight_1.T)
-show("real_by_head", real_by_head, "batch head token width", words)
+print("one wide product, then split = two narrow products")
 
 # %% [markdown]
-# It does. Another way to say what the two steps do: cut the columns into blocks and stack the blocks. On the four by
-# six matrix of an article that draws this with two heads of three:
-
-# %%
-toy = four_by_six(device=device)
-cut = toy.embeddings.view(4, 2, 3).transpose(0, 1)  # (t, h * d) -> (t, h, d) -> (h, t, d)
-print("equals the stacked blocks:", torch.equal(cut, torch.stack(toy.embeddings.split(3, dim=1))))
-show("cut", cut, "head token width", toy.words)
-
-# %% [markdown]
+# It does, up to rounding. Now do exercises 1 to 3 of [the sheet](exercises/04_exercises.ipynb), if you like to practise
+# at once.
+#
 # ## The way back
 #
-# After attention each head holds its context, (batch, head, token, width), and the heads must be joined for each
-# token. So the order is reversed first: `transpose`, then join the last two axes.
+# After attention each head has its context, with the axes (batch, head, token, head_dim), and the heads of each token
+# must be joined. So we take the steps back in reverse order. First `transpose`, and then join the last two axes.
+# **Write it yourself**, with `reshape` for the join:
+
+# %%
+def from_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+    raise NotImplementedError  # your three lines: the sizes, the transpose, the join
+
+
+from_heads = filled("from_heads", from_heads)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def from_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+#     batch, num_heads, num_tokens, head_dim = x.shape
+#     by_token = x.transpose(1, 2)
+#     return by_token.reshape(batch, num_tokens, num_heads * head_dim)
+# ```
+#
+# </details>
+
+# %%
+print("there and back again:", torch.equal(from_heads(by_head), queries))
+
+# %% [markdown]
+# If you forget the `transpose`, the tokens are mixed on the way back. The labels are the same as in the first picture:
+
+# %%
+layout_steps(record(lambda by_head: by_head.reshape(1, 6, 4), by_head), words=words, origin=queries)
+
+# %% [markdown]
+# The first row should be "Dream", but it has head 0 of "Dream" and head 0 of "big", which are the labels 0, 1, 4, 5.
+# Again the shape is right and nothing fails. The colours, which belong to the heads, show you the mistake: a row should
+# have both colours, one for each head, and these rows have only one.
+#
+# ## Why `reshape` here and `view` there?
+#
+# `view` never moves anything, and it raises an error if it would have to. For the way back from `by_head` it would be
+# enough, because transposing twice gives the original order of the memory again. But the context in real attention is a
+# *new* tensor, because the product of attention weights and values is written to new memory, head by head. There `view`
+# refuses:
+
+# %%
+def view_works(tensor):  # (batch, token, head, head_dim)
+    try:
+        tensor.view(tensor.shape[0], tensor.shape[1], -1)
+    except RuntimeError:
+        return False
+    return True
+
+
+context_by_head = by_head.contiguous()  # the same numbers, written head by head ...
+product = torch.ones(num_tokens, num_tokens, device=device) @ by_head.float()
+assert product.stride() == context_by_head.stride()  # ... as a product is
+context = context_by_head.transpose(1, 2)
+print("view joins the heads of by_head:", view_works(by_head.transpose(1, 2)))
+print("view joins the heads of context:", view_works(context))
+
+# %% [markdown]
+# The strides tell you why:
+
+# %%
+print("stride before:", context_by_head.stride(), " contiguous:", context_by_head.is_contiguous())
+print("stride after: ", context.stride(), " contiguous:", context.is_contiguous())
+
+# %% [markdown]
+# A tensor is called **contiguous** if it is read slot by slot. `context` is not. From one number of a head to the next
+# you move 1 slot, but from the last number of head 0 to the first number of head 1 you move 11 slots. A joined axis has
+# a single stride, and no single stride can do both.
+#
+# `contiguous()` copies the numbers into the order in which they are read, and after that `view` works. `reshape` does
+# both in one: it makes a view where that is possible, and a copy where it is not.
+#
+# A model that generates text computes the attention of one new token at a time. **Predict:** does `view` join the heads
+# of a context of a *single* token, or does it refuse that, too? (Answer yes if it works.)
+
+# %%
+one_token = torch.randn(1, num_heads, 1, head_dim).transpose(1, 2)  # (b, h, 1, d) -> (b, 1, h, d)
+guess = ...  # "yes" or "no"
+predict(guess, lambda: view_works(one_token))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It works. With one token, the heads of that token are neighbours in memory. So code that uses `view` here may pass a
+# test with one token and fail in training. `reshape` is right in both cases.
+#
+# </details>
+#
+# Now look at the copy that `contiguous()` makes. It is in memory of its own, and `view` of the copy gives what
+# `reshape` gives:
+
+# %%
+copied = context.contiguous()
+print("contiguous() moved it:", copied.data_ptr() != context.data_ptr(), " stride", copied.stride())
+print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
+
+# %% [markdown]
+# Here are the three tensors with their memory. Follow the outlined 14 from the top to the bottom:
+
+# %%
+names = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
+memory_row(context_by_head, context, copied, names=names, words=words, num_heads=2, highlight=(0, 1, 3, 0))
+
+# %% [markdown]
+# In the middle the lines cross, because the tensor reads the numbers in an order different from the memory's. At the
+# bottom they are straight again, because the numbers were copied into the order in which they are read.
+#
+# There is nothing wrong with a tensor that is not contiguous. `by_head` isn't contiguous either, and the next lesson
+# computes with it as it is.
+#
+# ## Read the strides
+#
+# Now you can read the recording of the way back. Look at the columns *stride*, *memory* and *effect*:
 
 # %%
 def merge(context_by_head):
@@ -187,90 +392,21 @@ def merge(context_by_head):
     return merged
 
 
-print("there and back again:", torch.equal(merge(by_head), queries))
-
-# %% [markdown]
-# Forget the `transpose`, and the words are mixed on the way back:
-
-# %%
-mixed = by_head.reshape(batch, num_tokens, num_heads * head_dim)
-show("mixed", mixed, "batch token width", words)
-
-# %%
-layout_steps(record(lambda by_head: by_head.reshape(1, 6, 4), by_head), words)
-
-# %% [markdown]
-# Row "Dream" now holds head 0 of "Dream" *and* of "big" (0, 1 and 4, 5 in the table), and row "work" begins with head 1
-# of "Dream". Again the shape is right; only the colours, which belong to the heads, are out of place. (A chain of steps
-# numbers its own first tensor, so here head 0 is 0 to 11.)
-#
-# ## Why `reshape` here and `view` there?
-#
-# `view` promises not to move anything. In our example the trip there and back ends where it began, so it works. But the
-# context of a real attention is *new*: `weights @ values` writes it head by head.
-
-# %%
-context_by_head = by_head.contiguous()  # laid out head by head, as a product is
-context = context_by_head.transpose(1, 2)
-print("stride before:", context_by_head.stride(), " contiguous:", context_by_head.is_contiguous())
-print("stride after: ", context.stride(), " contiguous:", context.is_contiguous())
-
-# %% [markdown]
-# A token's four numbers no longer lie side by side: no single stride steps from head 0's last number to head 1's first.
-# `view` refuses:
-
-# %%
-try:
-    context.view(batch, num_tokens, num_heads * head_dim)
-except RuntimeError as error:
-    print(type(error).__name__ + ":", str(error).split(".")[0])
-
-# %% [markdown]
-# `contiguous()` copies the numbers into reading order, after which `view` works. `reshape` does both in one: a view
-# where that is possible, a copy where not.
-
-# %%
-copied = context.contiguous()
-print("contiguous() moved it:", copied.data_ptr() != context.data_ptr(), " stride", copied.stride())
-print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
-
-# %%
-labels = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
-memory_row(context_by_head, context, copied, labels=labels, words=words, heads=2, follow=(0, 1, 3, 0))
-
-# %% [markdown]
-# In the middle the lines cross: the tensor reads memory in another order than it lies there. At the bottom they are
-# straight again, because the numbers were copied into the order in which they are read.
-#
-# "Not contiguous" is no fault, it only means that reading order and memory order differ. `by_head` isn't contiguous
-# either, and the next lesson computes with it as it is.
-#
-# ## Read the strides
-#
-# Now the recording of the way back tells you everything at once. Look at the columns *stride*, *memory* and *effect*:
-
-# %%
 way_back = record(merge, context_by_head)
 way_back
 
 # %% [markdown]
-# And what does `reshape` do underneath? Unfold the recording:
+# The transpose is a view in memory 0. The `reshape` is a copy, and so its result has a memory of its own, number 1.
+# Here is the same run as a picture. Below the tables you see two rows of memory, because the copy needs one of its own:
 
 # %%
-way_back.unfold()
-
-# %% [markdown]
-# A `clone`, which copies 24 numbers of 8 bytes, and a view of the copy. Drawn, with the second row of memory that the
-# copy needs:
-
-# %%
-layout_steps(way_back, words)
+layout_steps(way_back, words=words, origin=queries)
 
 # %% [markdown]
 # ## Record your own
 #
-# `record` takes any function or module. Change the function below and run the cell again: another order of the axes,
-# `permute`, `flatten`, `unbind`, or code of yours that puzzles you. What does it do, and does anything move?
+# `record` takes any function or module. Change the function below and run the cell again. You can try another order of
+# the axes, `permute`, `flatten`, `unbind`, or code of your own that puzzles you. Does anything move?
 
 # %%
 def my_own(queries):
@@ -279,57 +415,63 @@ def my_own(queries):
 
 
 mine = record(my_own, queries)
-layout_steps(mine, words)
+layout_steps(mine, words=words)
 
 # %% [markdown]
-# Each row of this one still holds its own token, but the heads are interleaved: 0, 2, 1, 3. (A tensor that your code
-# gives no name gets one with `course_lib.recorder.name(tensor, "my name")`; outside a recording that does nothing.)
+# Here each row still has its own token, but the numbers of the two heads alternate: the row of "Dream" is 0, 2, 1, 3.
+# `permute` moved nothing, and `flatten` had to copy, because no single stride leads through the numbers in this order.
+#
+# Now do exercises 4 and 5 of [the sheet](exercises/04_exercises.ipynb).
 #
 # ## Proof
 #
-# Two small functions hold the whole lesson. Cutting and merging are exact inverses, for any sizes, and head i of the
-# cut is columns i * width to (i + 1) * width of the tensor. Sizes that all differ make sure that no axis stands in for
-# another:
+# Splitting and merging are exact inverses for any sizes, and head i of the split is a block of columns of the wide
+# tensor. We check both on sizes that all differ, so that no axis can be mistaken for another:
 
 # %%
-def split_heads(x, num_heads):
-    batch, num_tokens, width = x.shape
-    return x.view(batch, num_tokens, num_heads, width // num_heads).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
-
-
-def merge_heads(x):
-    batch, num_heads, num_tokens, head_dim = x.shape
-    return x.transpose(1, 2).reshape(batch, num_tokens, num_heads * head_dim)  # (b, h, t, d) -> (b, t, h * d)
-
-
 sample = torch.randn(2, 5, 21, generator=torch.Generator().manual_seed(0)).to(device)  # 3 heads of 7
-heads = split_heads(sample, num_heads=3)
-torch.testing.assert_close(merge_heads(heads), sample, rtol=0, atol=0)
+heads = to_heads(sample, num_heads=3)
+torch.testing.assert_close(from_heads(heads), sample, rtol=0, atol=0)
 for i in range(3):
     torch.testing.assert_close(heads[:, i], sample[:, :, 7 * i : 7 * (i + 1)], rtol=0, atol=0)
-print("split_heads:", tuple(sample.shape), "->", tuple(heads.shape))
-print("merge_heads:", tuple(heads.shape), "->", tuple(merge_heads(heads).shape))
+print("to_heads:  ", tuple(sample.shape), "->", tuple(heads.shape))
+print("from_heads:", tuple(heads.shape), "->", tuple(from_heads(heads).shape))
 
 # %% [markdown]
 # ## Your turn
 #
-# 1. Is `queries.transpose(1, 2).view(1, 2, 2, 6).transpose(2, 3)` a way to the right heads, too? Work it out with the
+# 1. Is `queries.transpose(1, 2).view(1, 2, 2, 6).transpose(2, 3)` another way to the right heads? Work it out with the
 #    strides, then try it.
-# 2. With one head or one token, the wrong `view` gives the right numbers. Why? (So test with two of each, at least.)
+# 2. With one head or one token, the wrong `view` gives the right numbers. Why?
+# 3. Split another matrix, four_by_six of `course_lib.inputs`, into two heads of width 3. Do you get its blocks of
+#    columns?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Yes. `transpose(1, 2)` gives (1, 4, 6) with strides (24, 1, 4); splitting its axis of 4 into heads of two is a
-#    split of neighbours, strides (24, 2, 1, 4); swapping the last two gives (1, 2, 6, 2) with (24, 2, 4, 1): exactly
-#    `by_head`.
-# 2. An axis of size 1 has nothing to reorder, so moving it changes no number.
+# 1. Yes. After `transpose(1, 2)` the shape is `(1, 4, 6)`, and one step along the last two axes moves you by 1 and by 4
+#    slots. The `view` splits the axis of 4 into two heads of two, with steps of 2, 1 and 4 slots. The last `transpose`
+#    makes them 2, 4 and 1, exactly as in `by_head`. (The stride of the batch axis may be printed differently. It is
+#    never used, because there is only one sample.)
+# 2. An axis of size 1 can be moved without changing the order of the numbers. So test with at least two heads and two
+#    tokens.
+# 3. Yes. This prints True:
+#
+#    ```python
+#    from course_lib.inputs import four_by_six
+#
+#    toy = four_by_six()
+#    heads = to_heads(toy.batch, 2)[0]  # (head, token, head_dim)
+#    print(torch.equal(heads, torch.stack(toy.embeddings.split(3, dim=1))))
+#    show("heads", heads, "head token width", toy.words)
+#    ```
 #
 # </details>
 #
 # ## What you have now
 #
-# The two moves that carry heads in and out of one tensor, and the reason why they come in this order.
+# You have the two functions that carry heads into and out of one tensor, and you know why their steps come in this
+# order.
 #
-# **Practise:** [four exercises](exercises/04_exercises.ipynb), twenty minutes.
+# **Practise:** [five exercises](exercises/04_exercises.ipynb), about half an hour.
 #
-# **Next:** [05 Split the weights](05_weight_split.ipynb), where they become multi-head attention.
+# **Next:** [05 Split the weights](05_weight_split.ipynb), where the two functions become multi-head attention.

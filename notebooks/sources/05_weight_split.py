@@ -3,11 +3,11 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/05_weight_split.ipynb)
 #
-# You will write multi-head attention as it is written in real models: one projection for all heads, cut into heads by
-# reshape and transpose, in eleven steps. Then you prove that it is the wrapper of lesson 03, and PyTorch's own module,
-# to the last digit.
+# You will write multi-head attention as real models have it: one wide projection for all heads, split into heads by
+# reshape and transpose, in eleven steps. Then you prove that it computes the same as your wrapper of lesson 03 and as
+# PyTorch's own module.
 #
-# **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** twenty minutes.
+# **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -24,124 +24,213 @@ if importlib.util.find_spec("course_lib") is None:
 import torch
 from torch import nn
 
-from course_lib.attention import MultiHeadAttention, MultiHeadAttentionWrapper, causal_keep, to_torch_mask
-from course_lib.attention.convert import split_to_wrapper, to_torch, wrapper_to_split
+from course_lib.attention import MultiHeadAttention, causal_keep, to_torch_mask
+from course_lib.attention.convert import split_to_wrapper, to_torch
 from course_lib.device import course_device
-from course_lib.inputs import dream_big, kid_smiles, three_rows
-from course_lib.pictures import attention_in_heads, head_heatmaps, layout_steps, matrix_product
+from course_lib.exercises import filled, from_earlier, predict
+from course_lib.inputs import dream_big
+from course_lib.pictures import draw_attention, draw_matrix_product, head_heatmaps, layout_steps
 from course_lib.recorder import record
 from course_lib.show import show
 
 device = course_device()
-words, embeddings, x = kid_smiles(device=device)
-show("x", x, "batch token width", words, digits=0)
+words, embeddings, x = dream_big(device=device)
+MyWrapper = from_earlier("MyWrapper")
 
 # %% [markdown]
-# Three tokens of six whole numbers: "The Kid Smiles" counts up, down, and stays. Two heads will work on it.
+# ## The idea: two narrow matrices are one wide matrix
 #
-# ## Step 1: choose the widths
-#
-# `d_out` is the width over all heads. Each head gets its share, so `d_out` must be divisible by `num_heads`.
+# We continue with the sentence and the two heads of lesson 03. Each head has a query matrix of its own, 4 by 3. Let us
+# make the wrapper again, from the same seeds, and put the two query matrices one below the other:
 
 # %%
 batch, num_tokens, d_in = x.shape
-d_out, num_heads = 6, 2
-head_dim = d_out // num_heads
-print(f"batch {batch}, tokens {num_tokens}, d_in {d_in}, d_out {d_out}: {num_heads} heads of {head_dim}")
-
-# %% [markdown]
-# ## Step 2: one matrix for each role
-#
-# Queries, keys and values of *all* heads come out of one matrix each; a fourth will mix the heads at the end. Here
-# they are plain matrices, so that every number can be followed: `x @ W`.
+d_out, num_heads = 8, 2
+torch.manual_seed(4)
+wrapper = MyWrapper(d_in, d_out, num_heads).to(device)
+torch.manual_seed(6)
+wrapper.out_proj = nn.Linear(d_out, d_out, bias=False).to(device)
+with torch.no_grad():
+    for head in wrapper.heads:
+        head.q_proj.weight *= 4  # as in lesson 03, so that there is a pattern to look at
+        head.k_proj.weight *= 4
 
 # %%
-generator = torch.Generator().manual_seed(0)
-W_q, W_k, W_v = (torch.randn(d_in, d_out, generator=generator).to(device) for _ in range(3))
-W_o = (torch.randn(d_out, d_out, generator=generator) * d_out**-0.5).to(device)
-show("W_q", W_q, "in out")
+W_q = torch.cat([head.q_proj.weight for head in wrapper.heads])  # 2 x (head_dim, d_in) -> (d_out, d_in)
+print("two matrices of", tuple(wrapper.heads[0].q_proj.weight.shape), "-> one of", tuple(W_q.shape))
+
+# %% [markdown]
+# One product with the wide matrix now gives the queries of both heads. The product is `x @ W_q.T`, because `nn.Linear`
+# keeps its matrix as (width out, width in). A row of `W_q` is therefore a column of `W_q.T`, and a column of the
+# result:
+
+# %%
+names = ("x", "W_q.T", "queries")
+draw_matrix_product(x, W_q.T, names=names, words=words, num_heads=num_heads, highlight=(0, 3, 5))
+
+# %% [markdown]
+# Look at the colours. Each column of the result is made of `x` and the same column of `W_q.T`, so that nothing of head
+# 1 gets into the columns of head 0, and nothing of head 0 into those of head 1. So the wide product is the two narrow
+# products side by side. The outlined number belongs to "work" in head 1, and its sum is written out below.
+#
+# This is what the name **weight split** means: there is one wide weight matrix per role, and its rows are divided among
+# the heads. In code the matrix itself is never cut. We cut the queries, keys and values that come out of it.
+#
+# **Write it yourself.** Which rows of a wide weight matrix belong to head number `head`?
+
+# %%
+def rows_of_head(weight, head, num_heads):  # (d_out, d_in), int, int -> (head_dim, d_in)
+    raise NotImplementedError  # your two lines
+
+
+rows_of_head = filled("rows_of_head", rows_of_head)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def rows_of_head(weight, head, num_heads):  # (d_out, d_in), int, int -> (head_dim, d_in)
+#     head_dim = weight.shape[0] // num_heads
+#     return weight[head * head_dim : (head + 1) * head_dim]
+# ```
+#
+# </details>
+
+# %%
+torch.testing.assert_close(rows_of_head(W_q, 1, num_heads), wrapper.heads[1].q_proj.weight)
+print("the rows of head 1 are the query matrix of head 1")
+
+# %% [markdown]
+# ## Step 1: choose the widths
+#
+# Now we go through the computation in eleven steps. `d_out` is the width over all heads. Each head gets an equal part
+# of it, so `d_out` must be divisible by `num_heads`.
+
+# %%
+head_dim = d_out // num_heads
+print(f"batch {batch}, tokens {num_tokens}, d_in {d_in}, d_out {d_out}, heads {num_heads}, head_dim {head_dim}")
+
+# %% [markdown]
+# All six sizes are different, so that a size tells you which axis it belongs to. (From step 6 on two axes are 6 long,
+# because queries and keys both count the tokens.)
+#
+# ## Step 2: one wide matrix per role
+#
+# The keys and the values get their wide matrix in the same way as the queries. The fourth matrix is the output
+# projection of lesson 03.
+
+# %%
+W_k = torch.cat([head.k_proj.weight for head in wrapper.heads])
+W_v = torch.cat([head.v_proj.weight for head in wrapper.heads])
+W_o = wrapper.out_proj.weight
+for name, matrix in (("W_q", W_q), ("W_k", W_k), ("W_v", W_v), ("W_o", W_o)):
+    print(name, tuple(matrix.shape))
 
 # %% [markdown]
 # ## Step 3: project
 #
-# (batch, token, d_in) -> (batch, token, d_out), three times:
+# One product gives the queries of all heads. They have the shape (batch, token, d_out).
 
 # %%
-queries, keys, values = x @ W_q, x @ W_k, x @ W_v
-print("queries:", tuple(queries.shape), queries.stride())
+queries = x @ W_q.T
 show("queries", queries, "batch token width", words, digits=2)
-show("keys", keys, "batch token width", words, digits=2)
-show("values", values, "batch token width", words, digits=2)
 
 # %% [markdown]
-# The first of the three as a picture. Columns 0 to 2 of `W_q` are made for head 0, columns 3 to 5 for head 1, so one
-# wide product is two narrow ones side by side:
-
-# %%
-matrix_product(x, W_q, names=("x", "W_q", "queries"), words=words, num_heads=num_heads, follow=(2, 3))
-
-# %% [markdown]
+# Columns 0 to 3 of each row are the token's query in head 0, and columns 4 to 7 are its query in head 1.
+#
 # ## Step 4: split the width into heads
 #
-# (batch, token, d_out) -> (batch, token, head, head_dim). A `view`: nothing moves.
+# This is the `view` of lesson 04, from (batch, token, d_out) to (batch, token, head, head_dim). Nothing moves in
+# memory.
 
 # %%
 queries_split = queries.view(batch, num_tokens, num_heads, head_dim)
-keys_split = keys.view(batch, num_tokens, num_heads, head_dim)
-values_split = values.view(batch, num_tokens, num_heads, head_dim)
-print("queries_split:", tuple(queries_split.shape), queries_split.stride())
-show("queries_split", queries_split, "batch token head width", words, digits=2)
+print(tuple(queries.shape), "->", tuple(queries_split.shape))
 
 # %% [markdown]
 # ## Step 5: bring the heads to the front
 #
-# (batch, token, head, head_dim) -> (batch, head, token, head_dim). Each head is now a table of tokens, and PyTorch's
-# `@` multiplies the last two axes for each batch and head by itself.
+# The `transpose` of lesson 04 exchanges tokens and heads, so that each head becomes a table of tokens of its own. The
+# shape is now (batch, head, token, head_dim).
 
 # %%
 queries_by_head = queries_split.transpose(1, 2)
-keys_by_head = keys_split.transpose(1, 2)
-values_by_head = values_split.transpose(1, 2)
-print("queries_by_head:", tuple(queries_by_head.shape), queries_by_head.stride())
-show("queries_by_head", queries_by_head, "batch head token width", words, digits=2)
+print(tuple(queries_split.shape), "->", tuple(queries_by_head.shape))
 
 # %% [markdown]
-# Steps 4 and 5 as a picture, drawn from a recording of the two calls. Follow the outlined number:
+# Steps 4 and 5 as a picture, drawn from a recording of the two calls:
 
 # %%
-def to_heads(queries):
-    queries_split = queries.view(batch, num_tokens, num_heads, head_dim)
-    queries_by_head = queries_split.transpose(1, 2)
-    return queries_by_head
+two_steps = record(lambda queries: queries.view(batch, num_tokens, num_heads, head_dim).transpose(1, 2), queries)
+layout_steps(two_steps, words=words)
+
+# %% [markdown]
+# Follow the outlined cell. It stays in the row of its token, and at the end it is in the table of its head. As in
+# lesson 04, no element moves in memory.
+#
+# **Write it yourself.** The keys and the values go the same way, so put steps 3, 4 and 5 into one function.
+
+# %%
+def project_to_heads(x, weight, num_heads):  # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
+    raise NotImplementedError  # your three lines: project, split, bring the heads to the front
 
 
-layout_steps(record(to_heads, queries), words)
+project_to_heads = filled("project_to_heads", project_to_heads)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def project_to_heads(x, weight, num_heads):  # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
+#     projected = x @ weight.T  # (batch, token, d_out)
+#     split = projected.view(*x.shape[:2], num_heads, -1)  # (batch, token, head, head_dim)
+#     return split.transpose(1, 2)
+# ```
+#
+# </details>
+
+# %%
+torch.testing.assert_close(project_to_heads(x, W_q, num_heads), queries_by_head)
+keys_by_head = project_to_heads(x, W_k, num_heads)
+values_by_head = project_to_heads(x, W_v, num_heads)
+print("keys and values:", tuple(keys_by_head.shape), tuple(values_by_head.shape))
 
 # %% [markdown]
 # ## Step 6: dot products within each head
 #
-# The keys are transposed in their last two axes: (batch, head, token, head_dim) -> (batch, head, head_dim, token).
-# The queries are scaled first.
+# The queries are divided by the square root of `head_dim`, the width in which the dot product is taken; the code
+# multiplies them by `head_dim**-0.5`, which is the same. Then every query is compared with every key of its head. A
+# product takes rows of the left and *columns* of the right, and so the keys are transposed in their last two axes.
+#
+# The `@` here is a **batched matrix product**: of two tensors with four axes it multiplies the last two, once for each
+# index of the first two. **Predict:** what is the shape of `scores`?
 
 # %%
-keys_transposed = keys_by_head.transpose(2, 3)
+keys_transposed = keys_by_head.transpose(2, 3)  # (batch, head, head_dim, token)
 scores = (queries_by_head * head_dim**-0.5) @ keys_transposed
-print("queries_by_head:", tuple(queries_by_head.shape))
-print("keys_transposed:", tuple(keys_transposed.shape))
-print("scores:         ", tuple(scores.shape), "= (batch, head, query, key)")
-show("scores", scores, "batch head query key", words, digits=2)
+guess = ...  # four numbers in parentheses, such as (2, 3, 4, 5)
+predict(guess, lambda: scores.shape)
 
 # %% [markdown]
-# Why the transpose? A product takes rows of the left and *columns* of the right, so each key must become a column:
+# <details><summary>After your guess</summary>
+#
+# (batch, head, query, key): one table of six queries by six keys per head. The width of a head is gone, because the dot
+# product sums over it.
+#
+# </details>
+#
+# The batched product is nothing new: for head 1 it does what a plain product of two tables does.
 
 # %%
-layout_steps(record(lambda keys_by_head: keys_by_head.transpose(2, 3), keys_by_head), words)
+one_table = (queries_by_head[0, 1] * head_dim**-0.5) @ keys_transposed[0, 1]  # (query, head_dim) @ (head_dim, key)
+torch.testing.assert_close(scores[0, 1], one_table)
+print("batched product, head 1 = plain product of head 1's tables")
 
 # %% [markdown]
 # ## Step 7: a causal mask for as many tokens as there are
 #
-# (query, key): one mask serves all samples and heads. It is made here, from the length of the input, so no longest
-# length is built into the module.
+# The mask has the shape (query, key), without batch and head. PyTorch **broadcasts** it: the one mask is used for every
+# sample and every head. We make it from the length of the input, so that the code works for any number of tokens.
 
 # %%
 keep = causal_keep(num_tokens, device=device)
@@ -150,280 +239,367 @@ show("keep", keep, "query key", words)
 # %% [markdown]
 # ## Step 8: hide, then softmax
 #
-# `masked_fill` returns a new tensor; it must be given a name, or nothing is hidden.
+# `masked_fill` returns a new tensor and leaves the old one as it is. So its result needs a name, and the softmax must
+# be taken of *that* one.
 
 # %%
 masked_scores = scores.masked_fill(~keep, -torch.inf)
 weights = masked_scores.softmax(dim=-1)
-print("weights:", tuple(weights.shape), "= (batch, head, query, key)")
-show("weights", weights, "batch head query key", words)
-
-# %%
 head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
+# These are the two patterns of lesson 03, and they came out of one product. Most rows divide their attention among
+# several tokens.
+#
 # ## Step 9: mix the values, and bring the tokens back to the front
 #
-# (batch, head, query, key) @ (batch, head, key, head_dim) -> (batch, head, query, head_dim), then the transpose of
-# step 5 once more.
+# The second batched product mixes the values of each head with that head's attention weights. Then the transpose of
+# step 5 is undone, so that the tokens come before the heads again.
 
 # %%
-context_by_head = weights @ values_by_head
+context_by_head = weights @ values_by_head  # (b, h, query, key) @ (b, h, key, head_dim) -> (b, h, query, head_dim)
 context = context_by_head.transpose(1, 2)
-print("context_by_head:", tuple(context_by_head.shape), context_by_head.stride())
-print("context:        ", tuple(context.shape), context.stride())
-show("context", context, "batch token head width", words)
+print(tuple(context_by_head.shape), "->", tuple(context.shape))
 
 # %% [markdown]
-# Steps 6 to 9 within each head, with all their numbers. Nothing of head 0 appears in head 1:
+# Here are steps 6 to 9 within each head, from the queries to the context; only the scores are left out. Nothing of head
+# 0 appears in head 1:
 
 # %%
-attention_in_heads(queries_by_head, keys_by_head, values_by_head, keep, words)
+draw_attention(queries_by_head, keys_by_head, values_by_head, keep=keep, words=words)
 
 # %% [markdown]
 # ## Step 10: merge the heads
 #
-# (batch, token, head, head_dim) -> (batch, token, d_out). The tokens' numbers don't lie side by side now, so this is a
-# `reshape`, which copies.
+# The last two axes become one again, from (batch, token, head, head_dim) to (batch, token, d_out). After the transpose
+# a token's numbers are no longer neighbours in memory, and so this takes a `reshape`, which copies.
 
 # %%
 merged = context.reshape(batch, num_tokens, d_out)
-print("merged:", tuple(merged.shape), merged.stride(), " copied:", merged.data_ptr() != context.data_ptr())
-show("merged", merged, "batch token width", words)
-
-# %% [markdown]
-# The transpose of step 9 and this `reshape` as a picture. Here the numbers do move: the second row of memory is new.
-
-# %%
-def merge(context_by_head):
-    context = context_by_head.transpose(1, 2)
-    merged = context.reshape(batch, num_tokens, d_out)
-    return merged
-
-
-layout_steps(record(merge, context_by_head), words)
+print(tuple(context.shape), "->", tuple(merged.shape), " copied:", merged.data_ptr() != context.data_ptr())
 
 # %% [markdown]
 # ## Step 11: mix the heads
 #
-# (batch, token, d_out) -> (batch, token, d_out), with W^O:
+# The output projection makes each number of the output out of all heads:
 
 # %%
-output = merged @ W_o
-show("output", output, "batch token width", words)
+output = merged @ W_o.T
+show("output", output, "batch token width", words, digits=2)
 
 # %% [markdown]
-# That is all of multi-head attention. Steps 4 and 5, the transpose of step 9 and step 10 **only rename or move axes**;
-# all arithmetic is in steps 3, 6, 8, 9 and 11. In the papers the eleven steps are two lines:
+# And this is what the wrapper of lesson 03 computes, head after head:
+
+# %%
+torch.testing.assert_close(output, wrapper(x))
+print("eleven steps = the wrapper of lesson 03")
+
+# %% [markdown]
+# That is all of multi-head attention. Steps 4, 5 and 10 and the transpose of step 9 only rearrange axes. All the
+# arithmetic is in steps 3, 6, 8, 9 and 11. In [Attention Is All You Need](https://arxiv.org/abs/1706.03762) (Vaswani et
+# al., 2017) it takes two lines, here with heads counted from 0 as in the code:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K_i^{\top}}{\sqrt{d}}\right) V_i, \qquad
 # \mathrm{output} = \mathrm{concat}(\mathrm{head}_0, \ldots, \mathrm{head}_{h-1})\, W^O
 # $$
 #
-# where $Q_i$ is the $i$-th block of columns of $x W^Q$. Steps 4 and 5 are hidden in that small $i$, step 10 in
-# *concat*.
+# $Q_i$ holds the $i$-th block of columns of the queries. Steps 4 and 5 are hidden in that small $i$, and step 10 is
+# hidden in *concat*. The mask of steps 7 and 8 is not in the formula; the paper describes it in words.
 #
-# ## Two things to notice in these numbers
+# Now do exercises 1 and 2 of [the sheet](exercises/05_exercises.ipynb): compute the scores of all heads, and put the
+# lines of the steps into their order.
 #
-# **The weights are all or nothing.** The inputs reach 6 and the matrices were drawn with a spread of 1, so the scores
-# are in the hundreds:
-
-# %%
-print("scores from", f"{scores.min().item():.0f}", "to", f"{scores.max().item():.0f}")
-print("largest weight of each row:", [[f"{w:.3f}" for w in head] for head in weights[0].amax(dim=-1).tolist()])
-
-# %% [markdown]
-# `nn.Linear` draws smaller numbers for wider inputs, to avoid just that. With the matrices of queries and keys divided
-# by the square root of their six inputs:
-
-# %%
-calm_queries = (x @ (W_q * d_in**-0.5)).view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)
-calm_keys = (x @ (W_k * d_in**-0.5)).view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)
-calm_scores = (calm_queries * head_dim**-0.5) @ calm_keys.transpose(2, 3)
-calm_weights = calm_scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-last_rows = torch.cat([weights, calm_weights])[:, :, 2:].flatten(0, 1)  # (4, 1, key): "Smiles" only
-titles = ["head 0", "head 1", "head 0, calm", "head 1, calm"]
-head_heatmaps(last_rows, ["Smiles"], key_words=words, titles=titles)
-
-# %% [markdown]
-# The last token's row, before and after: now "Smiles" divides its attention.
-#
-# **Dropout stays off.** The published walk through these steps had dropout on, with p = 0.1. By luck it dropped
-# nothing that shows, and made everything else larger by 1 / 0.9:
-
-# %%
-print("largest number of merged:           ", f"{merged.max().item():.4f}")
-print("the published one, with dropout on: ", f"{merged.max().item() / 0.9:.4f}")
-
-# %% [markdown]
 # ## Into a module
 #
-# The eleven steps in the order above. Read it once with the shapes only:
+# **Write it yourself.** The projections and the mask are given. Write steps 6 to 11, and keep an eye on the shapes.
+# Lesson 07 goes on with your class.
 
 # %%
 class MyMultiHeadAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        if d_out % num_heads:
-            raise ValueError(f"d_out={d_out} is not divisible by num_heads={num_heads}")
         self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out)
-        self.k_proj = nn.Linear(d_in, d_out)
-        self.v_proj = nn.Linear(d_in, d_out)
-        self.out_proj = nn.Linear(d_out, d_out)
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
-    def forward(self, x):
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, m) -> (b, t, h, d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (batch, head, token, head_dim)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, k)
         keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
-        weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-
-        context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-        merged = context.reshape(batch, num_tokens, self.num_heads * self.head_dim)  # (b, t, h * d)
-        return self.out_proj(merged)
+        raise NotImplementedError  # your four lines: scores, weights, context, output
 
 
+MyMultiHeadAttention = filled("MyMultiHeadAttention", MyMultiHeadAttention)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyMultiHeadAttention(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads):
+#         super().__init__()
+#         self.num_heads, self.head_dim = num_heads, d_out // num_heads
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.v_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         batch, num_tokens, _ = x.shape
+#         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (batch, head, token, head_dim)
+#         keys = self.k_proj(x).view(per_head).transpose(1, 2)
+#         values = self.v_proj(x).view(per_head).transpose(1, 2)
+#         keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (batch, head, query, key)
+#         weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+#         context = (weights @ values).transpose(1, 2)  # (batch, token, head, head_dim)
+#         return self.out_proj(context.reshape(batch, num_tokens, -1))
+# ```
+#
+# </details>
+
+# %%
 mine = MyMultiHeadAttention(d_in, d_out, num_heads).to(device)
-mine.load_state_dict({
-    f"{name}.{kind}": numbers  # nn.Linear keeps its matrix as (out, in)
-    for name, W in {"q_proj": W_q, "k_proj": W_k, "v_proj": W_v, "out_proj": W_o}.items()
-    for kind, numbers in {"weight": W.T, "bias": torch.zeros(d_out)}.items()
-})
+with torch.no_grad():
+    for layer, matrix in zip((mine.q_proj, mine.k_proj, mine.v_proj, mine.out_proj), (W_q, W_k, W_v, W_o), strict=True):
+        layer.weight.copy_(matrix)
 torch.testing.assert_close(mine(x), output)
 print("my module gives the output of step 11")
 
 # %% [markdown]
-# Now the picture of your own class, drawn from a run of it. The values go the way of the queries; the keys are turned
-# once more, for the product:
-
-# %%
-recording = record(mine, x)
-layout_steps(recording, words)
-
-# %% [markdown]
-# And all it did, step by step. Read the column *effect*:
-
-# %%
-print({effect: sum(step.effect == effect for step in recording) for effect in ("compute", "view", "copy")})
-recording
-
-# %% [markdown]
-# Twelve steps compute something or make the mask; the others only turn axes about, and only one of those must copy.
-
-# %% [markdown]
-# ## Record your own
+# ## Break it on purpose
 #
-# Break something in `MyMultiHeadAttention`, run its cell and these two again: leave out a `transpose`, view straight to
-# `(batch, self.num_heads, num_tokens, self.head_dim)`, forget to use `masked_fill`'s result. Does the picture show it?
-# Does the table? The proof below will fail, too.
+# Nearly everybody makes these mistakes one day. The function below takes the eleven steps, and each of its four
+# switches makes one mistake:
+
+# %%
+def attend(x, *, straight_view=False, mask_dropped=False, merged_at_once=False, unscaled=False):
+    tables = [one(x).view(batch, num_tokens, num_heads, head_dim) for one in (mine.q_proj, mine.k_proj, mine.v_proj)]
+    if straight_view:  # a view directly to (batch, head, token, head_dim)
+        queries, keys, values = (table.view(batch, num_heads, num_tokens, head_dim) for table in tables)
+    else:
+        queries, keys, values = (table.transpose(1, 2) for table in tables)
+    scores = (queries if unscaled else queries * head_dim**-0.5) @ keys.transpose(2, 3)
+    hidden = scores if mask_dropped else scores.masked_fill(~keep, -torch.inf)
+    context = hidden.softmax(dim=-1) @ values
+    context = context if merged_at_once else context.transpose(1, 2)  # without the transpose of step 9
+    return mine.out_proj(context.reshape(batch, num_tokens, d_out))
+
+
+mistakes = ("straight_view", "mask_dropped", "merged_at_once", "unscaled")
+torch.testing.assert_close(attend(x), mine(x))
+
+# %% [markdown]
+# **Predict:** how many of the four mistakes give an output of another shape, or an error?
+
+# %%
+def is_noticed(name):
+    try:
+        return attend(x, **{name: True}).shape != output.shape
+    except RuntimeError:
+        return True
+
+
+guess = ...  # a number from 0 to 4
+predict(guess, lambda: sum(is_noticed(name) for name in mistakes))
+
+# %% [markdown]
+# **Predict:** lesson 02 had a test for causal attention: change the last token, and see whether the output of an
+# earlier token changes. How many of the four mistakes does this test find?
+
+# %%
+def found_by_last_token(name):
+    changed = torch.cat([x[:, :-1], -x[:, -1:]], dim=1)
+    moved = (attend(x, **{name: True}) - attend(changed, **{name: True}))[:, :-1].abs().max()
+    return bool(moved > 1e-5)
+
+
+guess = ...  # a number from 0 to 4
+predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
+
+# %% [markdown]
+# <details><summary>After your guesses</summary>
+#
+# No mistake changes the shape or raises an error. The last-token test finds three of the four. With `mask_dropped`
+# every token sees the future, and `straight_view` and `merged_at_once` mix the tokens, so that an earlier output
+# depends on a later token. The test can't find `unscaled`, because that mistake still hides what should be hidden. You
+# can print who is found with `{name: found_by_last_token(name) for name in mistakes}`.
+#
+# </details>
+#
+# What finds every mistake is a comparison with an output that is known to be right:
+
+# %%
+print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{name: True}), output)])
+
+# %% [markdown]
+# This is why the next section compares numbers. You can also draw your own class, with `layout_steps(record(mine, x),
+# words=words)`. Break it, draw it, and mend it again.
 #
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #
-# Two samples of three tokens, fresh weights from seed 123, in 64 bits. The library's weight-split module gives its
-# weights to a wrapper, to PyTorch's own module and to yours:
+# A comparison proves something only if it could fail. So we take two *different* samples, sizes that all differ,
+# float64, and queries and keys that are scaled up until the attention is neither flat nor all on one token.
+# `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals `d_out` here:
 
 # %%
-row_words, _, rows = three_rows(dtype=torch.float64, device=device)
-torch.manual_seed(123)
-split = MultiHeadAttention(6, 6, num_heads=2, bias=True).to(device, torch.float64)
-wrapper = split_to_wrapper(split)
-torch_module = to_torch(split)
-mine = mine.double()
-mine.load_state_dict(split.state_dict())
-
-by_split = split(rows)
-by_wrapper = wrapper(rows)
-by_torch, _ = torch_module(rows, rows, rows, attn_mask=to_torch_mask(causal_keep(3, device=device)))
-by_mine = mine(rows)
-show("weight split", by_split[0], "token width", row_words)
-show("wrapper", by_wrapper[0], "token width", row_words)
-show("nn.MultiheadAttention", by_torch[0], "token width", row_words)
-show("mine", by_mine[0], "token width", row_words)
-
-# %%
-for result in (by_wrapper, by_torch, by_mine):
-    torch.testing.assert_close(result, by_split, rtol=0, atol=1e-12)
-print("all four agree to twelve decimals")
-
-# %% [markdown]
-# How do the weights get from one form to another? The wrapper's head i is a block of rows of the wide matrix: rows
-# 0 to 2 are head 0, rows 3 to 5 head 1. PyTorch stacks queries, keys and values once more, into one matrix of 18 rows.
-
-# %%
-print("split.q_proj.weight:           ", tuple(split.q_proj.weight.shape))
-print("wrapper.heads[1].q_proj.weight:", tuple(wrapper.heads[1].q_proj.weight.shape))
-print("torch_module.in_proj_weight:   ", tuple(torch_module.in_proj_weight.shape))
-wide_matrix = split.q_proj.weight
-print("head 1 is rows 3 to 5:          ", torch.equal(wrapper.heads[1].q_proj.weight, wide_matrix[3:]))
-print("queries are rows 0 to 5 of torch:", torch.equal(torch_module.in_proj_weight[:6], wide_matrix))
-
-# %% [markdown]
-# And the other way: the two heads you made by hand in lesson 03, stacked into one module, on "Dream big and work for
-# it":
-
-# %%
-dream = dream_big(device=device)
-torch.manual_seed(5)
-two_heads = MultiHeadAttentionWrapper(3, 4, num_heads=2)
+width, heads, tokens = 12, 3, 5
+generator = torch.Generator().manual_seed(1)
+samples = torch.randn(2, tokens, width, generator=generator, dtype=torch.float64).to(device)
+torch.manual_seed(2)
+mine = MyMultiHeadAttention(width, width, heads).double().to(device)
 with torch.no_grad():
-    for head in two_heads.heads:
-        head.q_proj.weight *= 5
-        head.k_proj.weight *= 5
-two_heads = two_heads.to(device)
-stacked = wrapper_to_split(two_heads)
-stacked_output, stacked_weights = stacked(dream.batch, return_weights=True)
-torch.testing.assert_close(stacked_output, two_heads(dream.batch))
-head_heatmaps(stacked_weights, dream.words)
+    mine.q_proj.weight *= 2
+    mine.k_proj.weight *= 2
+
+# %%
+split = MultiHeadAttention(width, width, heads).double().to(device)
+split.load_state_dict(mine.state_dict())
+by_split, attention = split(samples, return_weights=True)
+by_wrapper = split_to_wrapper(split)(samples)
+torch_module = to_torch(split)
+hidden = to_torch_mask(causal_keep(tokens, device=device))  # True = hidden, as this module wants it
+by_torch, _ = torch_module(samples, samples, samples, attn_mask=hidden)
+
+# %%
+largest = attention[:, :, -1].amax(dim=-1)  # the largest attention weight of each last row: (sample, head)
+print("largest attention weight of the last rows:", [round(one, 2) for one in largest.flatten().tolist()])
+print("the same in a flat row:", 1 / tokens)
+for result in (by_split, by_wrapper, by_torch):
+    torch.testing.assert_close(mine(samples), result, rtol=0, atol=1e-12)
+print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals")
 
 # %% [markdown]
-# The pictures of lesson 03, from one projection.
+# The first line is the check of our input: in a flat row each number would be 0.2, and 1 would mean all on one token.
+# The third line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module
+# compute the same function.
+#
+# Why two different samples? Here is a module in which each sample takes the values of the *other* sample, because a
+# hook replaces what `v_proj` returns:
+
+# %%
+mixed_up = MyMultiHeadAttention(width, width, heads).double().to(device)
+mixed_up.load_state_dict(mine.state_dict())
+mixed_up.v_proj.register_forward_hook(lambda module, inputs, values: values.flip(0))  # exchange the samples
+print("passes on our samples:", torch.allclose(mixed_up(samples), mine(samples), rtol=0, atol=1e-12))
+same_twice = samples[:1].repeat(2, 1, 1)
+
+# %% [markdown]
+# Our comparison finds the mistake, as it should. **Predict:** does it pass the same comparison on a batch that holds
+# one sample twice? (Answer yes or no.)
+
+# %%
+guess = ...  # "yes" or "no"
+predict(guess, lambda: torch.allclose(mixed_up(same_twice), mine(same_twice), rtol=0, atol=1e-12))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It passes, although it is badly wrong, because the values of the other sample are now equal to its own. So choose the
+# inputs of a test with care.
+#
+# </details>
+#
+# How do the parameters get from one form to another? The heads of the wrapper are blocks of rows of the wide matrix, as
+# in your `rows_of_head`. PyTorch also stacks the matrices of queries, keys and values:
+
+# %%
+print("q_proj.weight: ", tuple(split.q_proj.weight.shape))
+print("in_proj_weight:", tuple(torch_module.in_proj_weight.shape))
+torch.testing.assert_close(torch_module.in_proj_weight[:width], split.q_proj.weight)
+
+# %% [markdown]
+# The first 12 of the 36 rows are the query matrix, then come keys and values. All our projections are without bias, as
+# in Llama and many other recent models. `nn.MultiheadAttention` has biases unless you say `bias=False`; `to_torch` did
+# that for us.
+#
+# Now do exercises 3 to 6 of [the sheet](exercises/05_exercises.ipynb).
 #
 # ## What it buys
 #
-# The wrapper runs three small products a head, one after the other; the split form three wide ones. The time below is
-# measured on your machine, side by side, on 4 samples of 128 tokens, width 384, 12 heads:
-
-# %% tags=["timing", "nbval-ignore-output"]
-from course_lib.bench.case import Case
-from course_lib.bench.timing import compare_times
-
-wide = MultiHeadAttention(384, 384, num_heads=12).to(device)
-many = split_to_wrapper(wide)
-wide_input = torch.randn(4, 128, 384, device=device)
-with torch.no_grad():
-    cases = [Case("wrapper", lambda: many(wide_input)), Case("weight split", lambda: wide(wide_input))]
-    for row in compare_times(cases, rounds=15):
-        print(f"{row.name:13} {row.median_ms:6.2f} ms   {row.speedup:.2f} times as fast as the wrapper")
-
-# %% [markdown]
-# Both do the same arithmetic, so on a CPU don't expect much. `make bench` compares more forms at larger sizes. The real
-# gain is that all heads are one tensor: the next lesson, caches and fused kernels all need that.
+# The wrapper runs three small products per head, and the weight split runs three wide ones with the same arithmetic.
+# How much time this saves depends on the machine and the sizes. The more important gain is that all heads are now one
+# tensor, because the next lesson, caches, and fast kernels need that.
 #
 # ## Your turn
 #
-# 1. In step 10, write `context_by_head.reshape(...)`, without the transpose of step 9. Does anything fail? Which test
-#    finds it?
-# 2. Give `MyMultiHeadAttention` queries and keys that are narrower than the values. Which widths must be equal?
+# 1. In step 10, write `context_by_head.reshape(batch, num_tokens, d_out)`, without the transpose of step 9. Does
+#    anything fail? Which comparison finds it?
+# 2. Make the library's `MultiHeadAttention` with the sizes of this lesson and one more argument, d_v=6. Print the
+#    shapes of its four weight matrices. Which of them have changed? And which change with d_qk=6?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Nothing fails, and the shape is right; the words are mixed (lesson 04). The comparison with `split(rows)` finds
-#    it, and so does changing the last token: earlier outputs move.
-# 2. Queries and keys must be equally wide, since a score is their dot product. The values may have any width;
-#    `out_proj` takes it. The library's `MultiHeadAttention` calls them `d_qk` and `d_v`.
+# 1. Nothing fails, and the shape is right. The comparison with `wrapper(x)` in step 11 finds it; this is the mistake
+#    `merged_at_once`.
+# 2. With d_v=6 the matrix of the values becomes (6, 3), and `out_proj` becomes (8, 6), because it takes the merged
+#    values. With d_qk=6 the matrices of queries *and* keys become (6, 3). These two must be equally wide, because a
+#    score is their dot product; the values may have another width.
+#
+# </details>
+#
+# <details><summary>Do you know "The Kid Smiles" or the "three rows"? Here they are with the right numbers</summary>
+#
+# Some courses take these steps with three tokens, "The Kid Smiles", whose embeddings are whole numbers, and with
+# matrices from `torch.manual_seed(0)` that are used as `x @ W`:
+#
+# ```python
+# from course_lib.inputs import kid_smiles
+#
+# kid_words, _, kid = kid_smiles()
+# torch.manual_seed(0)
+# kid_W = [torch.randn(6, 6) for _ in range(3)]  # queries, keys, values
+# kid_q, kid_k, kid_v = ((kid @ W).view(1, 3, 2, 3).transpose(1, 2) for W in kid_W)
+# kid_scores = kid_q @ kid_k.transpose(2, 3)  # from -318 to 178
+# kid_weights = (kid_scores * 3**-0.5).masked_fill(~causal_keep(3), -torch.inf).softmax(dim=-1)
+# kid_merged = (kid_weights @ kid_v).transpose(1, 2).reshape(1, 3, 6)
+# show("merged", kid_merged, "batch token width", kid_words)
+# # The      0.5076  -3.4353   1.8576   2.8041   8.9427  13.1841
+# # Kid     -1.9113  -3.6934   1.8502   2.7883   8.8330  13.0314
+# # Smiles  -1.9083  -3.6887   1.8478   2.8013   8.9237  13.1576
+# ```
+#
+# The scores are so large that nearly every row of the attention weights is all on one token. This is why we took
+# another example. The numbers are often shown with dropout switched on. Then they come out larger than they should,
+# because dropout with a probability of one tenth divides whatever it keeps by nine tenths, so that the mean stays the
+# same:
+#
+# ```python
+# torch.manual_seed(0)
+# kid_W = [torch.randn(6, 6) for _ in range(3)]
+# dropped = nn.functional.dropout(kid_weights, 0.1)
+# print(f"{(dropped @ kid_v).max():.4f}")  # 14.6490 on a CPU, in place of 13.1841
+# ```
+#
+# So switch dropout off, with `eval()`, before you compare numbers. The other example has two equal samples of three
+# tokens, biases, and `torch.manual_seed(123)`:
+#
+# ```python
+# from course_lib.inputs import three_rows
+#
+# row_words, _, rows = three_rows()
+# torch.manual_seed(123)
+# with_bias = MultiHeadAttention(6, 6, num_heads=2, bias=True)
+# show("with bias", with_bias(rows)[0], "token width", row_words)
+# # row 0  -0.3068   0.3131   0.3645  -0.1419   0.1140   0.0421
+# # row 1  -0.3564   0.3206   0.3539  -0.1722   0.1056   0.0009
+# # row 2  -0.3465   0.3427   0.3842  -0.1503   0.1512   0.0489
+# ```
 #
 # </details>
 #
 # ## What you have now
 #
-# Multi-head attention, proven equal to a loop over heads and to PyTorch.
+# You have multi-head attention as real models have it, written by you and proven equal to a loop over heads and to
+# PyTorch's module.
 #
-# **Practise:** [three exercises](exercises/05_exercises.ipynb), half an hour.
+# **Practise:** [six exercises](exercises/05_exercises.ipynb), about fifty minutes.
 #
 # **Next:** [06 Share keys and values](06_multi_query.ipynb).

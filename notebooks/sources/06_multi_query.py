@@ -3,11 +3,11 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/06_multi_query.ipynb)
 #
-# You will let all heads share one set of keys and values: multi-query attention. You prove that it is multi-head
-# attention with equal key and value heads, see grouped-query attention as the ground between the two, count what a
-# cache costs in bytes, and find the copy that can lose the whole saving.
+# You will let all heads share one set of keys and values, which is called multi-query attention. You write it, prove
+# that it is multi-head attention whose key and value heads are equal, and count what it saves, because saving memory is
+# the only reason for it. At the end you find the hidden copy that can lose the whole saving again.
 #
-# **You need** [lesson 05](05_weight_split.ipynb). **It takes** twenty minutes.
+# **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -24,21 +24,12 @@ if importlib.util.find_spec("course_lib") is None:
 import torch
 from torch import nn
 
-from course_lib.attention import (
-    GroupedQueryAttention,
-    MultiHeadAttention,
-    MultiQueryAttention,
-    attend,
-    causal_keep,
-)
-from course_lib.attention.convert import (
-    multi_head_to_grouped_query,
-    multi_head_to_multi_query,
-    multi_query_to_multi_head,
-)
+from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention, causal_keep
+from course_lib.attention.convert import multi_head_to_grouped_query, multi_query_to_multi_head
 from course_lib.device import course_device
+from course_lib.exercises import filled, predict
 from course_lib.inputs import dream_big
-from course_lib.pictures import cache, family, head_heatmaps, layout_steps
+from course_lib.pictures import draw_kv_cache, draw_kv_sharing, head_heatmaps, layout_steps
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -46,122 +37,281 @@ device = course_device()
 words, embeddings, x = dream_big(device=device)
 
 # %% [markdown]
-# ## What a model must remember
+# ## What a model has to remember
 #
-# A model that writes text adds one word at a time. The new word's query meets the keys of *all* words so far, so keys
-# and values are kept from step to step, in a **cache**; queries are used once and forgotten. With every head keeping
-# its own keys and values, a token costs
+# A model that writes text produces one token at a time. The query of the newest token is compared with the keys of
+# *all* tokens so far, and its context is mixed from all their values. Computing these keys and values again for every
+# new token would be a waste, because a causal mask makes them independent of what comes later. So they are kept from
+# step to step in a **KV cache**. The queries are not kept: each of them is used once, for its own token, and never
+# again.
+#
+# In multi-head attention every head has keys and values of its own. This is how many numbers one token adds to the
+# cache with four heads of width 2, and it does so in every layer of the model:
 
 # %%
 num_heads, head_dim = 4, 2
-print("numbers in the cache for one token:", 2 * num_heads * head_dim, "= 2 (keys and values) * 4 heads * 2 wide")
+print("numbers per token in the cache:", 2 * num_heads * head_dim, "= 2 (key and value) * 4 heads * width 2")
 
 # %% [markdown]
-# and at each step the whole cache is read again. **Multi-query attention** keeps a single head of keys and values, and
-# lets every head ask it with queries of its own. In the formula, $K$ and $V$ lose their $i$:
+# Each new token also has to *read* the whole cache, and for long texts this reading can take more time than the
+# arithmetic. In 2019 Noam Shazeer therefore asked what happens if all heads share a single head of keys and values and
+# differ in their queries only ([Fast Transformer Decoding: One Write-Head is All You Need,
+# 2019](https://arxiv.org/abs/1911.02150)). In the formula of a head, $K$ and $V$ lose their index $i$:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
+# This is **multi-query attention** (MQA). Each head can still look for something else, because its queries are its own.
+# But all heads compare them with the same keys, and all heads mix the same values.
+#
 # ## By hand
 #
-# The queries are as wide as ever; keys and values are one head wide:
+# The query matrix is 8 wide, as in lesson 05, but here for four heads of width 2. The key and the value matrix are only
+# one head wide. As in the earlier lessons we scale two of the matrices up, this time by 5, because otherwise the
+# attention weights of such small matrices are nearly all alike.
 
 # %%
 d_in, d_out = 3, 8
 torch.manual_seed(1)
 q_proj = nn.Linear(d_in, num_heads * head_dim, bias=False)
-k_proj = nn.Linear(d_in, head_dim, bias=False)
-v_proj = nn.Linear(d_in, head_dim, bias=False)
+k_proj, v_proj = nn.Linear(d_in, head_dim, bias=False), nn.Linear(d_in, head_dim, bias=False)
 out_proj = nn.Linear(num_heads * head_dim, d_out, bias=False)
 with torch.no_grad():
-    q_proj.weight *= 5  # as if trained
+    q_proj.weight *= 5
     k_proj.weight *= 5
 for projection in (q_proj, k_proj, v_proj, out_proj):
     projection.to(device)
 
+# %%
 queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
 print("queries:", tuple(queries.shape), " keys:", tuple(keys.shape), " values:", tuple(values.shape))
 
 # %% [markdown]
-# Queries are split into heads as in lesson 05. Keys and values get an axis of one head:
+# The queries are split into heads as in lesson 05. The keys have nothing to split, because they are one head already.
+# They only need an axis of size 1 in the place where the queries count their heads, and `[:, None]` inserts it. Here is
+# what happens to the keys:
 
 # %%
-queries_by_head = queries.view(1, 6, num_heads, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
-keys_shared = keys[:, None]  # (b, t, d) -> (b, 1, t, d)
-values_shared = values[:, None]
-print("queries_by_head:", tuple(queries_by_head.shape), queries_by_head.stride())
-print("keys_shared:    ", tuple(keys_shared.shape), keys_shared.stride())
-
-# %%
-def to_heads(queries, keys):
-    queries_by_head = queries.view(1, 6, num_heads, head_dim).transpose(1, 2)
-    keys_transposed = keys[:, None].transpose(2, 3)  # (b, t, d) -> (b, 1, t, d) -> (b, 1, d, t)
-    return queries_by_head, keys_transposed
+def split(queries):
+    return queries.view(1, 6, num_heads, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
 
 
-layout_steps(record(to_heads, queries, keys), words)
+def as_one_head(keys):
+    return keys[:, None].transpose(2, 3)  # (b, t, d) -> (b, 1, t, d) -> (b, 1, d, t)
+
+
+layout_steps(record(as_one_head, keys), words=words)
 
 # %% [markdown]
-# Four tables of queries, one of keys, whose tokens are columns in the end, ready for the product.
+# There is one table of keys, and its tokens become columns, because a product takes columns of its right side. The
+# queries have four tables, one per head, whose rows are the tokens.
 #
-# In a product, an axis of size 1 is **broadcast**: each of the four heads meets the same keys.
+# **Predict.** What is the shape of the product of the two, `split(queries) @ as_one_head(keys)`?
+
+# %%
+guess = ...  # four sizes in parentheses, such as (1, 1, 6, 2)
+predict(guess, lambda: (split(queries) @ as_one_head(keys)).shape)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# `@` multiplies the last two axes and **broadcasts** the axes in front of them: where one side has size 1, its single
+# table is used for every table of the other side. So each of the four heads meets the same keys, and the result has one
+# table of scores per head, with a row per query and a column per key.
+#
+# </details>
+#
+# **Write it yourself.** Compute the context of every head from queries that are split into heads and from keys and
+# values that are *not*. Nothing is hidden from any token here, so there is no mask.
+
+# %%
+def multi_query(queries, keys, values):  # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
+    raise NotImplementedError  # scores, attention weights, context: three lines
+
+
+multi_query = filled("multi_query", multi_query)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def multi_query(queries, keys, values):  # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
+#     scaled = queries * queries.shape[-1] ** -0.5
+#     weights = (scaled @ keys[:, None].transpose(2, 3)).softmax(dim=-1)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+#     return weights @ values[:, None]  # (b, h, q, k) @ (b, 1, k, d) -> (b, h, q, d)
+# ```
+#
+# </details>
+#
+# Now the attention weights of our four heads, with the causal mask. All four compare their queries with the same keys.
+# Do they look at the same tokens?
 
 # %%
 keep = causal_keep(6, device=device)
-keys_transposed = keys_shared.transpose(2, 3)  # (b, 1, k, d) -> (b, 1, d, k)
-scores = (queries_by_head * head_dim**-0.5) @ keys_transposed  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+scores = (split(queries) * head_dim**-0.5) @ as_one_head(keys)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
 weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
-context_by_head = weights @ values_shared  # (b, h, q, k) @ (b, 1, k, d) -> (b, h, q, d)
-print("scores:", tuple(scores.shape), " context_by_head:", tuple(context_by_head.shape))
-
-# %%
 head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
-# One set of keys, four patterns: the heads differ because their *queries* do. The rest is as before:
+# They don't: head 3 looks at "and" whenever it can, while heads 1 and 2 divide their attention almost evenly in most
+# rows. The patterns differ because the queries differ. But what each head brings back is a mix of the same six values.
+#
+# ## Into a module
+#
+# **Write it yourself.** The class is the one of lesson 05 with two narrower matrices. The constructor and the mask are
+# there; the three lines that turn `x` into heads are yours. (Once it passes, it is kept with the other classes that you
+# have written.)
 
 # %%
-merged = context_by_head.transpose(1, 2).reshape(1, 6, num_heads * head_dim)  # (b, h, t, d) -> (b, t, h * d)
-output = out_proj(merged)
-print("merged:", tuple(merged.shape), " output:", tuple(output.shape))
+class MyMultiQueryAttention(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, self.head_dim, bias=False)  # one head for all
+        self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError  # queries (b, h, t, d), keys (b, 1, t, d) and values (b, 1, t, d)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
+        return self.out_proj(context.transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+
+
+MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 
 # %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MyMultiQueryAttention(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads):
+#         super().__init__()
+#         self.num_heads, self.head_dim = num_heads, d_out // num_heads
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, self.head_dim, bias=False)  # one head for all
+#         self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         queries = self.q_proj(x).unflatten(2, (self.num_heads, self.head_dim)).transpose(1, 2)  # (b, h, t, d)
+#         keys = self.k_proj(x)[:, None]  # (b, t, d) -> (b, 1, t, d)
+#         values = self.v_proj(x)[:, None]
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+#         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+#         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
+#         return self.out_proj(context.transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+# ```
+#
+# </details>
+#
 # ## Proof 1: it is the library's
+#
+# We make your module and the library's class with the same matrices, those from above. The comparison is made on two
+# *different* samples, the sentence and the sentence backwards, because a module that confuses the samples would pass on
+# two equal ones:
 
 # %%
-multi_query = MultiQueryAttention(d_in, d_out, num_heads).to(device)
-multi_query.q_proj, multi_query.out_proj = q_proj, out_proj
-multi_query.k_proj, multi_query.v_proj = k_proj, v_proj
-torch.testing.assert_close(multi_query(x), output)
-show("output", output, "batch token width", words)
-show("multi_query(x)", multi_query(x), "batch token width", words)
+def with_our_matrices(module):
+    module.q_proj, module.k_proj, module.v_proj, module.out_proj = q_proj, k_proj, v_proj, out_proj
+    return module
+
+
+mine = with_our_matrices(MyMultiQueryAttention(d_in, d_out, num_heads))
+reference = with_our_matrices(MultiQueryAttention(d_in, d_out, num_heads))
+two_samples = torch.cat([x, x.flip(1)])
+torch.testing.assert_close(mine(two_samples), reference(two_samples))
+print("your module and the library's give the same output")
 
 # %% [markdown]
 # ## Proof 2: it is multi-head attention with equal heads
 #
 # Take a multi-head module and give all four heads the same key matrix and the same value matrix.
-# `multi_query_to_multi_head` does that, by repeating the rows:
+# `multi_query_to_multi_head` does that by repeating the rows of the two matrices, one copy below the other:
 
 # %%
-multi_head = multi_query_to_multi_head(multi_query)
-print("k_proj of multi-query:", tuple(multi_query.k_proj.weight.shape))
+multi_head = multi_query_to_multi_head(reference)
+print("k_proj of multi-query:", tuple(reference.k_proj.weight.shape))
 print("k_proj of multi-head: ", tuple(multi_head.k_proj.weight.shape))
-key_heads = multi_head.k_proj.weight.view(num_heads, head_dim * d_in)  # one row a head
-show("its four key heads", key_heads, "head weight")
-
-# %%
-torch.testing.assert_close(multi_head(x), multi_query(x))
-print("same output:", torch.allclose(multi_head(x), multi_query(x)))
+torch.testing.assert_close(multi_head(two_samples), mine(two_samples))
+print("the outputs are equal")
 
 # %% [markdown]
-# So multi-query attention can do nothing that multi-head attention can't. It gives up freedom to save memory.
+# So multi-query attention can compute nothing that multi-head attention couldn't compute, too: it gives up freedom in
+# order to save memory. What does this mean for training? Both modules compute the same output, so let us send the same
+# gradient back through both and compare what their key matrices receive.
+
+# %%
+def gradient_of_keys(module):
+    module.zero_grad()
+    module(two_samples).square().sum().backward()
+    return module.k_proj.weight.grad.clone()
+
+
+shared, separate = gradient_of_keys(reference), gradient_of_keys(multi_head).view(num_heads, head_dim, d_in)
+
+# %% [markdown]
+# **Predict.** The shared key matrix receives one gradient, and the four separate key matrices receive four. Is the
+# shared one the `"sum"` of the four, their `"mean"`, or the `"largest"` of them?
+
+# %%
+guess = ...  # a word in quotation marks
+candidates = {"sum": separate.sum(dim=0), "mean": separate.mean(dim=0), "largest": separate.amax(dim=0)}
+predict(guess, lambda: next(word for word, one in candidates.items() if torch.allclose(shared, one, atol=1e-4)))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
 #
-# ## The ground between: grouped queries
+# It is the sum, because a parameter that is used in four places receives a contribution from each of them. So a
+# training step changes the shared matrix by what all four heads want together, and no head can change the keys for
+# itself alone.
 #
-# Four heads could also share *two* sets: heads 0 and 1 the first, heads 2 and 3 the second. That is **grouped-query
-# attention**, and the number of sets is `num_kv_heads`. Its two ends are forms you know:
+# </details>
+#
+# ## The middle ground: grouped queries
+#
+# One set for all heads is the extreme. Four heads could also share *two* sets: heads 0 and 1 the first, heads 2 and 3
+# the second. That is **grouped-query attention** (GQA), and the number of sets is `num_kv_heads` ([Ainslie et al., GQA:
+# Training Generalized Multi-Query Transformer Models, 2023](https://arxiv.org/abs/2305.13245)).
+#
+# **Write it yourself.** Consecutive query heads share a kv head. Which one does query head number `query_head` read, if
+# all are counted from 0?
+
+# %%
+def kv_head_of(query_head, num_heads, num_kv_heads):  # three ints -> int
+    raise NotImplementedError  # one or two lines
+
+
+kv_head_of = filled("kv_head_of", kv_head_of)
+print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def kv_head_of(query_head, num_heads, num_kv_heads):  # three ints -> int
+#     heads_per_group = num_heads // num_kv_heads
+#     return query_head // heads_per_group
+# ```
+#
+# </details>
+#
+# The list is a convention. A model could be trained just as well with 0, 1, 0, 1. But if you run a trained model with
+# the other convention, the shapes are the same and the numbers are wrong, and no error tells you. In code,
+# `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it. Look at which
+# head lands where:
+
+# %%
+two_heads = torch.tensor([0, 1]).view(1, 2, 1, 1)  # (b, g, t, d): a head is its own number
+print("repeat_interleave:", two_heads.repeat_interleave(2, dim=1).flatten().tolist())
+print("repeat:           ", two_heads.repeat(1, 2, 1, 1).flatten().tolist())
+
+# %% [markdown]
+# The library's class `GroupedQueryAttention` also covers the two forms that you know, with as many kv heads as heads
+# and with one:
 
 # %%
 torch.manual_seed(2)
@@ -169,99 +319,152 @@ full = MultiHeadAttention(d_in, d_out, num_heads).to(device)
 with torch.no_grad():
     full.q_proj.weight *= 5
     full.k_proj.weight *= 5
-
-as_many = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=4).to(device)
-as_many.load_state_dict(full.state_dict())
-torch.testing.assert_close(as_many(x), full(x))
-print("num_kv_heads = num_heads is multi-head attention")
-
-just_one = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=1).to(device)
-just_one.load_state_dict(multi_query.state_dict())
-torch.testing.assert_close(just_one(x), multi_query(x))
-print("num_kv_heads = 1 is multi-query attention")
+for form, num_kv_heads in ((full, 4), (reference, 1)):
+    grouped = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads).to(device)
+    grouped.load_state_dict(form.state_dict())
+    torch.testing.assert_close(grouped(two_samples), form(two_samples))
+print("num_kv_heads = 4: multi-head; num_kv_heads = 1: multi-query")
 
 # %% [markdown]
-# The whole family. No line in this picture is believed: in each module the keys of one head were changed, and the query
-# heads whose weights then changed are those that read them.
+# The next picture is measured. In each module the keys and values of one kv head after the other were changed, and a
+# line was drawn to every query head that noticed the change. The lower boxes are what goes into the cache: four, two,
+# and one per token. The picture also counts the parameters of `k_proj` and `v_proj`, which become fewer in the same
+# way. The other two matrices keep their size, so that more than half of all parameters always remain.
 
 # %%
 in_groups = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
-forms = {"multi-head": full, "grouped-query": in_groups, "multi-query": multi_query}
-family(forms, x)
+forms = {"multi-head": full, "grouped-query": in_groups, "multi-query": reference}
+draw_kv_sharing(forms, x)
 
 # %% [markdown]
-# A trained multi-head model can be turned into either: the key and value matrices of a group are replaced by their
-# **mean**. That changes what it computes, the more the fewer remain:
+# A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their
+# **mean**, and so are its value matrices. This changes the output, and in our small module it changes more when fewer
+# kv heads are left:
 
 # %%
 for num_kv_heads in (4, 2, 1):
     grouped = multi_head_to_grouped_query(full, num_kv_heads)
     difference = (grouped(x) - full(x)).abs().mean() / full(x).abs().mean()
-    shape = tuple(grouped.k_proj.weight.shape)
-    print(f"{num_kv_heads} kv heads: k_proj {shape}, output differs by {difference.item():.2f} of its size")
+    print(f"kv heads {num_kv_heads}: the output differs by {100 * difference.item():.0f} % of its size")
 
 # %% [markdown]
-# So models are trained a little further after the change. Nothing is lost only where the heads of a group were equal
-# before:
-
-# %%
-there_and_back = multi_head_to_multi_query(multi_query_to_multi_head(multi_query))
-torch.testing.assert_close(there_and_back(x), multi_query(x))
-print("multi-query -> multi-head -> multi-query gives the same output")
-
-# %% [markdown]
-# ## What it saves: parameters
+# The matrices here are random, so don't expect these percentages of a trained model. But its output changes, too, and
+# so the authors train it a little further after the change, with about 5 % of the computation of the original training.
+# They call this *uptraining*. (The 5 % are from their paper and not measured here.)
 #
-# Queries and output stay; keys and values shrink. The formula, and the numbers that the modules really hold:
-
-# %%
-def count(module):
-    return sum(parameter.numel() for parameter in module.parameters())
-
-
-wide, heads = 512, 8
-print("kv heads   formula: 2 m m + 2 m g d   measured")
-for num_kv_heads in (8, 4, 2, 1):
-    module = GroupedQueryAttention(wide, wide, heads, num_kv_heads)
-    formula = 2 * wide * wide + 2 * wide * num_kv_heads * (wide // heads)
-    print(f"{num_kv_heads:8}   {formula:24,}   {count(module):8,}")
-
-# %% [markdown]
-# (m is the model's width, 512; g the number of kv heads; d the width of a head, 64.)
+# Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb), or keep them for tomorrow.
 #
 # ## What it saves: the cache
 #
-# This is why it was invented. The bytes of one layer's cache, for 4096 tokens, 32 heads of 64, in 16-bit numbers: the
-# formula beside the storage of real tensors.
+# **Write it yourself.** How many bytes does a model keep for one text of `num_tokens` tokens? Think of what is kept for
+# one token, in one layer, by one kv head.
 
 # %%
-num_tokens, heads, width = 4096, 32, 64
-print("kv heads   formula: 2 t g d * 2 bytes   measured")
-for num_kv_heads in (32, 8, 1):
-    key_cache = torch.empty(1, num_kv_heads, num_tokens, width, dtype=torch.float16, device=device)
-    value_cache = torch.empty_like(key_cache)
-    measured = key_cache.untyped_storage().nbytes() + value_cache.untyped_storage().nbytes()
-    print(f"{num_kv_heads:8}   {2 * num_tokens * num_kv_heads * width * 2:26,}   {measured:10,}")
+def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):  # five ints -> int
+    raise NotImplementedError  # one or two lines
+
+
+cache_bytes = filled("cache_bytes", cache_bytes)
 
 # %% [markdown]
-# Drawn for our sentence and our three small modules, with "it" as the new word:
+# <details><summary>Solution</summary>
+#
+# ```python
+# def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):  # five ints -> int
+#     numbers_per_token = 2 * num_kv_heads * head_dim  # keys and values
+#     return num_tokens * num_layers * numbers_per_token * bytes_per_number
+# ```
+#
+# </details>
+#
+# Does the formula hold? Compare it with the storage of two real tensors, for one layer with 4,096 tokens:
 
 # %%
-cache(forms, x, words)
+key_cache = torch.empty(1, 8, 4096, 128, dtype=torch.bfloat16)  # (batch, kv head, token, head_dim), 2 bytes per number
+value_cache = torch.empty_like(key_cache)
+print("measured:", f"{key_cache.untyped_storage().nbytes() + value_cache.untyped_storage().nbytes():,} bytes")
+print("formula: ", f"{cache_bytes(4096, 1, 8, 128, 2):,} bytes")
 
 # %% [markdown]
-# One kv head needs a 32nd of the memory, and a 32nd of the reading at each step. Multiply by the layers of a model and
-# the requests it serves at once, and you see what sharing is worth.
+# For our sentence and our three small modules the cache looks like this, with "it" as the newest token and 2 bytes per
+# number. The 16 numbers per token of multi-head attention take 32 bytes; compare the other two with it:
+
+# %%
+draw_kv_cache(forms, x, words=words)
+
+# %% [markdown]
+# And these are models that people use. Their sizes come from papers and published configurations, and the bytes are
+# computed by your function, again with 2 bytes per number:
+
+# %%
+models = {  # layers, heads, kv heads, head_dim
+    "Llama 2 7B (2023), multi-head": (32, 32, 32, 128),
+    "Llama 3 8B (2024), grouped": (32, 32, 8, 128),
+    "Mistral 7B (2023), grouped": (32, 32, 8, 128),
+    "Qwen2.5 7B (2024), grouped": (28, 28, 4, 128),
+    "PaLM 540B (2022), multi-query": (118, 48, 1, 256),
+}
+print(f"{'model':32} {'bytes per token':>15} {'if it were multi-head':>22}")
+for name, (layers, heads, kv_heads, width) in models.items():
+    own, full_size = cache_bytes(1, layers, kv_heads, width, 2), cache_bytes(1, layers, heads, width, 2)
+    print(f"{name:32} {own:15,} {full_size:22,}")
+
+# %% [markdown]
+# Llama 3 8B keeps a quarter of what Llama 2 7B keeps per token, because eight kv heads serve 32 query heads; apart from
+# that their attention layers have the same sizes. PaLM, the largest of the five by far, needs the second least, because
+# it is multi-query.
+#
+# **Predict.** A GPU has 24 GiB left for the caches of Llama 3 8B, and one GiB is `2**30` bytes. How many thousand
+# tokens fit into it, for all users together?
+
+# %%
+guess = ...  # thousands of tokens, within 10 %
+predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Divide the bytes by the bytes per token. With multi-head attention only a quarter of these tokens would fit, and so a
+# quarter of the users. This is why many of the models released since 2023 share keys and values among heads.
+#
+# </details>
+#
+# ## What it doesn't save
+#
+# **Predict.** Count the operations of the product of queries and keys, once in multi-head attention with 8 heads and
+# once in multi-query attention with 8 query heads of the same width. What is the first count divided by the second?
+
+# %%
+from torch.utils.flop_counter import FlopCounterMode
+
+
+def operations(num_kv_heads):
+    with FlopCounterMode(display=False) as counter:
+        torch.randn(1, 8, 6, 64) @ torch.randn(1, num_kv_heads, 64, 6)
+    return counter.get_total_flops()
+
+
+guess = ...  # a number, within 10 %
+predict(guess, lambda: operations(8) / operations(1))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It is 1. Each of the eight heads still compares all its queries with all keys, although they are now the same keys for
+# all heads. What shrinks is the number of keys that must be *stored and read*, not the number of products.
+#
+# </details>
 #
 # ## How to lose it again
 #
-# The broadcast product above is right, but how does PyTorch compute it? Its batched product wants one matrix of keys
-# *for each head*. Unfold the recording of one product, and look for new memory:
+# The broadcast product above gives the right numbers, but how does PyTorch compute it? We record one step, in which one
+# new token is compared with 1,024 cached ones. `expand()` also shows, with a dash, the operations that PyTorch runs
+# inside each step. Look for new memory in the column *memory*:
 
 # %%
 generator = torch.Generator().manual_seed(0)
 one_query = torch.randn(2, 32, 1, 64, generator=generator).to(device)  # 2 samples, 32 heads, one new token
-cached_keys = torch.randn(2, 1, 1024, 64, generator=generator).to(device)  # one kv head, 1024 tokens
+cached_keys = torch.randn(2, 1, 1024, 64, generator=generator).to(device)  # one kv head
 
 
 def broadcast(one_query, cached_keys):
@@ -269,14 +472,16 @@ def broadcast(one_query, cached_keys):
 
 
 print("the keys themselves:", f"{cached_keys.untyped_storage().nbytes():,} bytes")
-record(broadcast, one_query, cached_keys).unfold()
+record(broadcast, one_query, cached_keys).expand()
 
 # %% [markdown]
-# There it is: `clone` writes the keys once for each of the 32 heads, 32 times their size, in every step. The memory of
-# the cache was saved, the time was not.
+# Find the row `clone`. Its 16,777,216 bytes are 32 times the size of the keys, because PyTorch's batched product
+# (`bmm`) takes a matrix of keys *for each head*, and so the keys are copied for each of the 32 heads. We saved the
+# memory of the cache but not the time: the keys are read once, written 32 times and read 32 times again.
 #
-# The remedy: all heads ask the *same* keys, so their queries can stand in one table, as if they were 32 queries of one
-# head. Fold the head axis into the query axis, multiply, unfold:
+# The remedy is to look at the same product in another way. All heads use the same keys, and so the queries of 32 heads
+# can be treated as 32 queries of one head. Let the head axis take the place of the query axis, multiply, and put it
+# back:
 
 # %%
 def fold(one_query, cached_keys):
@@ -287,74 +492,78 @@ def fold(one_query, cached_keys):
 
 folding = record(fold, one_query, cached_keys)
 torch.testing.assert_close(folding.output, broadcast(one_query, cached_keys))
-folding.unfold()
+print("copies inside:", str(folding.expand()).count(" copy"))
 
 # %% [markdown]
-# Only the scores are made, and they are equal. The library's `attend` works so, for every number of kv heads. What it
-# saves on your machine, on one step with 8 samples and 4096 cached tokens:
+# Nothing is copied now, and the scores are equal to those above. The library's function `attend` does this for any
+# number of kv heads. If the time of a step is the time of its reading and writing, then the folded step should be
+# faster by the factor by which it moves fewer bytes:
+
+# %%
+print("keys read and written by broadcasting:", 1 + 32 + 32, "times their size; by folding: once")
+
+# %% [markdown]
+# And this is what was measured on the machine that made this page, for one step of 8 samples with 32 heads and a long
+# cache:
 
 # %% tags=["timing", "nbval-ignore-output"]
-from course_lib.bench.cases import multi_query_decode
-from course_lib.bench.timing import compare_times
+from course_lib.timing import compare_times, multi_query_decode
 
 with torch.no_grad():
     for row in compare_times(multi_query_decode(str(device), quick=False), rounds=5):
         print(f"{row.name:17} {row.median_ms:8.2f} ms   {row.speedup:5.1f} times as fast as broadcasting")
 
 # %% [markdown]
-# `attend_fused` is the same step through PyTorch's fused kernel. `make bench` repeats this with more rounds.
+# The computed factor counts nothing but the keys, so expect the measured one to be of the same size, but not the same.
+# `attend_fused` is the same step through PyTorch's fused kernel, which lesson 11 explains.
 #
 # ## Proof 3: a cache changes nothing
 #
-# The last token's output must not depend on whether all tokens are computed at once or the last one alone, with the
-# keys and values of the others from a cache:
+# The output for the last token must be the same whether all tokens are computed at once, or the last one alone with the
+# keys and values of the others from a cache. We compute "it" in the second way:
 
 # %%
-cached_k, cached_v = keys_shared[:, :, :5], values_shared[:, :, :5]  # five tokens were here before
-new = x[:, 5:]  # the sixth comes in
-new_queries = q_proj(new).view(1, 1, num_heads, head_dim).transpose(1, 2)  # (b, 1, h * d) -> (b, h, 1, d)
-all_keys = torch.cat([cached_k, k_proj(new)[:, None]], dim=2)
-all_values = torch.cat([cached_v, v_proj(new)[:, None]], dim=2)
-step, _ = attend(new_queries, all_keys, all_values, causal_keep(1, 6, device=device))
-step_output = out_proj(step.transpose(1, 2).reshape(1, 1, num_heads * head_dim))
-torch.testing.assert_close(step_output[:, 0], output[:, 5])
-show("all at once, row 'it'", output[:, 5], "batch width")
-show("with the cache", step_output[:, 0], "batch width")
+cached_k, cached_v = k_proj(x[:, :5]), v_proj(x[:, :5])  # five tokens were here before
+new = x[:, 5:]  # the sixth arrives
+all_keys = torch.cat([cached_k, k_proj(new)], dim=1)  # (b, t, d)
+all_values = torch.cat([cached_v, v_proj(new)], dim=1)
+new_query = q_proj(new).view(1, 1, num_heads, head_dim).transpose(1, 2)  # (b, 1, h * d) -> (b, h, 1, d)
+
+# %%
+context = multi_query(new_query, all_keys, all_values)  # one query, and it may see all six keys: no mask is needed
+step_output = out_proj(context.transpose(1, 2).flatten(2))
+torch.testing.assert_close(step_output[:, 0], mine(x)[:, 5])
+show("'it' with the cache", step_output[:, 0], "batch width", digits=2)
+show("all at once", mine(x)[:, 5], "batch width", digits=2)
 
 # %% [markdown]
-# ## Record your own
+# Both rows are the same. The newest token needs no mask, because it comes last and may see everything. For two new
+# tokens at once that would no longer be true: the first of them must not see the second.
 #
-# Which of your steps take new memory? Change the number of kv heads, or record one of your own classes and filter it:
-# `recording.layout()` keeps the steps that move axes, `recording.unused()` those without a purpose.
-
-# %%
-grouped = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
-record(grouped, x).layout()
-
-# %% [markdown]
-# The one *copy* at the beginning folds the queries of the heads that share a kv head into one table; keys and values
-# are never copied. The one at the end merges the heads.
+# Now do exercises 6 and 7 of [the sheet](exercises/06_exercises.ipynb): they are a step with a cache.
 #
 # ## Your turn
 #
-# 1. With `num_heads=4, num_kv_heads=2`, which kv head does query head 2 use? What would go wrong if the kv heads were
-#    laid out 0, 1, 0, 1 instead of 0, 0, 1, 1?
-# 2. Does multi-query attention make the products `scores` and `context` cheaper? Count the multiplications.
+# 1. Give `MyMultiQueryAttention` two heads instead of four at the same `d_out`. Does its cache grow or shrink?
+# 2. Record the grouped module with `record(in_groups, x).layout()`. What is copied?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Kv head 1: consecutive query heads share, head i uses kv head i // 2. With 0, 1, 0, 1 heads 1 and 2 would read the
-#    other's keys. The shapes are the same, so only a comparison of numbers finds it.
-# 2. No: (b, h, q, d) times (b, 1, d, k) still takes b * h * q * d * k multiplications. What shrinks is what must be
-#    stored and read.
+# 1. It grows. With half as many heads each head is twice as wide, and the cache holds one key and one value of that
+#    width per token: 8 numbers in place of 4.
+# 2. The queries are copied once, when the heads that share a kv head are folded into one table, and the context once,
+#    when its heads are merged. Keys and values are never copied.
 #
 # </details>
 #
 # ## What you have now
 #
-# The whole family, from one head to many heads to shared heads, each step written by you and proven equal. That is the
-# spine of this course. From here it goes to the code you meet at work.
+# You have written one head, many heads as a list, many heads from one matrix, and heads that share their keys and
+# values. Each form was compared with the one before it, and you know that the last one is multi-head attention whose
+# key and value heads are equal. The next lessons add an order to the tokens, build the attention of Llama, and make the
+# cache smaller still: [lesson 09](09_smaller_caches.ipynb) goes on with sliding windows and with DeepSeek's latent
+# attention.
 #
-# **Practise:** [five exercises](exercises/06_exercises.ipynb), half an hour.
+# **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 70 minutes.
 #
-# **Next:** [07 Meet attention in the wild](07_in_the_wild.ipynb), where these forms grow up into Llama's attention.
+# **Next:** [07 Order, padding, and two sequences](07_order_and_padding.ipynb).

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
 
+from tools.book.moved import MOVED
+
 HTML = Path(__file__).resolve().parents[2] / "build" / "book" / "html"
 
 
 def pages(html: Path = HTML) -> list[str]:
     """Every page of the book, by its path; an empty list if it has not been built."""
-    return sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html"))
+    found = (path for path in html.rglob("*.html") if path.stem not in MOVED)  # those open another page at once
+    return sorted(path.relative_to(html).as_posix() for path in found)
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

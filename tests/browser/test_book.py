@@ -5,11 +5,12 @@ import re
 from urllib.parse import quote
 
 import pytest
-from browser.site import HTML, Complaints, pages, served, violations
 
-from book.make.mistake_code import read_example
-from book.make.mistakes import EXAMPLES
 from course_lib.diagnosis.catalogue import CATALOGUE
+from tools.book.mistake_code import read_example
+from tools.book.mistakes import EXAMPLES
+
+from .site import HTML, Complaints, pages, served, violations
 
 WIDTHS = (1400, 768, 360)
 THEIRS = {"region"}  # moderate, and the theme's own: its search field lies outside every landmark
@@ -73,7 +74,7 @@ def test_a_page(open_page, path):
     assert not mute, f"pictures without words, or that don't show: {mute}"
     assert len(page.title()) > len(" — ") and page.locator("main h1:visible").count() == 1
     for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
+        resize(page, width)
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width, f"{wide} pixels wide on a screen of {width}: {widest(page, width)}"
         if width == looked_at and path in LOOKED_AT:  # the colours of code are looked at below, once for all
@@ -81,6 +82,12 @@ def test_a_page(open_page, path):
             found = [one for one in violations(page, only=part, but=".highlight") if one[0] not in THEIRS]
             assert not found, f"at {width} pixels, {theme}: {found}"
     assert not complaints.found
+
+
+def resize(page, width):
+    """Change the width and wait for the page's own listener: `resize` is sent just before a frame is drawn."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -139,7 +146,7 @@ def searched(open_page, question):
         ("MQA", {"glossary.html#term-MQA", "notebooks/06_multi_query.html"}),
         ("MHA", {"glossary.html#term-MHA", "notebooks/03_wrapper.html", "notebooks/05_weight_split.html"}),
         ("kv-cache", {"glossary.html#term-KV-cache", "notebooks/06_multi_query.html"}),
-        ("flash attention", {"glossary.html#term-FlashAttention", "notebooks/09_fast.html"}),
+        ("flash attention", {"glossary.html#term-FlashAttention", "notebooks/11_fast.html"}),
         ("my loss goes down too fast", {"mistakes/no-causal-mask.html", "mistakes/mask-discarded.html"}),
         ("loss too low", {"mistakes/no-causal-mask.html", "mistakes/mask-inverted.html"}),
         ("nan after softmax", {"mistakes/nan-on-hidden-rows.html"}),
@@ -169,7 +176,7 @@ def test_search_shows_words_of_the_article_alone(open_page):
     shown = page.locator("ul.search").inner_text()
     assert page.locator("ul.search p.context").count() > 20
     assert "Light Dark" not in shown and "System Settings" not in shown
-    assert "softmax: Makes shares of scores" in page.locator("ul.search li").first.inner_text()
+    assert "softmax: Turns each row of scores into weights" in page.locator("ul.search li").first.inner_text()
 
 
 def test_a_picture_in_the_dark_has_no_frame_and_its_caption_is_as_plain_as_text(open_page):

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 import torch
-from browser.lab_page import LabPage
-from browser.lab_server import HOST, TOKEN, lab_server
+
+from .lab_page import LabPage
+from .lab_server import HOST, TOKEN, lab_server
 
 pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
 CPU, CUDA = "Attention (CPU)", "Attention (CUDA)"

@@ -45,10 +45,10 @@ def attention_by_loop(queries, keys, values):
 
 
 class HeadBase(nn.Module):
-    def __init__(self, d_in, d_out):
+    def __init__(self, d_in, head_dim, d_out):
         super().__init__()
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.q_proj = nn.Linear(d_in, head_dim, bias=False)
+        self.k_proj = nn.Linear(d_in, head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, d_out, bias=False)
 
     def roles(self, x):
@@ -69,15 +69,45 @@ class EinsumHead(HeadBase):
 
 
 class PackedHead(nn.Module):
-    """Other names, one projection for all three, PyTorch's kernel: only the doctor can judge it."""
+    """Other names, one projection for all three, PyTorch's kernel."""
 
-    def __init__(self, d_in, d_out):
+    def __init__(self, d_in, head_dim, d_out):
         super().__init__()
-        self.qkv = nn.Linear(d_in, 3 * d_out)
+        self.widths = [head_dim, head_dim, d_out]
+        self.qkv = nn.Linear(d_in, sum(self.widths), bias=False)
 
     def forward(self, x):
-        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        q, k, v = self.qkv(x).split(self.widths, dim=-1)
         return F.scaled_dot_product_attention(q, k, v)
+
+
+class ParameterHead(nn.Module):
+    def __init__(self, d_in, head_dim, d_out):
+        super().__init__()
+        self.W_v = nn.Parameter(torch.randn(d_in, d_out))
+        self.W_q = nn.Parameter(torch.randn(d_in, head_dim))
+        self.W_k = nn.Parameter(torch.randn(d_in, head_dim))
+
+    def forward(self, x):
+        contexts = []
+        for sample in x:
+            scores = sample @ self.W_q @ (sample @ self.W_k).T / self.W_q.shape[1] ** 0.5
+            contexts.append(scores.softmax(-1) @ sample @ self.W_v)
+        return torch.stack(contexts)
+
+
+class HeadAsInTheLesson(HeadBase):
+    def __init__(self, d_in, head_dim, d_out):
+        super().__init__(d_in, d_out, d_out)
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(*self.roles(x))
+
+
+class HeadScaledByOutput(HeadBase):
+    def forward(self, x):
+        q, k, v = self.roles(x)
+        return (q @ k.transpose(1, 2) / v.shape[-1] ** 0.5).softmax(-1) @ v
 
 
 class HeadOnValues(HeadBase):
@@ -145,7 +175,7 @@ RIGHT = {
         F.scaled_dot_product_attention,
         lambda q, k, v: torch.einsum("qk,kd->qd", torch.softmax(q @ k.T * q.shape[1] ** -0.5, 1), v),
     ],
-    "SingleHead": [PlainHead, EinsumHead, PackedHead],
+    "SingleHead": [PlainHead, EinsumHead, PackedHead, ParameterHead],
 }
 
 WRONG = {
@@ -167,7 +197,7 @@ WRONG = {
         (lambda q, k: q @ k.T * q.shape[1] ** 0.5, "wrong-scale", "multiplied"),
         (lambda q, k: k @ q.T / q.shape[1] ** 0.5, "queries and keys exchanged"),
         (lambda q, k: q @ k / 7**0.5, "stopped", "RuntimeError"),
-        (lambda q, k: q @ k.T / 7**0.5, "a size written into it"),
+        (lambda q, k: q @ k.T / 7**0.5, "times the right one"),
     ],
     "softmax_rows": [
         (lambda s: s.softmax(0), "softmax-wrong-axis", "over the queries"),
@@ -181,21 +211,28 @@ WRONG = {
     "attention": [
         (lambda q, k, v: (q @ v.T / q.shape[1] ** 0.5).softmax(1) @ v, "scores-from-values"),
         (lambda q, k, v: (q @ k.T).softmax(1) @ v, "missing-scale"),
-        (lambda q, k, v: F.scaled_dot_product_attention(q, k, k), "projection-reused", "mixes the keys"),
+        (
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, k),
+            "projection-reused",
+            "multiplied by the keys, not the values",
+        ),
         (lambda q, k, v: (q @ k.T / q.shape[1] ** 0.5).softmax(0) @ v, "softmax-wrong-axis"),
         (lambda q, k, v: q @ k.T / q.shape[1] ** 0.5 @ v, "no-softmax"),
-        (lambda q, k, v: (q @ k.T / q.shape[1] ** 0.5).softmax(1), "weights-not-applied", "before the mix"),
-        (lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None]), "(1, 5, 7); it should be (5, 7)"),
+        (lambda q, k, v: q @ k.T @ v, "no-softmax", "without softmax and without the division"),
+        (lambda q, k, v: (q @ k.T / q.shape[1] ** 0.5).softmax(1), "weights-not-applied", "before they are multiplied"),
+        (lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None]), "= (query, width)"),
     ],
     "SingleHead": [
-        (HeadOnValues, "scores-from-values"),
+        (HeadOnValues, "stopped", "RuntimeError"),
+        (HeadAsInTheLesson, "`q_proj.weight` is", "head_dim is"),
+        (HeadScaledByOutput, "wrong-scale", "root of d_out"),
         (UnscaledHead, "missing-scale"),
         (HeadOverQueries, "softmax-wrong-axis"),
         (HeadWithoutReturn, "returns-none"),
         (HeadWithoutSoftmax, "no-softmax"),
         (HeadThatTransposesNothing, "return (q @ k).softmax(-1) @ v"),
         (HeadThatChangesItsInput, "input-modified"),
-        (PlainHead(7, 6), "it should be the class itself"),
-        (CausalHead, "At [0, 0, 0] your result is"),
+        (PlainHead(7, 5, 6), "The answer is an instance; give the class itself, without parentheses."),
+        (CausalHead, "attention under a causal mask", "Which tokens may a token see here"),
     ],
 }

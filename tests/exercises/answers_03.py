@@ -45,7 +45,9 @@ def mix_keeping_last(contexts, w_o):
 class WrapperBase(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        self.heads = nn.ModuleList(SingleHeadAttention(d_in, d_out // num_heads) for _ in range(num_heads))
+        self.heads = nn.ModuleList(
+            SingleHeadAttention(d_in, d_out // num_heads, causal=False) for _ in range(num_heads)
+        )
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):
@@ -63,8 +65,10 @@ class OtherNames(nn.Module):
 
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
-        self.parts = nn.ModuleList(SingleHeadAttention(d_in, d_out // num_heads) for _ in range(num_heads))
-        self.mix = nn.Linear(d_out, d_out)
+        self.parts = nn.ModuleList(
+            SingleHeadAttention(d_in, d_out // num_heads, causal=False) for _ in range(num_heads)
+        )
+        self.mix = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):
         return self.mix(torch.cat(tuple(part(x) for part in self.parts), dim=2))
@@ -78,20 +82,35 @@ class NoOutProj(WrapperBase):
 class OneHeadManyTimes(WrapperBase):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__(d_in, d_out, num_heads)
-        self.heads = nn.ModuleList([SingleHeadAttention(d_in, d_out // num_heads)] * num_heads)
+        self.heads = nn.ModuleList([SingleHeadAttention(d_in, d_out // num_heads, causal=False)] * num_heads)
 
 
 class HeadsTooWide(WrapperBase):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__(d_in, d_out, num_heads)
-        self.heads = nn.ModuleList(SingleHeadAttention(d_in, d_out) for _ in range(num_heads))
+        self.heads = nn.ModuleList(SingleHeadAttention(d_in, d_out, causal=False) for _ in range(num_heads))
 
 
-class SeesTheFuture(WrapperBase):
+class OwnHead(nn.Module):
+    def __init__(self, d_in, width):
+        super().__init__()
+        self.qkv = nn.Parameter(torch.randn(3, d_in, width))
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(*(x @ matrix for matrix in self.qkv))
+
+
+class OwnHeads(WrapperBase):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads)
+        self.heads = nn.ModuleList([OwnHead(d_in, d_out // num_heads) for _ in range(num_heads)])
+
+
+class AsInTheLesson(WrapperBase):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__(d_in, d_out, num_heads)
         width = d_out // num_heads
-        self.heads = nn.ModuleList(SingleHeadAttention(d_in, width, causal=False) for _ in range(num_heads))
+        self.heads = nn.ModuleList(SingleHeadAttention(d_in, width) for _ in range(num_heads))
 
 
 class FirstHeadOnly(WrapperBase):
@@ -120,7 +139,7 @@ RIGHT = {
         lambda c, w: F.linear(torch.cat(c, -1), w),
         lambda c, w: torch.einsum("hbtd,ohd->bto", torch.stack(c), w.unflatten(1, (len(c), -1))),
     ],
-    "Wrapper": [WrapperBase, WrapperThatAdds, OtherNames],
+    "Wrapper": [WrapperBase, WrapperThatAdds, OtherNames, OwnHeads],
 }
 
 WRONG = {
@@ -152,15 +171,16 @@ WRONG = {
         (lambda c, w: torch.stack(c, -1).reshape(*c[0].shape[:2], -1) @ w.T, "merge-without-transpose"),
         (lambda c, w: sum(one @ w[:, : one.shape[2]].T for one in c), "heads-share-weights"),
         (lambda c, w: torch.cat(c) @ w.T, "stopped", "RuntimeError"),
+        (lambda c, w: torch.cat(c, -1) @ w, "multiplied by `w_o` as it stands"),
         (lambda c, w: c[0].mul_(2) @ w[:, : c[0].shape[2]].T, "input-modified"),
     ],
     "Wrapper": [
         (NoOutProj, "output-projection-missing"),
         (OneHeadManyTimes, "heads-share-weights"),
-        (SeesTheFuture, "no-causal-mask"),
+        (AsInTheLesson, "attention under a causal mask"),
         (FirstHeadOnly, "heads-share-weights"),
         (NoReturn, "returns-none"),
-        (HeadsTooWide, "stopped", "return self.out_proj"),
+        (HeadsTooWide, "should be (6, ", "num_heads="),
         (AddsHeads, "heads-averaged"),
     ],
 }

@@ -16,13 +16,14 @@ def scores_by_loop(queries, keys):
 class Split(nn.Module):
     """The right one, in pieces that wrong ones replace."""
 
-    def __init__(self, d_in, d_out, num_heads):
+    def __init__(self, d_in, d_out, num_heads, head_dim=None):
         super().__init__()
-        self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        self.num_heads, self.head_dim = num_heads, head_dim or d_out // num_heads
+        width = self.num_heads * self.head_dim
+        self.q_proj = nn.Linear(d_in, width, bias=False)
+        self.k_proj = nn.Linear(d_in, width, bias=False)
+        self.v_proj = nn.Linear(d_in, width, bias=False)
+        self.out_proj = nn.Linear(width, d_out, bias=False)
 
     def cut(self, x):
         return x.view(*x.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
@@ -57,19 +58,74 @@ class SplitFused(Split):
 
 
 class SplitPacked(nn.Module):
-    """Packed, with other names: only the doctor can judge it."""
+    """Packed, with other names."""
 
-    def __init__(self, d_in, d_out, num_heads):
+    def __init__(self, d_in, d_out, num_heads, head_dim=None):
         super().__init__()
-        self.num_heads = num_heads
-        self.c_attn = nn.Linear(d_in, 3 * d_out)
-        self.c_proj = nn.Linear(d_out, d_out)
+        self.num_heads, width = num_heads, num_heads * head_dim if head_dim else d_out
+        self.c_attn = nn.Linear(d_in, 3 * width, bias=False)
+        self.c_proj = nn.Linear(width, d_out, bias=False)
 
     def forward(self, x):
         b, t, _ = x.shape
         q, k, v = (each.view(b, t, self.num_heads, -1).transpose(1, 2) for each in self.c_attn(x).chunk(3, -1))
         context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.c_proj(context.transpose(1, 2).reshape(b, t, -1))
+
+
+class SplitByEinsum(nn.Module):
+    """One parameter per role, with an axis of heads."""
+
+    def __init__(self, d_in, d_out, num_heads, head_dim=None):
+        super().__init__()
+        head_dim = head_dim or d_out // num_heads
+        self.W_Q, self.W_K, self.W_V = (nn.Parameter(torch.randn(num_heads, d_in, head_dim)) for _ in range(3))
+        self.W_O = nn.Parameter(torch.randn(num_heads, head_dim, d_out))
+
+    def forward(self, x):
+        q, k, v = (torch.einsum("btm,hmd->bhtd", x, W) for W in (self.W_Q, self.W_K, self.W_V))
+        scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / q.shape[-1] ** 0.5
+        later = torch.ones_like(scores[0, 0]).triu(1).bool()
+        z = torch.einsum("bhqk,bhkd->bqhd", scores.masked_fill(later, -1e9).softmax(-1), v)
+        return torch.einsum("bqhd,hdm->bqm", z, self.W_O)
+
+
+class SplitPackedByHead(nn.Module):
+    """The names of the solution, packed head by head."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv_proj = nn.Linear(d_in, 3 * d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        q, k, v = self.qkv_proj(x).unflatten(2, (self.num_heads, 3, -1)).permute(3, 0, 2, 1, 4)
+        return self.out_proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class OneHeadWide(Split):
+    """The lesson's class: `head_dim` isn't read."""
+
+    def __init__(self, d_in, d_out, num_heads, head_dim):
+        super().__init__(d_in, num_heads * (d_out // num_heads), num_heads)
+
+
+class HeadsShareScores(Split):
+    def forward(self, x):
+        queries, keys, values = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
+        weights = self.weigh(queries @ keys.transpose(2, 3) / self.head_dim**0.5)
+        return self.out_proj(self.join(weights[:, :1] @ values))
+
+
+class NoMask(Split):
+    def weigh(self, scores):
+        return scores.softmax(-1)
+
+
+class WithoutGradient(Split):
+    def weigh(self, scores):
+        return super().weigh(scores).detach()
 
 
 class MaskDiscarded(Split):
@@ -114,9 +170,9 @@ class ScaledByWidth(Split):
 
 
 class OutProjTooNarrow(Split):
-    def __init__(self, d_in, d_out, num_heads):
-        super().__init__(d_in, d_out, num_heads)
-        self.out_proj = nn.Linear(d_out, d_in, bias=False)
+    def __init__(self, d_in, d_out, num_heads, head_dim=None):
+        super().__init__(d_in, d_out, num_heads, head_dim)
+        self.out_proj = nn.Linear(self.out_proj.in_features, d_in, bias=False)
 
 
 def convert_by_state(wrapper):
@@ -160,6 +216,44 @@ def first_head(split, wrapper):
         getattr(split, role).weight.copy_(getattr(wrapper.heads[0], role).weight.repeat(len(wrapper.heads), 1))
 
 
+def convert_by_hand(wrapper, num_heads=None, **options):
+    d_in, d_out = wrapper.heads[0].q_proj.in_features, wrapper.out_proj.out_features
+    split = MultiHeadAttention(d_in, d_out, num_heads or wrapper.num_heads, **options)
+    with torch.no_grad():
+        for role in ("q_proj", "k_proj", "v_proj"):
+            getattr(split, role).weight.copy_(torch.cat([getattr(head, role).weight for head in wrapper.heads]))
+        split.out_proj.weight.copy_(wrapper.out_proj.weight)
+    return split
+
+
+def roles_alone(wrapper):
+    split = MultiHeadAttention(wrapper.heads[0].q_proj.in_features, wrapper.out_proj.out_features, wrapper.num_heads)
+    split.q_proj.weight.data = torch.cat([head.q_proj.weight for head in wrapper.heads])
+    split.k_proj.weight.data = torch.cat([head.k_proj.weight for head in wrapper.heads])
+    split.v_proj.weight.data = torch.cat([head.v_proj.weight for head in wrapper.heads])
+    return split
+
+
+def stacked_in_place(wrapper):
+    split = convert_by_state(wrapper)
+    with torch.no_grad():
+        split.q_proj.weight.copy_(torch.stack([head.q_proj.weight for head in wrapper.heads]))
+    return split
+
+
+def stacked_state(wrapper):
+    split = convert_by_state(wrapper)
+    stacked = torch.stack([head.q_proj.weight for head in wrapper.heads])
+    split.load_state_dict(split.state_dict() | {"q_proj.weight": stacked})
+    return split
+
+
+def in_place_with_gradient(wrapper):
+    split = convert_by_state(wrapper)
+    split.out_proj.weight.copy_(wrapper.out_proj.weight)
+    return split
+
+
 def without_out_proj(wrapper):
     right = convert_by_state(wrapper)
     split = MultiHeadAttention(right.q_proj.in_features, right.out_proj.in_features, right.num_heads)
@@ -168,16 +262,40 @@ def without_out_proj(wrapper):
 
 
 RIGHT = {
+    "order_of_lines": [
+        lambda: "FIBDHKAEJGC",
+        lambda: "f i b d k h a e j g c",  # a hidden score stays minus infinity, scaled or not
+        lambda: list("FIBDHKAEJGC"),
+        lambda: "F, I, B, D, H, K, A, E, J, G, C",
+    ],
     "scores_by_head": [
         scores_by_loop,
         lambda q, k: q / q.shape[-1] ** 0.5 @ k.mT,
         lambda q, k: torch.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5,
     ],
-    "MultiHead": [SplitByLoop, SplitFused, SplitPacked, Split],
+    "MultiHead": [SplitByLoop, SplitFused, SplitPacked, Split, SplitByEinsum],
+    "MyMultiHeadAttention": [SplitByLoop, SplitFused, SplitPacked, Split, SplitByEinsum, SplitPackedByHead],
+    "to_torch_mha": [
+        lambda q, k, v, out: (torch.vstack((q, k, v)), out.clone()),
+        lambda q, k, v, out: [torch.stack((q, k, v)).flatten(0, 1), out],
+        lambda *weights: (torch.cat(weights[:3], dim=0), weights[3]),
+        lambda q, k, v, out: (torch.tensor([*q.tolist(), *k.tolist(), *v.tolist()], dtype=q.dtype), out),
+    ],
     "to_split": [convert_by_state, convert_row_by_row, wrapper_to_split],
 }
 
 WRONG = {
+    "order_of_lines": [
+        (lambda: "FIBDHAKEJGC", "All lines run in this order, and the result is another"),
+        (lambda: "FIBDAHKEJGC", "All lines run in this order, and the result is another"),
+        (lambda: "IFBDHKAEJGC", "Line I", "reads `queries`, and no line before it makes that"),
+        (lambda: "FIBDHKAEGJC", "All lines run in this order, and the result is another"),
+        (lambda: "FBIDHKAEJGC", "Line"),
+        (lambda: "FDIBHKAEJGC", "Line D", "can't be run at place 2: Dimension out of range"),
+        (lambda: "FIBDHKAEJG", "Each of the 11 letters is needed once, and C is missing"),
+        (lambda: "FIBDHKAEJGCC", "a letter stands there twice"),
+        (lambda: 7, "it should be a string of letters"),
+    ],
     "scores_by_head": [
         (lambda q, k: q @ k.transpose(2, 3), "missing-scale"),
         (lambda q, k: q @ k.transpose(2, 3) / (q.shape[1] * q.shape[3]) ** 0.5, "wrong-scale", "over all heads"),
@@ -193,18 +311,55 @@ WRONG = {
         (JoinedByReshape, "merge-without-transpose"),
         (ScoredWithValues, "scores-from-values"),
         (MaskedWithZero, "mask-with-zero"),
-        (OutProjForgotten, "output-projection-missing"),
+        (OutProjForgotten, "has the shape", "num_heads * head_dim", "last line of `forward`"),
         (ScaledByWidth, "wrong-scale"),
         (OutProjTooNarrow, "output-projection-shape"),
+        (OneHeadWide, "should be", "head_dim="),
+    ],
+    "MyMultiHeadAttention": [
+        (MaskDiscarded, "mask-discarded"),
+        (NoMask, "no-causal-mask"),
+        (CutByView, "split-without-transpose"),
+        (JoinedByReshape, "merge-without-transpose"),
+        (MaskedWithZero, "mask-with-zero"),
+        (OutProjForgotten, "output-projection-missing"),
+        (ScaledByWidth, "wrong-scale"),
+        (HeadsShareScores, "heads-share-scores"),
+        (WithoutGradient, "No gradient reaches"),
+        (OutProjTooNarrow, "output-projection-shape", "it should be (24, 24)"),
+        (Split(7, 12, 3), "give the class itself, without parentheses"),
+    ],
+    "to_torch_mha": [
+        (lambda q, k, v, out: (torch.cat([k, q, v]), out), "the keys first"),
+        (lambda q, k, v, out: (torch.cat([q, k, v], 1), out), "side by side"),
+        (lambda q, k, v, out: (torch.stack([q, k, v]), out), "on an axis of their own"),
+        (lambda q, k, v, out: (torch.stack([q, k, v], 1).view(-1, q.shape[1]), out), "three matrices in turn"),
+        (lambda q, k, v, out: (torch.cat([q.T, k.T, v.T]), out), "the transposed matrices"),
+        (lambda q, k, v, out: (torch.cat([q, k, v]), out.T), "the transpose of `out_proj`"),
+        (lambda q, k, v, out: torch.cat([q, k, v]), "it should be 2 values"),
+        (lambda q, k, v, out: (torch.cat([q, k, v, out]), out), "`in_proj_weight` is off"),
+        (lambda q, k, v, out: (torch.cat([q, k, v.T]), out), "`in_proj_weight` is off"),
     ],
     "to_split": [
         (converting(interleave), "interleaved"),
         (converting(first_head), "heads-share-weights"),
         (converting(lambda split, wrapper: split.k_proj.weight.copy_(split.q_proj.weight)), "projection-reused"),
         (converting(lambda split, wrapper: split.v_proj.weight.copy_(split.k_proj.weight)), "projection-reused"),
-        (converting(lambda split, w: split.out_proj.weight.copy_(w.out_proj.weight.T)), "whose W^O is turned"),
+        (converting(lambda split, w: split.out_proj.weight.copy_(w.out_proj.weight.T)), "whose W^O is transposed"),
         (without_out_proj, "`out_proj.weight` is off"),
-        (lambda wrapper: wrapper, "give back a MultiHeadAttention, not a MultiHeadAttentionWrapper"),
-        (lambda wrapper: wrapper_to_split(wrapper).state_dict(), "give back a MultiHeadAttention, not a"),
+        (roles_alone, "whose W^O was forgotten"),
+        (stacked_in_place, "`torch.stack` makes a new axis"),
+        (stacked_state, "A matrix has another number of axes than its parameter"),
+        (in_place_with_gradient, "only under `torch.no_grad()`"),
+        (lambda w: convert_by_hand(w, bias=True), "has `q_proj.bias`", "without bias"),
+        (lambda w: convert_by_hand(w, causal=False), "no-causal-mask", "not causal"),
+        (lambda w: convert_by_hand(w, num_heads=1), "a single head"),
+        (lambda w: convert_by_hand(w, num_heads=w.num_heads * w.head_dim), "`num_heads` is off"),
+        (lambda w: convert_by_hand(w, dropout=0.5), "`dropout` is off"),
+        (lambda wrapper: wrapper, "give back a MultiHeadAttention, and gives back a MultiHeadAttentionWrapper"),
+        (
+            lambda wrapper: wrapper_to_split(wrapper).state_dict(),
+            "give back a MultiHeadAttention, and gives back a dict",
+        ),
     ],
 }

@@ -80,6 +80,320 @@ class GroupedByEinsum(Grouped):
         return self.out_proj(context.flatten(2))
 
 
+class Shared(Grouped):
+    """Multi-query attention: grouped, with one group."""
+
+    groups = 1
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads, self.groups)
+
+
+class SharedPacked(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.h, self.d = num_heads, d_out // num_heads
+        self.attn = nn.Linear(d_in, (num_heads + 2) * self.d, bias=False)
+        self.proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = self.attn(x).split([self.h * self.d, self.d, self.d], dim=-1)
+        scores = torch.einsum("bqhd,bkd->bhqk", q.view(b, t, self.h, self.d), k) / self.d**0.5
+        scores = scores + torch.full((t, t), -torch.inf).triu(1)
+        return self.proj(torch.einsum("bhqk,bkd->bqhd", scores.softmax(-1), v).reshape(b, t, -1))
+
+
+class SharedByLoop(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        width = d_out // num_heads
+        self.queries = nn.ModuleList(nn.Linear(d_in, width, bias=False) for _ in range(num_heads))
+        self.key, self.value = nn.Linear(d_in, width, bias=False), nn.Linear(d_in, width, bias=False)
+        self.out = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):
+        keys, values = self.key(x), self.value(x)
+        heads = [F.scaled_dot_product_attention(q(x), keys, values, is_causal=True) for q in self.queries]
+        return self.out(torch.cat(heads, -1))
+
+
+class SharedFolded(Shared):
+    def forward(self, x):
+        b, t, _ = x.shape
+        queries = self.q_proj(x).view(b, t * self.num_heads, self.head_dim)  # token by token, all heads
+        scores = queries @ self.k_proj(x).mT * self.head_dim**-0.5
+        position = torch.arange(t).repeat_interleave(self.num_heads)
+        scores = scores.masked_fill(position[:, None] < torch.arange(t), float("-inf"))
+        return self.out_proj((scores.softmax(-1) @ self.v_proj(x)).view(b, t, -1))
+
+
+class SharedByNobody(Grouped):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__(d_in, d_out, num_heads, num_heads)
+
+
+class SharedNotCausal(Shared):
+    def weigh(self, scores):
+        return scores.softmax(-1)
+
+
+class SharedUnscaled(Shared):
+    def forward(self, x):
+        queries = self.q_proj(x).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        weights = self.weigh(queries @ self.k_proj(x)[:, None].mT)
+        return self.out_proj((weights @ self.v_proj(x)[:, None]).transpose(1, 2).flatten(2))
+
+
+class SharedMergedWrong(Shared):
+    def forward(self, x):
+        queries = self.q_proj(x).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        weights = self.weigh(queries @ self.k_proj(x)[:, None].mT / self.head_dim**0.5)
+        return self.out_proj((weights @ self.v_proj(x)[:, None]).reshape(*x.shape[:2], -1))
+
+
+class SharedWithoutOut(Shared):
+    def finish(self, merged):
+        return merged
+
+
+class SharedOverQueries(Shared):
+    def weigh(self, scores):
+        return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf).softmax(-2)
+
+
+class SharedWithoutReturn(Shared):
+    def finish(self, merged):
+        self.out_proj(merged)
+
+
+class SharedViewed(Shared):
+    def forward(self, x):
+        b, t, _ = x.shape
+        queries = self.q_proj(x).view(b, self.num_heads, t, self.head_dim)
+        weights = self.weigh(queries @ self.k_proj(x)[:, None].mT / self.head_dim**0.5)
+        return self.out_proj((weights @ self.v_proj(x)[:, None]).transpose(1, 2).flatten(2))
+
+
+class Cached(nn.Module):
+    """The right one, in pieces that wrong ones replace."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.query, self.key, self.value = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+        self.out = nn.Linear(d_out, d_out)
+
+    def cut(self, x):
+        return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+
+    def grow(self, cache, keys, values):
+        return (keys, values) if cache is None else tuple(map(self.join, cache, (keys, values)))
+
+    def join(self, old, new):
+        return torch.cat([old, new], 2)
+
+    def hide(self, scores):
+        return scores.masked_fill(torch.ones_like(scores).tril(scores.shape[3] - scores.shape[2]) == 0, -torch.inf)
+
+    def finish(self, output, cache):
+        return self.out(output), cache
+
+    def forward(self, x, cache=None):
+        queries, keys, values = self.cut(self.query(x)), self.cut(self.key(x)), self.cut(self.value(x))
+        keys, values = self.grow(cache, keys, values)
+        weights = self.hide(queries @ keys.mT / keys.shape[-1] ** 0.5).softmax(-1)
+        return self.finish((weights @ values).transpose(1, 2).flatten(2), (keys, values))
+
+
+class CachedInDict(Cached):
+    def forward(self, x, cache=None):
+        cache = {"past": 0, "k": [], "v": []} if cache is None else cache
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        cache["k"].append(k)
+        cache["v"].append(v)
+        keys, values = self.cut(torch.cat(cache["k"], 1)), self.cut(torch.cat(cache["v"], 1))
+        at = torch.arange(cache["past"], cache["past"] + x.shape[1])
+        cache["past"] += x.shape[1]
+        keep = at[:, None] >= torch.arange(keys.shape[2])
+        context = F.scaled_dot_product_attention(self.cut(q), keys, values, attn_mask=keep)
+        return self.out(context.transpose(1, 2).flatten(2)), cache
+
+
+class CachedPacked(nn.Module):
+    """The solution's names, packed head by head; the cache is one tensor."""
+
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv_proj = nn.Linear(d_in, 3 * d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x, cache=None):
+        q, *kv = self.qkv_proj(x).unflatten(2, (self.num_heads, 3, -1)).permute(3, 0, 2, 1, 4)
+        cache = torch.stack(kv) if cache is None else torch.cat([cache, torch.stack(kv)], 3)
+        keys, values = cache
+        outputs = []
+        for i in range(x.shape[1]):
+            seen = cache.shape[3] - x.shape[1] + i + 1
+            outputs.append(F.scaled_dot_product_attention(q[:, :, i : i + 1], keys[:, :, :seen], values[:, :, :seen]))
+        return [self.out_proj(torch.cat(outputs, 2).transpose(1, 2).flatten(2)), cache]
+
+
+class CachedInPlace(Cached):
+    """A cache of a fixed length, which is filled."""
+
+    def grow(self, cache, keys, values):
+        if cache is None:
+            cache = [torch.zeros(*keys.shape[:2], 0, keys.shape[3], dtype=keys.dtype) for _ in range(2)]
+        cache[0], cache[1] = torch.cat((cache[0], keys), 2), torch.cat((cache[1], values), 2)
+        return cache
+
+    def finish(self, output, cache):
+        return self.out(output), list(cache)
+
+
+class CachedTopLeft(Cached):
+    def hide(self, scores):
+        return scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+
+
+class CachedFused(Cached):
+    """PyTorch aligns `is_causal=True` at the first key."""
+
+    def forward(self, x, cache=None):
+        keys, values = self.grow(cache, self.cut(self.key(x)), self.cut(self.value(x)))
+        context = F.scaled_dot_product_attention(self.cut(self.query(x)), keys, values, is_causal=True)
+        return self.out(context.transpose(1, 2).flatten(2)), (keys, values)
+
+
+class CachedWithoutMask(Cached):
+    def hide(self, scores):
+        return scores
+
+
+class CachedMaskedAtFirst(Cached):
+    def hide(self, scores):
+        return super().hide(scores) if scores.shape[2] == scores.shape[3] else scores
+
+
+class CacheIgnored(Cached):
+    def grow(self, cache, keys, values):
+        return keys, values
+
+
+class CacheOfLastPiece(Cached):
+    def forward(self, x, cache=None):
+        own = self.cut(self.key(x)), self.cut(self.value(x))
+        keys, values = self.grow(cache, *own)
+        weights = self.hide(self.cut(self.query(x)) @ keys.mT / keys.shape[-1] ** 0.5).softmax(-1)
+        return self.finish((weights @ values).transpose(1, 2).flatten(2), own)
+
+
+class CacheInModule(Cached):
+    def grow(self, cache, keys, values):
+        if cache is not None:
+            keys, values = torch.cat([self.keys, keys], 2), torch.cat([self.values, values], 2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+
+class CacheInFront(Cached):
+    def join(self, old, new):
+        return torch.cat([new, old], 2)
+
+
+class CacheJoinedAtHeads(Cached):
+    def join(self, old, new):
+        return torch.cat([old, new], 1)
+
+
+class OutputAlone(Cached):
+    def finish(self, output, cache):
+        return self.out(output)
+
+
+class CacheFirst(Cached):
+    def finish(self, output, cache):
+        return cache, self.out(output)
+
+
+class OutputOfAllTokens(Cached):
+    def finish(self, output, cache):
+        return self.out(output[:, :1].repeat(1, cache[0].shape[2], 1)), cache
+
+
+class CacheUnscaled(Cached):
+    def forward(self, x, cache=None):
+        keys, values = self.grow(cache, self.cut(self.key(x)), self.cut(self.value(x)))
+        weights = self.hide(self.cut(self.query(x)) @ keys.mT).softmax(-1)
+        return self.finish((weights @ values).transpose(1, 2).flatten(2), (keys, values))
+
+
+class CacheNeeded(Cached):
+    def forward(self, x, cache):
+        return super().forward(x, cache)
+
+
+class CacheDetached(Cached):
+    def finish(self, output, cache):
+        return self.out(output.detach()), cache
+
+
+def step(q, k, v, ck, cv):
+    keys, values = torch.cat([ck, k], 2), torch.cat([cv, v], 2)
+    return attended(q, keys, values), keys, values
+
+
+def attended(q, keys, values, scale=None):
+    return F.scaled_dot_product_attention(q, keys, values, scale=scale, enable_gqa=True)
+
+
+def step_by_loop(q, k, v, ck, cv):
+    keys, values = torch.cat([ck, k], -2), torch.cat([cv, v], -2)
+    size = q.shape[1] // k.shape[1]
+    heads = []
+    for head in range(q.shape[1]):
+        weights = (q[:, head] @ keys[:, head // size].mT / q.shape[3] ** 0.5).softmax(-1)
+        heads.append(weights @ values[:, head // size])
+    return torch.stack(heads, 1), keys, values
+
+
+def step_folded(q, k, v, ck, cv):
+    b, h, _, d = q.shape
+    keys, values = torch.cat([ck, k], 2), torch.cat([cv, v], 2)
+    folded = q.view(b, k.shape[1], h // k.shape[1], d) / d**0.5
+    return ((folded @ keys.mT).softmax(-1) @ values).view(b, h, 1, d), keys, values
+
+
+def step_preallocated(q, k, v, ck, cv):
+    keys, values = (torch.empty(*old.shape[:2], old.shape[2] + 1, old.shape[3], dtype=old.dtype) for old in (ck, cv))
+    keys[:, :, :-1], keys[:, :, -1:], values[:, :, :-1], values[:, :, -1:] = ck, k, cv, v
+    return [attended(q, keys, values), keys, values]
+
+
+def step_in_place(q, k, v, ck, cv):
+    ck[:, :, -1:] = k
+    return attended(q, ck, cv), ck, cv
+
+
+def pool_by_loop(weight, num_heads, num_kv_heads):
+    heads, size = weight.chunk(num_heads), num_heads // num_kv_heads
+    return torch.cat([sum(heads[i * size : (i + 1) * size]) / size for i in range(num_kv_heads)])
+
+
+def pool_by_product(weight, num_heads, num_kv_heads):
+    size, width = num_heads // num_kv_heads, len(weight) // num_heads
+    mixing = torch.kron(torch.eye(num_kv_heads), torch.kron(torch.ones(1, size) / size, torch.eye(width)))
+    return mixing.to(weight.dtype) @ weight
+
+
+def pool_in_place(weight, num_heads, num_kv_heads):
+    heads = weight.view(num_kv_heads, num_heads // num_kv_heads, -1)
+    heads[:, 0] = heads.mean(1)
+    return heads[:, 0].reshape(-1, weight.shape[1])
+
+
 class Tiled(Grouped):
     def share(self, x):
         return x.repeat(1, self.num_heads // self.num_kv_heads, 1, 1)
@@ -129,12 +443,92 @@ RIGHT = {
         lambda t, n, g, d, size: torch.tensor(2 * t * n * g * d * size),
     ],
     "GroupedQuery": [Grouped, GroupedFused, GroupedByEinsum],
+    "MultiQuery": [Shared, SharedPacked, SharedByLoop, SharedFolded],
+    "MyMultiQueryAttention": [Shared, SharedPacked, SharedByLoop, SharedFolded],
+    "CachedAttention": [Cached, CachedInDict, CachedPacked, CachedInPlace],
+    "decode_step": [step, step_by_loop, step_folded, step_preallocated],
+    "pool_heads": [
+        pool_by_loop,
+        pool_by_product,
+        lambda w, h, g: w.unflatten(0, (g, h // g, -1)).mean(1).reshape(-1, w.shape[1]),
+        lambda w, h, g: torch.einsum("gndm->gdm", w.view(g, h // g, -1, w.shape[1])).flatten(0, 1) * g / h,
+    ],
 }
 
 WRONG = {
+    "MultiQuery": [
+        (SharedByNobody, "`k_proj.weight` is", "it should be"),
+        (SharedNotCausal, "no-causal-mask"),
+        (SharedUnscaled, "missing-scale"),
+        (SharedMergedWrong, "merge-without-transpose"),
+        (SharedWithoutOut, "output-projection-missing"),
+        (SharedOverQueries, "softmax-wrong-axis"),
+        (SharedViewed, "split-without-transpose"),
+        (SharedWithoutReturn, "returns-none"),
+    ],
+    "MyMultiQueryAttention": [
+        (SharedByNobody, "it should be"),
+        (SharedNotCausal, "no-causal-mask"),
+        (SharedUnscaled, "missing-scale"),
+        (SharedMergedWrong, "merge-without-transpose"),
+        (SharedWithoutOut, "output-projection-missing"),
+        (SharedOverQueries, "softmax-wrong-axis"),
+        (SharedWithoutReturn, "returns-none"),
+        (lambda *sizes: Shared(*sizes), "it should be the class itself"),
+    ],
+    "CachedAttention": [
+        (CachedTopLeft, "causal-top-left"),
+        (CachedFused, "causal-top-left"),
+        (CachedWithoutMask, "no-causal-mask", "without a mask within a piece"),
+        (CachedMaskedAtFirst, "no-causal-mask", "in the first piece only"),
+        (CacheIgnored, "forgets the pieces before"),
+        (CacheOfLastPiece, "remembers the last piece only"),
+        (CacheInModule, "in pieces of", "nothing in the module"),
+        (CacheInFront, "new tokens in front of the old ones", "In which order"),
+        (CacheJoinedAtHeads, "stopped"),
+        (OutputAlone, "it should be two, the output and the cache"),
+        (CacheFirst, "the output that `forward` gives back first is a tuple"),
+        (OutputOfAllTokens, "has the shape"),
+        (CacheUnscaled, "missing-scale"),
+        (CacheNeeded, "stopped", "missing 1 required positional argument: 'cache'"),
+        (CacheDetached, "No gradient reaches"),
+    ],
+    "decode_step": [
+        (lambda q, k, v, ck, cv: (attended(q, ck, cv), *step(q, k, v, ck, cv)[1:]), "doesn't attend to itself"),
+        (lambda q, k, v, ck, cv: (attended(q, k, v), *step(q, k, v, ck, cv)[1:]), "ignores the cache"),
+        (lambda q, k, v, ck, cv: (step(q, k, v, ck, cv)[0], ck, cv), "haven't grown"),
+        (lambda q, k, v, ck, cv: step(q, ck, cv, k, v), "the new token first"),
+        (lambda q, k, v, ck, cv: step(q, k, v, ck, cv)[0], "the output alone"),
+        (lambda q, k, v, ck, cv: tuple(step(q, k, v, ck, cv)[i] for i in (0, 2, 1)), "keys and values exchanged"),
+        (
+            lambda q, k, v, ck, cv: (
+                F.scaled_dot_product_attention(q, *step(q, k, v, ck, cv)[1:], is_causal=True, enable_gqa=True),
+                *step(q, k, v, ck, cv)[1:],
+            ),
+            "causal-top-left",
+        ),
+        (
+            lambda q, k, v, ck, cv: (attended(q, *step(q, k, v, ck, cv)[1:], scale=1.0), *step(q, k, v, ck, cv)[1:]),
+            "missing-scale",
+        ),
+        (step_in_place, "input-modified"),
+        (lambda q, k, v, ck, cv: step(q, k, v, ck.mT, cv.mT), "stopped"),
+    ],
+    "pool_heads": [
+        (lambda w, h, g: pool_by_loop(w, h, g) * h / g, "the sum of each group's heads"),
+        (lambda w, h, g: w.view(g, h // g, -1)[:, 0].reshape(-1, w.shape[1]), "the first head of each group"),
+        (lambda w, h, g: w.view(h // g, -1, w.shape[1]).mean(0), "kv-heads-tiled"),
+        (lambda w, h, g: w.view(-1, h // g, w.shape[1]).mean(1), "the mean of neighbouring rows"),
+        (lambda w, h, g: w.view(h, -1, w.shape[1]).mean(0).repeat(g, 1), "the mean of all heads"),
+        (lambda w, h, g: w.view(g, h // g, -1, w.shape[1]).mean(1), "on axes of its own"),
+        (lambda w, h, g: w.view(g, -1, w.shape[1]).mean(1), "one row per group"),
+        (pool_in_place, "input-modified"),
+        (lambda w, h, g: w.view(g, h // g, w.shape[1]).mean(1), "stopped", "is invalid for input of size"),
+    ],
     "multi_query": [
         (lambda q, k, v: ask(q, k, v, 1.0), "missing-scale"),
         (lambda q, k, v: ask(q, k, v, (q.shape[1] * q.shape[3]) ** -0.5), "wrong-scale"),
+        (lambda q, k, v: ask(q, k, v, 1 / q.shape[3]), "wrong-scale", "divided by head_dim"),
         (lambda q, k, v: ask(q, v, v), "scores-from-values"),
         (lambda q, k, v: ask(q, k, v, dim=-2), "softmax-wrong-axis", "over the queries"),
         (lambda q, k, v: ask(q, k, v, dim=1), "softmax-wrong-axis", "over the heads"),
@@ -159,11 +553,15 @@ WRONG = {
         (lambda k, n: k.repeat_interleave(n, 1), "num_heads times"),
         (lambda k, n: k.mean(1, keepdim=True).repeat(1, n, 1, 1), "heads-averaged"),
         (lambda k, n: torch.stack([k] * (n // k.shape[1]), 2), "on an axis of their own"),
-        (lambda k, n: k.expand(-1, n, -1, -1), "stopped"),
+        (lambda k, n: k.expand(-1, n, -1, -1), "stopped", "`expand` repeats only an axis of size 1"),
     ],
     "cache_bytes": [
-        (lambda t, n, g, d, size: t * n * g * d * size, "the keys without the values"),
-        (lambda t, n, g, d, size: 2 * t * n * g * d, "numbers, not of bytes"),
+        (
+            lambda t, n, g, d, size: t * n * g * d * size,
+            "Your result equals half of the cache",
+            "the keys without the values",
+        ),
+        (lambda t, n, g, d, size: 2 * t * n * g * d, "number of elements, not of bytes"),
         (lambda t, n, g, d, size: 2 * t * g * d * size, "a single layer"),
         (lambda t, n, g, d, size: 2 * t * n * g * d * size * 8, "in bits"),
         (lambda t, n, g, d, size: 3 * t * n * g * d * size, "the queries are used once"),

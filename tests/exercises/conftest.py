@@ -2,8 +2,8 @@
 
 import pytest
 
-from course_lib.exercises import ledger, tries
-from course_lib.exercises.workspace import FILE, VARIABLE
+from course_lib.exercises import attempts, progress_store
+from course_lib.exercises.progress_location import PROGRESS_FILE, PROGRESS_VARIABLE
 from course_lib.workspace import MARKER
 
 
@@ -12,10 +12,10 @@ def kernel(monkeypatch, tmp_path):
     """A kernel that has just started, in an empty folder outside of every workspace; called, it starts anew."""
 
     def start():
-        monkeypatch.setattr(ledger, "_KERNEL", {})
-        monkeypatch.setattr(tries, "_LAST", {})
+        monkeypatch.setattr(progress_store, "_KERNEL", {})
+        monkeypatch.setattr(attempts, "_LAST", {})
 
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(PROGRESS_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
     start()
     return start
@@ -33,4 +33,4 @@ def workspace(kernel, tmp_path, monkeypatch):
 @pytest.fixture
 def file(workspace):
     """The file in which the workspace keeps progress; it isn't there yet."""
-    return workspace / FILE
+    return workspace / PROGRESS_FILE

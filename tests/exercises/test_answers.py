@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import check
-from course_lib.exercises.catalogue import EXERCISES
+from course_lib.exercises import ALL, check
+from course_lib.exercises.catalogue import BLANKS, EXERCISES
 
 HERE = Path(__file__).parent
 
@@ -38,6 +38,12 @@ def test_there_are_enough_answers(name):
     assert len(RIGHT[name]) >= 3 and len(WRONG[name]) >= 5
 
 
+@pytest.mark.parametrize("name", BLANKS)
+def test_there_are_enough_answers_to_a_blank(name):
+    assert name not in EXERCISES
+    assert len(RIGHT[name]) >= 2 and len(WRONG[name]) >= 3
+
+
 @pytest.mark.parametrize(("name", "answer"), RIGHT_CASES)
 def test_a_right_answer_passes_in_any_style(name, answer):
     verdict = check(name, answer)
@@ -56,16 +62,18 @@ def test_a_wrong_answer_is_named(name, answer, words):
             assert word in repr(verdict), verdict
     if words[0] not in CATALOGUE:
         assert verdict.mistake is None or verdict.mistake in words, verdict
-    assert verdict.hint or verdict.evidence or verdict.where or "it should be" in verdict.says or ":" in verdict.says
+    assert (
+        verdict.hint or verdict.evidence or verdict.where or "it should be" in verdict.message or ":" in verdict.message
+    )
 
 
-FUNCTIONS = [name for name, exercise in EXERCISES.items() if hasattr(exercise.judge, "wrong")]
+FUNCTIONS = [name for name, exercise in ALL.items() if hasattr(exercise, "wrong")]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_known_wrong_answer_is_told_from_the_others(name):
-    for known in EXERCISES[name].judge.wrong:
+    for known in ALL[name].wrong:
         assert known.mistake is None or known.mistake in CATALOGUE
         verdict = check(name, known.code)
-        assert not verdict.passed, f"{name}: {known.is_} passes"
-        assert verdict.mistake == known.mistake, f"{known.is_}: {verdict}"
+        assert not verdict.passed, f"{name}: {known.equals} passes"
+        assert verdict.mistake == known.mistake, f"{known.equals}: {verdict}"

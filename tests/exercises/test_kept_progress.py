@@ -5,11 +5,12 @@ import os
 from datetime import datetime
 
 import pytest
-from exercises.small_answers import reversed_order, right, stub, unscaled
 
-from course_lib.exercises import check, ledger, progress
-from course_lib.exercises.workspace import FILE, VARIABLE, file_of_progress
+from course_lib.exercises import check, progress, progress_store
+from course_lib.exercises.progress_location import PROGRESS_FILE, PROGRESS_VARIABLE, progress_path
 from course_lib.workspace import MARKER
+
+from .small_answers import reversed_order, right, stub, unscaled
 
 
 def entries(file):
@@ -65,31 +66,31 @@ def test_the_nearest_marker_counts(workspace, monkeypatch):
     (inner / MARKER).touch()
     monkeypatch.chdir(inner / "deep")
     check("scores_of_token", right())
-    assert (inner / FILE).exists() and not (workspace / FILE).exists()
+    assert (inner / PROGRESS_FILE).exists() and not (workspace / PROGRESS_FILE).exists()
 
 
 def test_a_folder_is_no_marker_and_without_one_nothing_is_written(kernel, tmp_path, monkeypatch):
     (tmp_path / MARKER).mkdir()
-    if file_of_progress() is not None:
+    if progress_path() is not None:
         pytest.skip("the folder for temporary files lies in a workspace")
     check("scores_of_token", right())
     assert everything(tmp_path) == [MARKER]
-    assert repr(progress()).startswith("1 of 5 exercises passed.")
+    assert repr(progress()).startswith("1 of 6 exercises passed.")
 
 
 def test_the_variable_names_a_file_or_turns_it_off(workspace, tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, "off")
+    monkeypatch.setenv(PROGRESS_VARIABLE, "off")
     check("scores_of_token", right())
-    assert not (workspace / FILE).exists()
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "mine.json"))
+    assert not (workspace / PROGRESS_FILE).exists()
+    monkeypatch.setenv(PROGRESS_VARIABLE, str(tmp_path / "mine.json"))
     check("scaled_scores", unscaled())
-    assert not (workspace / FILE).exists()
+    assert not (workspace / PROGRESS_FILE).exists()
     assert entries(tmp_path / "mine.json")["scores_of_token"]["done"], "what the kernel knows is written, too"
 
 
 def test_nothing_but_the_file_is_left(file, workspace):
     check("scores_of_token", right())
-    assert everything(workspace) == [MARKER, FILE, "sheets"]
+    assert everything(workspace) == [MARKER, PROGRESS_FILE, "sheets"]
 
 
 def test_what_other_versions_of_the_course_ask_is_kept(file):
@@ -101,11 +102,11 @@ def test_what_other_versions_of_the_course_ask_is_kept(file):
 
 def test_two_kernels_add_up(file, kernel):
     check("scores_of_token", reversed_order())
-    there = dict(ledger._KERNEL)
+    there = dict(progress_store._KERNEL)
     kernel()  # the second one
     check("scores_of_token", reversed_order())
     check("scaled_scores", unscaled())
-    ledger._KERNEL.update(there)
+    progress_store._KERNEL.update(there)
     check("scores_of_token", right())
     assert entries(file)["scores_of_token"]["attempts"] == 3
     assert entries(file)["scaled_scores"]["attempts"] == 1
@@ -132,10 +133,10 @@ def test_a_folder_that_may_not_be_looked_into_is_no_error(kernel, monkeypatch):
     def forbidden(start):
         raise PermissionError
 
-    monkeypatch.setattr("course_lib.exercises.workspace.find_workspace", forbidden)
+    monkeypatch.setattr("course_lib.exercises.progress_location.find_workspace", forbidden)
     assert check("scores_of_token", right()).passed and progress().passed == 1
 
 
 def test_the_repositorys_own_checks_keep_nothing():
-    assert os.environ[VARIABLE] == "off"
-    assert file_of_progress() is None
+    assert os.environ[PROGRESS_VARIABLE] == "off"
+    assert progress_path() is None

@@ -6,11 +6,12 @@ import re
 from html import escape
 
 import pytest
-from exercises.small_answers import right, unscaled
 
-from course_lib.exercises import check, progress
-from course_lib.exercises.workspace import FILE, VARIABLE
+from course_lib.exercises import EXERCISES, check, progress
+from course_lib.exercises.progress_location import PROGRESS_FILE, PROGRESS_VARIABLE
 from course_lib.workspace import MARKER
+
+from .small_answers import right, unscaled
 
 
 def entries(file):
@@ -44,7 +45,7 @@ def test_a_damaged_file_is_told_in_a_sentence_and_kept_aside(file, text):
     assert repr(progress()).splitlines()[-1] == said and said in progress()._repr_html_()
     assert file.read_text(encoding="utf-8") == text, "looking changes nothing"
     verdict = check("scaled_scores", unscaled())
-    aside = file.with_name(f"{FILE}.damaged")
+    aside = file.with_name(f"{PROGRESS_FILE}.damaged")
     assert f"{file} was damaged: it is kept as {aside.name}, and what could be read of it goes on." in repr(verdict)
     assert aside.read_text(encoding="utf-8") == text
     assert entries(file) == {"scaled_scores": {"done": False, "attempts": 1, "first_passed": None}}
@@ -64,7 +65,7 @@ def test_one_damaged_entry_costs_no_other_one_its_mark_and_no_copy_another(file)
         file.write_text(text, encoding="utf-8")
         check("softmax_rows", lambda scores: scores)
         assert entries(file)["scores_of_token"] == good
-    copies = [f"{FILE}.damaged", f"{FILE}.damaged-2", f"{FILE}.damaged-3"]
+    copies = [f"{PROGRESS_FILE}.damaged", f"{PROGRESS_FILE}.damaged-2", f"{PROGRESS_FILE}.damaged-3"]
     assert [name for name in everything(file.parent) if "damaged" in name] == copies
 
 
@@ -83,7 +84,7 @@ def test_a_read_only_file_is_told_in_a_sentence_and_no_mark_is_lost(file, monkey
         assert verdict.passed and repr(verdict).splitlines()[-1].strip() == said
         assert escape(said) in verdict._repr_html_()
         assert file.read_bytes() == before
-        assert repr(progress()).startswith("1 of 32 exercises passed")
+        assert repr(progress()).startswith(f"1 of {len(EXERCISES)} exercises passed")
         assert repr(progress()).splitlines()[-1] == said
     assert said not in repr(progress())
     assert entries(file)["scores_of_token"]["done"] and entries(file)["scaled_scores"]["attempts"] == 1
@@ -91,17 +92,19 @@ def test_a_read_only_file_is_told_in_a_sentence_and_no_mark_is_lost(file, monkey
 
 @pytest.mark.parametrize("where", ["missing/mine.json", "."])
 def test_a_place_that_is_none_is_told_in_a_sentence(kernel, tmp_path, monkeypatch, where):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / where))
+    monkeypatch.setenv(PROGRESS_VARIABLE, str(tmp_path / where))
     verdict = check("scores_of_token", right())
     assert verdict.passed
     assert re.search(r"kept in this kernel only, because \S+ can't be used: .+\.", repr(verdict))
-    assert "Traceback" not in repr(verdict) and repr(progress()).startswith("1 of 32 exercises passed")
+    assert "Traceback" not in repr(verdict) and repr(progress()).startswith(f"1 of {len(EXERCISES)} exercises passed")
 
 
 def test_what_a_newer_version_adds_to_an_entry_is_no_damage(file):
     entry = {"done": True, "attempts": 2, "first_passed": None, "seconds": 60}
     file.write_text(json.dumps({"exercises": {"scores_of_token": entry}}), encoding="utf-8")
-    assert repr(progress()).startswith("1 of 32 exercises passed in 2 attempts") and "damaged" not in repr(progress())
+    assert repr(progress()).startswith(
+        f"1 of {len(EXERCISES)} exercises passed in 2 attempts"
+    ) and "damaged" not in repr(progress())
 
 
 def test_a_full_disk_leaves_the_old_file(file, monkeypatch):
@@ -114,4 +117,4 @@ def test_a_full_disk_leaves_the_old_file(file, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     verdict = check("scaled_scores", unscaled())
     assert "can't be used: No space left on device." in repr(verdict)
-    assert file.read_bytes() == before and everything(file.parent) == [MARKER, FILE, "sheets"]
+    assert file.read_bytes() == before and everything(file.parent) == [MARKER, PROGRESS_FILE, "sheets"]

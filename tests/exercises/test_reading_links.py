@@ -3,12 +3,13 @@
 import re
 
 import pytest
-from exercises.small_answers import unscaled
 
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import check, links
 from course_lib.exercises.sections import SECTIONS
 from course_lib.workspace import FOLDERS
+
+from .small_answers import unscaled
 
 PAGE = "https://attention-course.github.io/attention-course/mistakes/missing-scale.html"
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from machines.small_course import make_course
-from machines.stripped import path_of
+
+from .small_course import make_course
+from .stripped import path_of
 
 
 @dataclass

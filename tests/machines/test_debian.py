@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from machines.debian import make_debian, new_machine
-from machines.lab import computes, make_lab, opens
+
+from .debian import make_debian, new_machine
+from .lab import computes, make_lab, opens
 
 DEBIANS = os.environ.get("COURSE_DEBIANS", "trixie forky").split()  # stable with Python 3.13, testing with 3.14
 FOLDER = os.environ.get("COURSE_MACHINES")

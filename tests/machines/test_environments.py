@@ -8,8 +8,9 @@ import sys
 import time
 
 import pytest
-from machines.small_course import write_uv
-from machines.stripped import KEPT, MADE, VERSION, steps, without_ensurepip
+
+from .small_course import write_uv
+from .stripped import KEPT, MADE, VERSION, steps, without_ensurepip
 
 
 def test_a_python_without_venv_is_named_with_its_package_and_leaves_nothing_behind(beginner):
@@ -18,9 +19,7 @@ def test_a_python_without_venv_is_named_with_its_package_and_leaves_nothing_behi
         assert done.returncode == 2
         assert steps(done)[0] == MADE
         (sentence,) = steps(done)[1:]
-        assert sentence.startswith(
-            f"Python {VERSION} is here without the part that makes environments (venv): install "
-        )
+        assert sentence.startswith(f"Python {VERSION} lacks the module that creates environments (venv): install ")
         if os.path.exists("/etc/debian_version"):
             package = "python{}.{}-venv".format(*sys.version_info)
             assert f"`apt install {package}`" in sentence  # without sudo: namespaces make everybody root
@@ -96,7 +95,7 @@ def test_stopped_with_ctrl_c_it_says_so_and_the_next_start_goes_on(beginner):
         time.sleep(1)
         os.killpg(process.pid, signal.SIGINT)
         rest = process.stdout.read()
-    assert "Stopped: the next start goes on with the set-up." in rest
+    assert "Stopped: start again to continue the set-up." in rest
     assert "Traceback" not in rest
     (beginner.course / "no-network").touch()
     done = beginner.make("set-up-lessons")

@@ -4,8 +4,8 @@ import json
 import time
 from pathlib import Path
 
-from machines.small_course import write_uv
-from machines.stripped import MADE, namespaces, steps, with_mount
+from .small_course import write_uv
+from .stripped import MADE, namespaces, steps, with_mount
 
 
 def test_make_and_python_are_enough_and_the_second_start_is_silent_and_offline(beginner):
@@ -14,7 +14,7 @@ def test_make_and_python_are_enough_and_the_second_start_is_silent_and_offline(b
     said = steps(done)
     assert [line[:3] for line in said] == ["1/3", "2/3", "   ", "3/3"]
     assert said[0] == MADE
-    assert said[2] == "    uv can't install here (uv is not to be had); pip does it, which takes some minutes longer."
+    assert said[2] == "    uv can't install here (uv is not available); pip does it, which takes some minutes longer."
     assert beginner.has("sentence")
     start = time.monotonic()
     for goal in ("set-up-dev", "set-up-lessons"):
@@ -93,7 +93,7 @@ def test_a_home_in_which_nothing_can_be_written(beginner):
 def test_without_a_network_the_first_time(beginner):
     done = beginner.make("lab", before=namespaces("--net"), PIP_FIND_LINKS="", PIP_RETRIES="0", PIP_NO_INDEX="")
     assert done.returncode == 2
-    assert steps(done)[-1] == "pip could not install: see the lines above. Mend that and start again."
+    assert steps(done)[-1] == "pip could not install: fix what the lines above report, then start again."
 
 
 def test_without_a_network_after_a_new_lock_what_is_there_is_used_each_time(settled):

@@ -1,7 +1,8 @@
 """Which Python the set-up takes, and what it says where none fits."""
 
 import pytest
-from machines.stripped import MADE, path_of, python_saying, steps
+
+from .stripped import MADE, path_of, python_saying, steps
 
 TESTED = "Python 3.11 to 3.14"
 
@@ -27,12 +28,12 @@ def test_a_python_that_is_too_old(beginner, tmp_path):
     assert not beginner.environment.exists()
 
 
-@pytest.mark.parametrize(("named", "have"), [("python3.10", "Python 3.10.13"), ("/nowhere/python3", "not there")])
+@pytest.mark.parametrize(("named", "have"), [("python3.10", "Python 3.10.13"), ("/nowhere/python3", "not found")])
 def test_a_named_python_that_does_not_fit(beginner, named, have):
     python_saying("3.10.13", beginner.path, "python3.10")
     done = beginner.make("lab", f"PYTHON={named}")
     assert done.returncode == 2
-    sentence = f"PYTHON={named} is not {TESTED} ({have}): name another one, such as PYTHON=python3.12."
+    sentence = f"PYTHON={named} is not {TESTED} ({have}): name a different one, such as PYTHON=python3.12."
     assert steps(done) == [sentence]
     assert not beginner.environment.exists()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from course_lib.command import SUBCOMMANDS
+from course_lib.command.subcommands import SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))  # all but config.yml
-PRE_COMMIT = ROOT / ".github" / "pre-commit.yaml"
+PRE_COMMIT = ROOT / ".pre-commit-config.yaml"
 DEVCONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
 DOCKERFILE = ROOT / ".devcontainer" / "Dockerfile"
 
@@ -48,7 +48,7 @@ def problem(command):
         if not re.search(rf"(?m)^(?:[a-z-]+ )*{target}(?: [a-z-]+)*:", MAKEFILE):
             return f"the Makefile has no target {target}"
     for name in re.findall(r"(?:^|/)course ([a-z][a-z-]*)", command):
-        if name not in {module.NAME for module in SUBCOMMANDS}:
+        if name not in SUBCOMMANDS:
             return f"there is no `course {name}`"
     for path in re.findall(r"(?<![\w./])(?:tools|tests|\.ci)/[\w./]+", command):
         if not (ROOT / path).exists():

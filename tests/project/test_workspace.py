@@ -159,7 +159,7 @@ def test_start_says_where_the_copies_are(tmp_path, monkeypatch, capsys):
     assert "course start --again 03_wrapper` copies the newer one" in shown
     assert main(["start", "--again", "03"]) == 0
     assert (
-        "1_lessons/03_wrapper.ipynb is copied anew; your own is now 1_lessons/03_wrapper_before_"
+        "1_lessons/03_wrapper.ipynb is copied again; your own is now 1_lessons/03_wrapper_before_"
         in capsys.readouterr().out
     )
     assert main(["start", "--again", "nothing"]) == 2

@@ -1,8 +1,7 @@
-"""What `course doctor` is pointed at: found, imported, built and measured, with a sentence for all that can fail."""
+"""Find, import and build what `course doctor` examines, with one sentence for each error."""
 
 from .building import build, evaluate
-from .importing import load
-from .naming import Target, split
+from .importing import Target, load, split
 from .width import width_of
 
 __all__ = ["Target", "build", "evaluate", "load", "split", "width_of"]

@@ -1,4 +1,4 @@
-"""From the named thing to what is examined: a class is built, a factory called, all else taken as it is."""
+"""Build a class, call a factory, and leave everything else as it is, to get what is examined."""
 
 from __future__ import annotations
 
@@ -10,22 +10,17 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from course_lib.command.root import CourseError
+from course_lib.command.clone import CourseError
 
 from .errors import because
 from .examples import example_of
-from .importing import callables
-from .naming import Target
+from .importing import Target, callables
 
 
 def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
-    """Evaluate what was given as an option as if it stood at the end of the module.
+    """Evaluate the text of an option as if it were at the end of the module.
 
-    Args:
-        option: its name, for the error.
-        text: a Python expression.
-        module: whose names may be used, besides `torch`, `nn` and `SimpleNamespace`.
-        more: names that hide those of the module.
+    Besides the names of the module it may use `torch`, `nn`, `SimpleNamespace` and `more`, which hides the others.
 
     Raises:
         CourseError: it can't be evaluated.
@@ -38,20 +33,17 @@ def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
     except Exception as error:
         names = f"it may use torch and the names of {module.__name__}: {callables(module)}"
         remedy = names if isinstance(error, NameError) else ""
-        raise because(f"{option} {_inner(text)!r} can't be evaluated", error, remedy) from error
+        shown = text.removeprefix("_(").removesuffix(")") if text.startswith("_(") else text
+        raise because(f"{option} {shown!r} can't be evaluated", error, remedy) from error
 
 
 def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> Any:
-    """Build or call what was named, where it is not yet what computes attention.
+    """Build a class or call a factory, unless what was named computes attention already.
 
-    Args:
-        thing: a class, a module, a function of x, or a function that gives back a module.
-        target: its name.
-        text: the arguments, as in a call; None if none were given.
-        module: in which the arguments are evaluated.
+    The text holds the arguments, as in a call, which are evaluated in the module; it is None if none were given.
 
     Raises:
-        CourseError: it can't be built, or what there is can't be run.
+        CourseError: it cannot be built or run.
     """
     from torch import nn
 
@@ -60,35 +52,40 @@ def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> A
         made = _called(thing, name, text, module)
     elif isinstance(thing, nn.Module) or not isinstance(thing, (types.FunctionType, functools.partial)):
         if text is not None:
-            raise CourseError(f"{name} is no class and no function, so there is nothing to build: leave --args out.")
+            raise CourseError(
+                f"{name} is neither a class nor a function, so there is nothing to build: leave out --args."
+            )
         made = thing
     else:
         made = _from_factory(thing, name, text, module)
     if not callable(made):
         raise CourseError(
-            f"{name} is no attention code but {_a(made)}: name a class, a module, a function or a factory of "
+            f"{name} is {_a(made)}, not attention code: name a class, a module, a function or a factory of "
             f"{target.place}, which has {callables(module)}."
         )
     return made
 
 
 def _from_factory(function: Callable, name: str, text: str | None, module: ModuleType) -> Any:
-    """What a function gives back, if that is a module; else the function."""
+    """Return the module that a function returns, or the function if it returns something else."""
     from torch import nn
 
-    if text is None and not _runs_alone(function):
+    if text is None and not _accepts(function):
         return function
+    may_be_attention = text is None and inspect.signature(function).parameters  # x is an argument with a default
     try:
         made = _called(function, name, text, module)
     except CourseError:
-        if text is None and inspect.signature(function).parameters:  # x is an argument with a default
+        if may_be_attention:
             return function
         raise
-    if isinstance(made, nn.Module) or (text is None and inspect.signature(function).parameters):
-        return made if isinstance(made, nn.Module) else function
+    if isinstance(made, nn.Module):
+        return made
+    if may_be_attention:
+        return function
     raise CourseError(
-        f"{name}({text or ''}) gave back {_a(made)}, no module: leave --args out and say how {name} is run on x, "
-        f'such as --call "lambda f, x: f(x, 3)".'
+        f"{name}({text or ''}) returned {_a(made)}, not a module: leave out --args and say how to run {name} on x, "
+        f'for example --call "lambda f, x: f(x, 3)".'
     )
 
 
@@ -97,8 +94,9 @@ def _called(thing: Callable, name: str, text: str | None, module: ModuleType) ->
     try:
         return thing(*words, **options)
     except Exception as error:
-        remedy = f"give --args, such as {example}" if (example := _example(thing, words, options, module)) else ""
-        remedy = remedy or ("change --args" if text else "")
+        remedy = "change --args" if text else ""
+        if not _accepts(thing, *words, **options):
+            remedy = f'give --args, such as --args "{example_of(thing, module)}"'
         raise because(f"{name}({text or ''}) could not be built", error, remedy) from error
 
 
@@ -113,27 +111,14 @@ def _arguments(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str
     return evaluate("--args", f"_({text})", module, _=lambda *words, **options: (words, options))
 
 
-def _example(thing: Callable, words: tuple, options: dict, module: ModuleType) -> str:
-    """Arguments to try, if the given ones are not those that are wanted."""
+def _accepts(thing: Callable, *words: Any, **options: Any) -> bool:
     try:
         inspect.signature(thing).bind(*words, **options)
     except TypeError:
-        return f'--args "{example_of(thing, module)}"'
-    except ValueError:
-        return ""
-    return ""
-
-
-def _runs_alone(function: Callable) -> bool:
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
         return False
+    except ValueError:  # it has no signature
+        pass
     return True
-
-
-def _inner(text: str) -> str:
-    return text[2:-1] if text.startswith("_(") else text
 
 
 def _a(thing: Any) -> str:

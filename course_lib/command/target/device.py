@@ -1,4 +1,4 @@
-"""Builds code on the device that the user names, whatever device the code asks for by itself."""
+"""Build code on the device that the user names, whatever device the code asks for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_lib.command.root import CourseError
+from course_lib.command.clone import CourseError
 
 GPU = re.compile(r"(cuda|mps|xpu)(:\d+)?")
 
 
 @contextmanager
 def building_on(device: str | None) -> Iterator[None]:
-    """Make tensors on one device; None leaves it to the code.
+    """Create all tensors on one device; None leaves the choice to the code.
 
     Raises:
         CourseError: this machine has no such device.
@@ -34,18 +34,17 @@ def building_on(device: str | None) -> Iterator[None]:
 
 
 class _Redirected(TorchFunctionMode):
-    """Puts on one device what the code would put on a GPU: `device="cuda"`, `.to("cuda")`, `.cuda()`."""
+    """Redirects `device="cuda"`, `.to("cuda")` and `.cuda()` to one device."""
 
     def __init__(self, device: str) -> None:
         super().__init__()
         self.device = torch.device(device)
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        def here(thing: Any) -> Any:
+            is_gpu = isinstance(thing, (str, torch.device)) and GPU.fullmatch(str(thing))
+            return self.device if is_gpu else thing
+
         if getattr(func, "__name__", "") == "cuda":
             return args[0].to(self.device)
-        args = tuple(self._here(one) for one in args)
-        return func(*args, **{name: self._here(one) for name, one in (kwargs or {}).items()})
-
-    def _here(self, thing: Any) -> Any:
-        is_device = isinstance(thing, (str, torch.device)) and GPU.fullmatch(str(thing))
-        return self.device if is_device else thing
+        return func(*map(here, args), **{name: here(value) for name, value in (kwargs or {}).items()})

@@ -1,27 +1,58 @@
-"""From a target to the imported module that holds its name."""
+"""Parse FILE.py:NAME or package.module:NAME, and import the module that holds the name."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
-from course_lib.command.root import CourseError
+from course_lib.command.clone import CourseError
 
 from .errors import because
-from .naming import Target, search_last
 
-MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")  # what stands in the root of a repository
+MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")  # files in the root of a repository
 MOST = 12  # names in one sentence
 SCRIPT = "put what only a script needs under the line if __name__ == '__main__'"
 
 
+class Target(NamedTuple):
+    """The file or module as it was typed, the name to examine in it, and the path if it is a file."""
+
+    place: str
+    name: str
+    path: Path | None
+
+
+def split(target: str) -> Target:
+    """Parse FILE.py:NAME or package.module:NAME without running anything.
+
+    Raises:
+        CourseError: the target has neither form, or the file or package does not exist.
+    """
+    place, _, name = target.rpartition(":")
+    is_file = place.endswith(".py")
+    if not name.isidentifier() or not (is_file or all(part.isidentifier() for part in place.split("."))):
+        raise CourseError(
+            f"{target!r} is not FILE.py:NAME, such as my_attention.py:MultiHeadAttention, or package.module:NAME."
+        )
+    if is_file and not Path(place).is_file():
+        raise CourseError(f"there is no file {place}: give its path from {Path.cwd()}.")
+    if not is_file:
+        sys.path.insert(0, str(Path.cwd()))
+        if place.split(".")[0] not in sys.modules and importlib.util.find_spec(place.split(".")[0]) is None:
+            raise CourseError(
+                f"there is no module {place}: run this in the folder that holds it, or give the path of its file."
+            )
+    return Target(place, name, Path(place).resolve() if is_file else None)
+
+
 def load(target: Target) -> ModuleType:
-    """Import the module of a target: a file in a package as a part of that package, any other file by itself.
+    """Import the module of a target; a file in a package is imported as part of it, and any other file on its own.
 
     Raises:
         CourseError: it can't be imported, or does not have the name.
@@ -33,7 +64,7 @@ def load(target: Target) -> ModuleType:
 
 
 def callables(module: ModuleType) -> str:
-    """The names in a module that could be examined, its own first."""
+    """Return the names in a module that could be examined, those defined in it first."""
     names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
     names.sort(key=lambda name: getattr(vars(module)[name], "__module__", None) != module.__name__)
     more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
@@ -49,8 +80,8 @@ def _imported(target: Target) -> ModuleType:
             return ways.pop(0)()
         except ImportError as error:
             errors.append(error)
-            if len(errors) == 1:
-                ways += _other_ways(target, error)
+            if len(errors) == 1 and target.path is not None:
+                ways += _other_ways(target.path, error)
         except (Exception, SystemExit) as error:
             hint = "" if isinstance(error, SyntaxError) else SCRIPT
             raise because(f"{target.place} could not be imported", error, hint) from error
@@ -62,28 +93,28 @@ def _ways(target: Target) -> list[Callable[[], ModuleType]]:
     path = target.path
     if path is None:
         return [partial(importlib.import_module, target.place)]
+    folders = [str(folder) for folder in (path.parent, Path.cwd(), _repository(path)) if folder is not None]
+    sys.path.extend(folder for folder in folders if folder not in sys.path)  # last: they hide no installed package
     root = _above_packages(path)
-    search_last(path.parent, Path.cwd(), _repository(path))
     return [partial(_alone, path) if root == path.parent else partial(_in_package, root, path)]
 
 
-def _other_ways(target: Target, error: ImportError) -> Iterator[Callable[[], ModuleType]]:
-    """How else to import a file: from folders without __init__.py as a package, or without its package."""
-    if target.path is None:
-        return
-    root = _above_packages(target.path)
+def _other_ways(path: Path, error: ImportError) -> list[Callable[[], ModuleType]]:
+    """Return other ways to import a file: as part of folders without __init__.py, or without its package."""
+    root = _above_packages(path)
     if _is_relative(error):
-        roots = [_repository(target.path), *list(root.parents)[:2]]
-        yield from (partial(_in_package, one, target.path) for one in dict.fromkeys(roots) if one not in (None, root))
-    elif root != target.path.parent:
-        yield partial(_alone, target.path)
+        roots = dict.fromkeys([_repository(path), *list(root.parents)[:2]])
+        return [partial(_in_package, each, path) for each in roots if each not in (None, root)]
+    return [partial(_alone, path)] if root != path.parent else []
 
 
 def _alone(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a file that Python can import: name a file that ends in .py", name=path.stem)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses and pickles look their module up
-    sys.path.insert(0, str(path.parent))  # what it imports from beside it
+    sys.modules[path.stem] = module  # dataclasses and pickle look up the module
+    sys.path.insert(0, str(path.parent))  # for imports of files beside it
     spec.loader.exec_module(module)
     return module
 
@@ -93,12 +124,12 @@ def _in_package(root: Path, path: Path) -> ModuleType:
     sys.path.insert(0, str(root))
     module = importlib.import_module(name)
     if Path(module.__file__ or "").resolve() != path:
-        raise ImportError(f"{name} is already another file, {module.__file__}", name=name)
+        raise ImportError(f"{name} is already the name of a different file, {module.__file__}", name=name)
     return module
 
 
 def _above_packages(path: Path) -> Path:
-    """The folder that holds the outermost package of a file."""
+    """Return the folder that holds the outermost package of a file."""
     return next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
 
 
@@ -111,9 +142,9 @@ def _is_relative(error: ImportError) -> bool:
 
 
 def _remedy(error: ImportError) -> str:
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    if missing:
-        package = missing.split(".")[0]
-        here = f"{package} is there, but not this part of it"
-        return here if package in sys.modules else f"install {package} for {sys.executable}, or run this beside it"
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.split(".")[0]
+        here = f"{package} is installed, but not this part of it"
+        install = f"install {package} for {sys.executable}, or run this with a Python that has it"
+        return here if package in sys.modules else install
     return "name it package.module:NAME in the folder that holds its package" if _is_relative(error) else ""

@@ -1,4 +1,4 @@
-"""How wide a token is that a module takes: found by running it."""
+"""Find the width of a token that a module accepts, by running the module."""
 
 from __future__ import annotations
 
@@ -8,45 +8,39 @@ from typing import Any
 ANY = 12  # for code that takes every width; 1, 2, 3, 4 and 6 heads divide it
 
 
-def width_of(patient: Any, call: Callable[..., Any] | None, batch: int, tokens: int) -> int | None:
-    """Find the width of a token: the first that the code can be run with.
+def width_of(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int) -> int | None:
+    """Return the first candidate width that a module or function runs with, called by `call` if x is not enough.
 
-    Args:
-        patient: a module or function.
-        call: how it is run, if not by x alone.
-        batch, tokens: the sizes of the input.
-
-    Returns:
-        The width; that of the first Linear if nothing can be run, and None where there is no Linear either.
+    If nothing can be run, it is the width of the first Linear, or None if there is no Linear either.
     """
     import torch
 
-    from course_lib.diagnosis.patient import Patient, PatientFailed
+    from course_lib.diagnosis import Subject, SubjectFailed
 
-    widths = list(dict.fromkeys(_widths(patient)))
-    if len(widths) == 1 and _linears(patient):
+    linears = _linears(code)
+    widths = list(dict.fromkeys([*linears, *_other_widths(code)]))
+    if len(widths) == 1 and linears:
         return widths[0]
     for width in widths:
         try:
-            Patient(patient, call).run(torch.ones(batch, tokens, width, dtype=torch.float64))
-        except (PatientFailed, RuntimeError):
+            Subject(code, call).run(torch.ones(batch, tokens, width, dtype=torch.float64))
+        except (SubjectFailed, RuntimeError):
             continue
         return width
-    return _linears(patient)[0] if _linears(patient) else None
+    return linears[0] if linears else None
 
 
-def _widths(patient: Any) -> Iterator[int]:
-    """What a width may be: what the Linears take, then the axes of the parameters, first that of W in x @ W."""
-    yield from _linears(patient)
-    shapes = [tuple(p.shape) for p in patient.parameters() if p.dim() > 1] if hasattr(patient, "parameters") else []
+def _other_widths(code: Any) -> Iterator[int]:
+    """Yield the sizes of the parameters' axes, beginning with W in x @ W; without parameters, ANY."""
+    shapes = [tuple(p.shape) for p in code.parameters() if p.dim() > 1] if hasattr(code, "parameters") else []
     for axis in (-2, -1, 0):
         yield from (shape[axis] for shape in shapes)
     if not shapes:
         yield ANY
 
 
-def _linears(patient: Any) -> list[int]:
+def _linears(code: Any) -> list[int]:
     from torch import nn
 
-    modules = patient.modules() if isinstance(patient, nn.Module) else ()
+    modules = code.modules() if isinstance(code, nn.Module) else ()
     return [module.in_features for module in modules if isinstance(module, nn.Linear)]

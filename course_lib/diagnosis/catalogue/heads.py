@@ -43,7 +43,7 @@ HEADS = (
         "projections of its own. The model has fewer parameters than it should and all heads do the same thing.",
         "The module has fewer parameters than the formula says; the heads' outputs are equal.",
         "`nn.ModuleList([Head()] * num_heads)`.",
-        "How many parameters should the module have, and how many does it have?",
+        "Which weights does head 1 read that head 0 does not?",
         "03",
     ),
     Mistake(

@@ -1,7 +1,5 @@
 """What is known of one mistake."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,4 +1,4 @@
-"""Mistakes at the way out: the output projection, and what is given back."""
+"""Mistakes at the way out: the output projection, and what is returned."""
 
 from .mistake import Mistake
 
@@ -17,7 +17,7 @@ OUTPUTS = (
     Mistake(
         "output-projection-shape",
         "The output projection has its widths exchanged.",
-        "`nn.Linear(d_out, d_in)` gives back tokens as wide as they came in. It must give tokens of width d_out. "
+        "`nn.Linear(d_out, d_in)` returns tokens as wide as they came in. It must give tokens of width d_out. "
         "With d_in = d_out, as in most examples, nothing shows.",
         "Call it with d_in and d_out that differ and look at the last axis.",
         "A published class; its example has d_in = d_out = 6.",
@@ -41,7 +41,7 @@ OUTPUTS = (
         "return gives None. It fails at the next layer, far from its cause.",
         "Call it and look at what comes back.",
         "A published class, annotated to return three things.",
-        "What does the last line of forward give back?",
+        "What does the last line of forward return?",
         "01",
     ),
     Mistake(

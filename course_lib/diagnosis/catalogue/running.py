@@ -83,6 +83,6 @@ RUNNING = (
         "Feed tokens one by one: each output must equal that of the full pass.",
         "Caches that are kept between two prompts.",
         "After three steps, which keys does the fourth query see?",
-        "07",
+        "08",
     ),
 )

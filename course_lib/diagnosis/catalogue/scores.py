@@ -74,7 +74,7 @@ SCORES = (
         "There is no softmax.",
         "The scores themselves mix the values. A mix needs weights that are positive and sum to 1. The output is "
         "linear in the keys, may have any size, and a published judge let it pass because the shape was right.",
-        "Row sums are anything, weights are negative; doubling the queries doubles the output.",
+        "Without the division rows don't sum to 1; without exp weights can be negative.",
         "A published judge for grouped-query attention accepts it.",
         "What turns scores into shares?",
         "01",

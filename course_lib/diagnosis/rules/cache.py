@@ -1,116 +1,91 @@
-"""Keys that are kept: missing, misplaced, or left over from another prompt."""
-
-from __future__ import annotations
+"""Cached keys must be complete, at their own positions and from the same prompt."""
 
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
 
-from ..anatomy import MANY, Row
-from ..examination import Examination
-from ..labels import NOTHING
-from ..patient import PatientFailed
-from ..report import Finding
-from .blanks import is_strange
-from .cache_lines import cut_away, given_back, join_of, leftover_line, written_at
-from .layout import in_pieces
-from .weights import seen_pattern
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
+from course_lib.diagnosis.measure import SEVERAL, Attention, Row, Run, SecondPrompt, TokenlessWeights, cache_argument
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import UNLABELLED, SourceLine
 
-LEFT = 1e-4  # two runs of the same numbers are closer than this, whatever kernel and precision is inside
+UNCACHED = (
+    "it was run without `{0}`. To run it token by token, give `call`: a function of (code, x) that makes a new "
+    "`{0}`, feeds it x in pieces and joins the outputs"
+)
 
 
-def check_state(examination: Examination) -> Iterator[Finding]:
-    """What code keeps of one prompt must not reach the next."""
-    patient, x = examination.patient, examination.x
-    code = patient.copy(torch.float64)
-    first = examination.trace.output.tensor
-    try:
-        fresh = patient.run(x)
-        patient.run(x.flip(1) * 0.5 + 0.25, code)
-        second = patient.run(x, code)
-    except PatientFailed as failure:
-        examination.outlasting = not _runs(examination)
-        where = failure.line or leftover_line(examination)
-        yield Finding.named("stale-cache", f"a second prompt fails: {failure}", where)
+@rule(order=440)
+def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
+    """What the code keeps from one prompt to the next."""
+    if second.difference:
+        yield Finding.named("stale-cache", second.difference, second.failed_at or locate_leftover(second))
+
+
+@rule(order=40)
+def check_cache_argument(run: Run) -> Iterator[str]:
+    """Whether the code takes a cache."""
+    name = None if run.options.has_call else cache_argument(run.subject.original)
+    if name is not None:
+        yield UNCACHED.format(name)
+
+
+@rule(order=240)
+def check_cache(attention: Attention) -> Iterator[Finding]:
+    """The keys and values in the cache."""
+    if not attention.rows.in_pieces or not attention.options.causal:
         return
-    examination.outlasting = _apart(first, fresh) > LEFT
-    if fresh.shape != second.shape:
-        words = f"after another prompt the output has the shape {tuple(second.shape)}"
-        yield Finding.named("stale-cache", words, leftover_line(examination))
-        return
-    apart = max(_apart(fresh, second), _apart(first, fresh) if examination.outlasting else 0.0)
-    if apart > 1e-9:
-        words = f"after another prompt the same x gives an output that is up to {apart:.4f} off"
-        yield Finding.named("stale-cache", words, leftover_line(examination))
+    incomplete = _incomplete_query(attention)
+    if incomplete is not None:
+        head, query, absent = incomplete
+        rows = [row for row in attention.rows.all if row.head == head and row.query >= query]
+        lines = (_locate(attention, row, absent, newest_only=absent == [query]) for row in rows)
+        evidence = f"query {query} is not compared with the keys of the tokens {absent}"
+        yield Finding.named("stale-cache", evidence, next(filter(None, lines), None))
+    elif (row := _misplaced_row(attention)) is not None:
+        evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
+        yield Finding.named("stale-cache", evidence, _locate(attention, row))
 
 
-def _apart(one: Tensor, other: Tensor) -> float:
-    """How far two outputs are apart where the first one is finite."""
-    if one.shape != other.shape:
-        return torch.inf
-    return float((one - other).abs().nan_to_num(nan=torch.inf).where(one.isfinite(), 0.0).max())
+def _incomplete_query(attention: Attention) -> tuple[int, int, list[int]] | None:
+    """Return the head and the index of the first query that lacks keys, and the tokens of these keys."""
+    keys: dict[tuple[int, int], set[int]] = {}
+    for row in attention.rows.all:
+        keys.setdefault((row.head, row.query), set()).update(row.keys)
+    for (head, query), found in sorted(keys.items()):
+        wanted = attention.expected[:, head, query].any(0).nonzero().flatten().tolist()
+        absent = [key for key in wanted if key not in found]
+        if absent and not attention.seen[0, head, query, absent].all():
+            return head, query, absent
+    return None
 
 
-def _runs(examination: Examination) -> bool:
-    """Whether a fresh copy still does what the first one did."""
-    try:
-        return _apart(examination.trace.output.tensor, examination.patient.run(examination.x)) <= LEFT
-    except PatientFailed:
-        return False
-
-
-def check_cache(examination: Examination) -> Iterator[Finding]:
-    """In a run in pieces, every earlier token must be met, once."""
-    anatomy = examination.anatomy
-    if not in_pieces(anatomy) or not examination.causal:
-        return
-    met: dict[tuple[int, int], set[int]] = {}
-    for row in anatomy.rows:
-        met.setdefault((row.head, row.query), set()).update(row.keys)
-    seen = seen_pattern(examination)
-    for (head, query), keys in sorted(met.items()):
-        wanted = examination.expected[:, head, query].any(0).nonzero().flatten().tolist()
-        absent = [key for key in wanted if key not in keys]
-        if absent and not all(seen[0, head, query, key] for key in absent):
-            rows = [row for row in anatomy.rows if row.head == head and row.query >= query]
-            lines = (_line(examination, row, absent, own=absent == [query]) for row in rows)
-            where = next(filter(None, lines), None)
-            yield Finding.named("stale-cache", f"query {query} does not meet the keys of the tokens {absent}", where)
-            return
-    row = _misplaced(examination, seen)
-    if row is not None:
-        words = f"query {row.query} meets the keys of the tokens {row.score_keys} and the values of {row.keys}"
-        yield Finding.named("stale-cache", words, _line(examination, row))
-
-
-def _misplaced(examination: Examination, seen: Tensor) -> Row | None:
-    """A row that meets a token twice, several at once, another token's value, or tokens in an order that hides some."""
-    rows = examination.anatomy.rows
-    twice = [row for row in rows if len(_known(row)) != len(set(_known(row)))]
-    strange = [row for row in rows if MANY in row.keys or row.score_keys != row.keys or is_strange(examination, row)]
+def _misplaced_row(attention: Attention) -> Row | None:
+    """Find a row with a token twice, several in one key, another token's value, or an order that hides some tokens."""
+    rows, tokenless = attention.rows.all, TokenlessWeights(attention.rows)
+    twice = [row for row in rows if any(key >= 0 and row.keys.count(key) > 1 for key in row.keys)]
+    strange = [row for row in rows if SEVERAL in row.keys or row.score_keys != row.keys or tokenless.unexplained(row)]
     if twice or strange:
         return (twice or strange)[-1]
-    wrong = not torch.equal(seen, examination.expected)
+    wrong = not torch.equal(attention.seen, attention.expected)
     return next((row for row in rows if wrong and row.keys != sorted(row.keys)), None)
 
 
-def _known(row: Row) -> list[int]:
-    return [key for key in row.keys if key >= 0]
+def _locate(
+    attention: Attention, row: Row, absent: Sequence[int] = (), *, newest_only: bool = False
+) -> SourceLine | None:
+    """Find the line that writes or cuts a row's keys or values; `absent` are the tokens whose keys the row lacks.
 
-
-def _line(examination: Examination, row: Row, absent: Sequence[int] = (), *, own: bool = False) -> str | None:
-    """The line that puts a row's keys or values where they are.
-
-    Args:
-        examination: of the patient.
-        row: in which something is missing or misplaced.
-        absent: the tokens whose keys it should meet and does not.
-        own: whether that is the newest token alone: what is read was kept before it came.
+    With `newest_only`, only the newest token is absent, because the cache was read before it was written.
     """
-    at_home = all(key in (column, NOTHING) for key, column in zip(row.score_keys, row.columns, strict=True))
-    join = join_of(examination, row, "values" if at_home and row.keys != row.columns else "keys")
+    in_place = all(key in (at, UNLABELLED) for key, at in zip(row.score_keys, row.positions, strict=True))
+    join = find_join(attention.rows, row, "values" if in_place and row.keys != row.positions else "keys")
     if join is None:
         return None
-    cut = cut_away(examination, row, join, absent)
-    return cut or given_back(examination, join, own=own) or written_at(join) or join.where
+    return (
+        locate_cut(attention.rows, row, join, absent)
+        or locate_returned(attention.rows, join, newest_only=newest_only)
+        or locate_write_index(join)
+        or join.where
+    )

@@ -1,128 +1,112 @@
-"""Tensors that forward makes on the CPU wherever its input is: found without another device, by pretending one."""
-
-from __future__ import annotations
+"""Find tensors that forward makes on the CPU wherever its input is, by running it on a fake device."""
 
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
-from course_lib.recorder.call import tensors_in
-from course_lib.recorder.watcher import is_mapped
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_attribute
+from course_lib.diagnosis.measure import FreshRuns, Structure
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private
 
-from .. import given_mask
-from ..examination import Examination
-from ..lines import OURS, Line, of_attribute
-from ..patient import line_of
-from ..report import Finding
-
-ELSEWHERE = torch.device("meta")  # stands for the other device; nothing is ever put there
+ELSEWHERE = torch.device("meta")  # the fake device; no tensor is ever moved there
 MOVES = ("to", "copy_", "type_as", "cuda")
-DEVICE = Tensor.device.__get__  # what `x.device` calls
+READ_DEVICE = Tensor.device.__get__  # what `x.device` calls
 QUESTIONS = ("__get__", "__set__", "size", "dim", "stride", "__len__", "is_floating_point", "numel")
-INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may lie on the CPU
+INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may be on the CPU
 
 
-class _Met(Exception):
-    """A tensor of the CPU met one of the other device."""
+@rule(order=490)
+def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+    """Whether all tensors are on the device of x."""
+    subject = fresh.run.subject
+    code = subject.copy(torch.float64)
+    modules = code.modules() if isinstance(code, nn.Module) else ()
+    plain = [(name, one) for module in modules for name, one in vars(module).items() if isinstance(one, Tensor)]
+    device = _FakeDevice([tensor for _, tensor in plain], subject.caller, sys._getframe())
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), device:
+            subject.call(code, fresh.run.x.clone())
+    except _TensorLeftBehind as left:
+        by_shape = sorted(plain, key=lambda one, shape=left.shape: tuple(one[1].shape) != shape)  # the likeliest first
+        lines = (locate_attribute(subject, name) for name, _ in by_shape)
+        where = left.made_at or next(filter(None, lines), None) or last_line(left)
+        gets = f"`{left.operation}` gets a tensor on the CPU of the shape {left.shape}"
+        yield Finding.named("device-pinned", f"with x and the weights on another device, {gets}", where)
+    except Exception:  # some code can't run on a fake device, so nothing is known about it
+        return
 
 
-class Pretence(TorchFunctionMode):
-    """Lets x and the weights say that they lie on another device, and follows who was moved there and who was not.
+class _TensorLeftBehind(Exception):
+    """A tensor on the CPU was combined with a tensor on the fake device.
 
-    What was there before counts as moved, but for tensors that a module keeps without registering them.
-
-    Args:
-        left_behind: the tensors that `module.to(device)` does not move.
-        examiner: code object of the examiner's `call`; what that makes is the examiner's own business.
+    Attributes:
+        operation: the operation that combined them.
+        made_at: the line that made the tensor, or None if it existed before the run.
+        shape: of the tensor.
     """
 
-    def __init__(self, left_behind: list[Tensor], examiner: CodeType | None) -> None:
-        super().__init__()
-        self.here: dict[int, str | None] = {id(tensor): None for tensor in left_behind}  # id -> line that made it
-        self.alive: list[Tensor] = list(left_behind)  # an id is only a name as long as its tensor lives
-        self.examiner = examiner
-        self.met: tuple[str, str | None, tuple[int, ...]] | None = None
+    def __init__(self, operation: str, made_at: SourceLine | None, shape: tuple[int, ...]) -> None:
+        super().__init__(operation)
+        self.operation, self.made_at, self.shape = operation, made_at, shape
 
-    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = dict(kwargs or {})
+
+class _FakeDevice(FunctionWatch):
+    """Makes x and the weights report the fake device, and tracks which tensors the code moves there.
+
+    Tensors that existed before the run count as moved, except those that a module keeps without registering them.
+
+    Its arguments are the tensors that `module.to(device)` does not move; code that calls the subject, because tensors
+    that it makes count as moved; and the frame that starts the run. An operation that would fail raises
+    _TensorLeftBehind; torch.vmap raises NotImplementedError, because its wrapped tensors can't be tracked.
+    """
+
+    def __init__(self, left_behind: list[Tensor], caller: CodeType | None, stop: FrameType) -> None:
+        super().__init__(stop)
+        self._caller = caller
+        self._made_here: dict[int, SourceLine | None] = {self.hold(tensor): None for tensor in left_behind}
+
+    def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
         tensors = list(tensors_in((args, kwargs)))
-        if any(is_mapped(one) for one in tensors):  # torch.vmap hands on tensors of its own: nothing can be said
+        if any(map(torch_private.is_mapped, tensors)):
             raise NotImplementedError("torch.vmap")
-        if func == DEVICE and id(args[0]) not in self.here:
+        if func == READ_DEVICE and id(args[0]) not in self._made_here:
             return ELSEWHERE
-        moved = name in MOVES and any(id(one) not in self.here for one in tensors[1:])
-        if any(thing == ELSEWHERE for thing in (*args, *kwargs.values()) if isinstance(thing, (torch.device, str))):
-            moved = True
-            args, kwargs = _brought_home(args), {key: _brought_home((one,))[0] for key, one in kwargs.items()}
-        here = [one for one in tensors if id(one) in self.here]
+        moved = any(map(_is_elsewhere, (*args, *kwargs.values()))) or (
+            name in MOVES and any(id(one) not in self._made_here for one in tensors[1:])
+        )
+        here = [one for one in tensors if id(one) in self._made_here]
         if not moved and name not in (*MOVES, *QUESTIONS, *INDEXING) and len(here) < len(tensors):
-            wide = [one for one in here if one.dim() > 0]
-            if wide:
-                self.met = (name, self.here[id(wide[0])], tuple(wide[0].shape))
-                raise _Met
-        result = func(*args, **kwargs)
+            for tensor in here:
+                if tensor.dim() > 0:  # a plain number may stay on the CPU
+                    raise _TensorLeftBehind(name, self._made_here[id(tensor)], tuple(tensor.shape))
+        on_cpu = {key: "cpu" if _is_elsewhere(one) else one for key, one in kwargs.items()}
+        result = func(*("cpu" if _is_elsewhere(one) else one for one in args), **on_cpu)
         if moved and name != "copy_" and isinstance(result, Tensor) and any(result is one for one in tensors):
-            result = result.detach()  # it was moved to where it is: another tensor all the same
-        stays = not moved and len(here) == len(tensors)
-        line = _line(self.examiner) if stays and not here else None
-        for tensor in tensors_in(result):
-            self.alive.append(tensor)
-            if stays and (here or line is not None):
-                self.here.setdefault(id(tensor), self.here[id(here[0])] if here else line)
+            result = result.detach()  # moving returns a new tensor, even if the device is the same
+        made = [self.hold(tensor) for tensor in tensors_in(result)]
+        if not moved and len(here) == len(tensors):
+            self._note(made, here)
         return result
 
-
-def _brought_home(things: tuple) -> tuple:
-    return tuple("cpu" if isinstance(one, (torch.device, str)) and one == ELSEWHERE else one for one in things)
-
-
-def _line(examiner: CodeType | None) -> Line | None:
-    """The author's line that runs; None where it is the examiner's own."""
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith((*OURS, "<frozen")):
-        if frame.f_code.co_filename == given_mask.__file__:
-            return None  # a mask that the doctor made
-        frame = frame.f_back
-    if frame is None or frame.f_code is examiner:
-        return None
-    return Line(frame.f_code.co_filename, frame.f_lineno)
+    def _note(self, made: list[int], here: list[Tensor]) -> None:
+        """Record tensors made from nothing or from tensors left behind, unless the caller made them."""
+        frame = next(self.author_frames(), None)
+        if here:
+            line = self._made_here[id(here[0])]
+        elif frame is None or frame.f_code is self._caller:
+            return
+        else:
+            line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
+        for number in made:
+            self._made_here.setdefault(number, line)
 
 
-def check_device(examination: Examination) -> Iterator[Finding]:
-    """Whatever forward makes must be made where x is; what a module keeps must be a buffer."""
-    patient = examination.patient
-    code = patient.copy(torch.float64)
-    left_behind = _left_behind(code)
-    pretence = Pretence([tensor for _, tensor in left_behind], patient.examiner)
-    line = None
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), pretence:
-            patient.call(code, examination.x.clone())
-    except _Met as met:
-        line = line_of(met)
-    except Exception:  # a device that is only pretended may not please everybody; then nothing can be said
-        return
-    if pretence.met is None:
-        return
-    name, made, shape = pretence.met
-    if made is None:
-        made = next((of_attribute(code, name) for name, tensor in left_behind if tuple(tensor.shape) == shape), None)
-        made = made or next((of_attribute(code, name) for name, _ in left_behind), None)
-    words = f"with x and the weights elsewhere, `{name}` meets a tensor of the CPU with the shape {shape}"
-    yield Finding.named("device-pinned", words, made or line)
-
-
-def _left_behind(code: Callable[..., Any]) -> list[tuple[str, Tensor]]:
-    """Tensors that modules keep as plain attributes."""
-    return [
-        (name, value)
-        for module in (code.modules() if isinstance(code, nn.Module) else ())
-        for name, value in vars(module).items()
-        if isinstance(value, Tensor)
-    ]
+def _is_elsewhere(argument: Any) -> bool:
+    return isinstance(argument, (torch.device, str)) and argument == ELSEWHERE

@@ -1,163 +1,113 @@
-"""Other dtypes: what is forced to 32 bits, and what grows too large for 16."""
-
-from __future__ import annotations
+"""Find code that only runs in one dtype, and products that overflow float16."""
 
 import re
 from collections.abc import Iterator
 
 import torch
-from torch import nn
+from torch import Tensor
 
-from ..examination import Examination
-from ..patient import PatientFailed
-from ..report import Finding
-from ..trace import Operation
-from .pipeline import softmaxes
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_made, locate_pinned
+from course_lib.diagnosis.measure import FreshRuns, SoftmaxPath, Structure, SubjectFailed
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import Operation
 
-MEETINGS = ("mul", "div", "mul_", "div_", "add", "add_", "sub", "where")  # where numbers of two dtypes may meet
-
-
-def check_dtypes(examination: Examination) -> Iterator[Finding]:
-    """Each dtype must come out as it went in, in its own precision."""
-    patient, x = examination.patient, examination.x
-    for dtype in (torch.bfloat16, torch.float64) if isinstance(patient.original, nn.Module) else ():
-        try:
-            output = patient.run(x.to(dtype), patient.copy(dtype))
-        except PatientFailed as failure:
-            words = str(failure)
-            if not re.search(r"dtype|type|Half|BFloat16|Double|Float", words) or "not implemented" in words:
-                continue
-            line = pinned(examination, dtype) or failure.line
-            yield Finding.named("dtype-pinned", f"with {dtype}: {words}", line)
-            return
-        if output.dtype != dtype:
-            yield Finding.named(
-                "dtype-pinned", f"the output is {output.dtype} for an input of {dtype}", pinned(examination, dtype)
-            )
-            return
-    rough = _rough(examination)
-    if rough is not None:
-        yield rough
+NARROW = (torch.float32, torch.float16, torch.bfloat16)
+ELEMENTWISE = ("mul", "div", "mul_", "div_", "add", "add_", "sub", "where")  # PyTorch accepts two dtypes here
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "sum", "mul", "linear")
+OF_DTYPE = re.compile(r"dtype|type|Half|BFloat16|Double|Float")
 
 
-def pinned(examination: Examination, dtype: torch.dtype) -> str | None:
-    """The line that makes or casts a tensor to another dtype and lets it meet the tokens."""
-    patient = examination.patient
-    trace, _ = patient.trace(examination.x.to(dtype), patient.copy(dtype))
-    for operation in trace.operations:
-        floats = [v for v in operation.inputs if v.tensor.is_floating_point()]
-        out = [v for v in operation.outputs if v.tensor.is_floating_point()]
-        if not out or out[0].tensor.dtype == dtype:
-            continue
-        if any(v.tensor.dtype == dtype for v in floats):
-            others = [v for v in floats if v.tensor.dtype != dtype and v.made_by is not None]
-            if others:
-                first = trace.operations[others[0].made_by]
-                return _made_where(trace, first) or operation.where
-            return operation.where
-    odd = [
-        op
-        for op in trace.operations
-        if op.outputs and op.outputs[0].tensor.is_floating_point() and op.outputs[0].tensor.dtype != dtype and op.where
-    ]
-    return odd[0].where if odd else None
-
-
-def _made_where(trace, operation: Operation) -> str | None:
-    """Back through what only changes it to where a constant was made."""
-    while True:
-        floats = [v for v in operation.inputs if v.tensor.is_floating_point() and v.made_by is not None]
-        if not floats or floats[0].tensor.dtype != operation.outputs[0].tensor.dtype:
-            return operation.where
-        operation = trace.operations[floats[0].made_by]
-
-
-def _rough(examination: Examination) -> Finding | None:
-    """In 64 bits, numbers that were rounded to 32 on the way; a softmax in 32 bits that is cast back is right."""
-    trace, alive = examination.trace, examination.alive
-    if examination.x.dtype != torch.float64:
-        return None
-    soft = {op.number for op in softmaxes(examination)} if examination.anatomy and examination.anatomy.mixes else set()
-    for operation in trace.operations:
-        if operation.number not in alive or not operation.outputs or not operation.inputs:
-            continue
-        out = operation.outputs[0].tensor
-        source = operation.inputs[0].tensor
-        if (
-            operation.name == "_to_copy"
-            and source.dtype == torch.float64
-            and out.dtype in (torch.float32, torch.float16, torch.bfloat16)
-        ):
-            after = trace.below({operation.number})
-            before_softmax = any(n in after for n in soft)
-            products = [
-                c for c in (examination.anatomy.products if examination.anatomy else []) if c.operation.number in after
-            ]
-            near = any(c.out.tensor.dtype == out.dtype for c in products)
-            if before_softmax and not near:
-                continue
-            if not examination.anatomy or not examination.anatomy.tokens[operation.inputs[0].number].any():
-                continue
-            return Finding.named(
-                "dtype-pinned",
-                f"in a run in 64 bits {tuple(out.shape)} numbers are rounded to {out.dtype}",
-                operation.where,
-            )
-    for operation in trace.operations:
-        if operation.number not in alive or operation.name not in MEETINGS:
-            continue
-        wide = [v for v in operation.inputs if v.tensor.dtype == torch.float64]
-        narrow = [v for v in operation.inputs if v.tensor.dtype == torch.float32]
-        for value in narrow:
-            if examination.anatomy and examination.anatomy.tokens[value.number].any():
-                continue  # tokens that were rounded on purpose, as above
-            back = value.tensor.double()
-            exact = (
-                back.isinf() | (back == back.round()) | ((back * 1024) == (back * 1024).round()) | (back.abs() > 1e6)
-            )
-            if wide and not exact.all() and value.made_by is not None:
-                return Finding.named(
-                    "dtype-pinned",
-                    f"a number of {value.tensor.dtype}, {float(back.flatten()[0]):.9f}, meets numbers of 64 bits",
-                    _made_where(trace, trace.operations[value.made_by]) or operation.where,
-                )
-    return None
-
-
-def check_half(examination: Examination) -> Iterator[Finding]:
-    """In the dtype it was given, the output must be finite where it is finite in 64 bits."""
-    patient, x = examination.patient, examination.given
-    original = patient.original
-    dtype = x.dtype
-    if isinstance(original, nn.Module):
-        dtype = next((p.dtype for p in original.parameters()), x.dtype)
-    exact = examination.trace.output.tensor
+@rule(order=460)
+def check_overflow(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+    """Overflow in float16."""
+    run, subject, x = structure.run, fresh.run.subject, fresh.run.given
+    dtype, full = subject.dtype(x), fresh.run.output.tensor
     try:
-        rough = patient.run(x.to(dtype), patient.copy(dtype))
-        full = exact if exact.shape[:2] == x.shape[:2] else patient.run(x.double())
-    except PatientFailed:
+        narrow = subject.run(x.to(dtype), subject.copy(dtype))
+        full = full if full.shape[:2] == x.shape[:2] else subject.run(x.double())
+    except SubjectFailed:
         return
-    halves = [op for op in examination.trace.operations if op.outputs and op.outputs[0].tensor.dtype == torch.float16]
-    if full.isfinite().all() and rough.isfinite().all():
+    halves = dtype == torch.float16 or any(map(_makes_half, run.trace.operations))
+    if narrow.isfinite().all() or not (halves or full.isfinite().all()):
         return
-    if rough.isfinite().all() or (not full.isfinite().all() and not halves and dtype != torch.float16):
-        return
-    trace, _ = patient.trace(x.to(dtype), patient.copy(dtype))
-    for operation in trace.operations:
-        out = operation.outputs[0].tensor if operation.outputs else None
-        if out is None or not out.is_floating_point() or out.dtype != torch.float16 or not operation.inputs:
+    trace, _ = subject.trace(x.to(dtype), subject.copy(dtype))
+    operation = next(filter(_overflows, trace.operations), None)
+    if operation is not None:
+        count = f"{int((~narrow.isfinite()).sum())} of {narrow.numel()} elements of the output are not finite"
+        evidence = f"a product of queries and keys grows beyond 65504 in {torch.float16}; {count}"
+        yield Finding.named("overflow-half", evidence, operation.where)
+
+
+def _makes_half(operation: Operation) -> bool:
+    return bool(operation.outputs) and operation.outputs[0].tensor.dtype == torch.float16
+
+
+def _overflows(operation: Operation) -> bool:
+    """Return whether a product in float16 is not finite although its factors are."""
+    if operation.name not in PRODUCTS or not operation.inputs or not _makes_half(operation):
+        return False
+    factors = [value.tensor for value in operation.inputs if value.tensor.is_floating_point()]
+    return not operation.outputs[0].tensor.isfinite().all() and not any(one.isinf().any() for one in factors)
+
+
+@rule(order=470)
+def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+    """Whether the code runs in other dtypes."""
+    run, subject = fresh.run, fresh.run.subject
+    for dtype in (torch.bfloat16, torch.float64) if subject.is_module else ():
+        try:
+            output = subject.run(run.x.to(dtype), subject.copy(dtype))
+        except SubjectFailed as failure:
+            message = str(failure)
+            if OF_DTYPE.search(message) and "not implemented" not in message:
+                where = locate_pinned(run, dtype) or failure.line
+                yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
             continue
-        grown = out.isinf() | out.isnan()
-        products = operation.name in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "sum", "mul", "linear")
-        if (
-            grown.any()
-            and products
-            and not any(v.tensor.isinf().any() for v in operation.inputs if v.tensor.is_floating_point())
-        ):
-            yield Finding.named(
-                "overflow-half",
-                f"a product of queries and keys grows beyond 65504 in {out.dtype}; "
-                f"{int((~rough.isfinite()).sum())} of {rough.numel()} numbers of the output are not finite",
-                operation.where,
-            )
-            return
+        if output.dtype != dtype:
+            evidence = f"the output is {output.dtype} for an input of {dtype}"
+            yield Finding.named("dtype-pinned", evidence, locate_pinned(run, dtype))
+
+
+@rule(order=471)
+def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Finding]:
+    """Rounding of the tokens to a narrower dtype."""
+    softmaxes = {operation.number for operation in path.softmaxes}  # a softmax in float32 that is cast back is right
+    for operation in filter(_rounds, fresh.run.live_operations):
+        if not path.dependence.on_input(operation.inputs[0]):
+            continue
+        rounded = operation.outputs[0].tensor
+        after = path.trace.descendants({operation.number})
+        products = [product for product in path.structure.products if product.operation.number in after]
+        if softmaxes & after and not any(product.out.tensor.dtype == rounded.dtype for product in products):
+            continue
+        evidence = f"in a run in float64 a tensor of the shape {tuple(rounded.shape)} is rounded to {rounded.dtype}"
+        yield Finding.named("dtype-pinned", evidence, operation.where)
+        return
+
+
+def _rounds(operation: Operation) -> bool:
+    if operation.name != "_to_copy" or not operation.inputs:
+        return False
+    return operation.inputs[0].tensor.dtype == torch.float64 and operation.outputs[0].tensor.dtype in NARROW
+
+
+@rule(order=472)
+def check_narrow_constants(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+    """Constants of a narrower dtype than the tokens."""
+    for operation in fresh.run.live_operations:
+        wide = any(value.tensor.dtype == torch.float64 for value in operation.inputs)
+        for value in operation.inputs if wide and operation.name in ELEMENTWISE else ():
+            narrow = value.tensor.dtype == torch.float32 and not structure.dependence.on_input(value)
+            if narrow and value.made_by is not None and not _is_exact(value.tensor.double()):
+                number = f"{float(value.tensor.double().flatten()[0]):.9f}"
+                evidence = f"a constant in {value.tensor.dtype}, {number}, is combined with a tensor in float64"
+                where = locate_made(structure.trace, structure.trace.operations[value.made_by]) or operation.where
+                yield Finding.named("dtype-pinned", evidence, where)
+                return
+
+
+def _is_exact(tensor: Tensor) -> bool:
+    """Return whether a narrow dtype holds all elements exactly, or they are so large that they only mask."""
+    steps = tensor * 1024
+    return bool((tensor.isinf() | (tensor == tensor.round()) | (steps == steps.round()) | (tensor.abs() > 1e6)).all())

@@ -1,131 +1,105 @@
-"""Each head must have weights and scores of its own."""
-
-from __future__ import annotations
+"""Each head must have its own weights and scores."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import nn
 
-from ..contraction import Contraction
-from ..examination import Examination
-from ..labels import NOTHING
-from ..lines import Line, line_at, of_attribute
-from ..report import Finding
-from ..trace import Operation
-from .weights import picture_of_heads
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_heads
+from course_lib.diagnosis.locate import locate_attribute
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Structure
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, line_at
+
+COPIES = ("expand", "repeat", "stack", "cat", "index")
 
 
-def check_heads(examination: Examination) -> Iterator[Finding]:
-    """Each head must have its own scores and its own weights."""
-    anatomy, flow = examination.anatomy, examination.flow
-    heads = anatomy.num_heads
-    first = {row.head: row for row in reversed(anatomy.rows)}
-    queries = {row.query_source for row in first.values()}
-    values = {row.value_sources[0] for row in first.values()}
-    told = examination.num_heads or 1
-    meeting = anatomy.meetings[0]
-    if heads > 1 and len(queries) == 1:
-        if len(values) > 1:
-            yield _shared_scores(examination, meeting, f"{heads} heads mix different values with the same queries")
-        else:
-            yield _shared_weights(examination, heads)
-        return
-    if heads > 1 and examination.num_kv_heads in (None, heads):
-        shares = flow.operand
-        varied = (shares.amax(-1) - torch.where(shares > 0, shares, torch.inf).amin(-1)).max() > 1e-9
-        if varied and bool(((shares - shares[:, :1]).abs() < 1e-12).all()):
-            yield _shared_scores(examination, meeting, f"the weights of all {heads} heads are equal to 12 digits")
-            return
-    if heads == 1 and told > 1:
-        width = len(anatomy.rows[0].outs)
-        if meeting.size % told == 0 and width % told == 0 and (width >= told) and flow.finished:
-            yield _shared_scores(
-                examination,
-                meeting,
-                f"there is one pattern of weights for {told} heads; a score adds up {meeting.size} products",
-            )
-
-
-def _shared_scores(examination: Examination, meeting: Contraction, words: str) -> Finding:
-    where = _sharing_line(examination) or meeting.operation.where
-    return Finding.named("heads-share-scores", words, where, lambda: picture_of_heads(examination))
-
-
-def _sharing_line(examination: Examination) -> Line | None:
-    """The line that picks one head's scores for all, or reads scores that are another head's."""
-    anatomy, alive = examination.anatomy, examination.alive
-    labels = anatomy.score_labels
-    idle = any(meeting.operation.number not in alive for meeting in anatomy.meetings)
-    readers: dict[int, list[Operation]] = {}
-    for operation in examination.trace.operations:
-        if operation.number not in anatomy.below & alive or not operation.outputs:
+@rule(order=130)
+def check_scores_merged(path: SoftmaxPath) -> Iterator[Finding]:
+    """Whether scores are summed over heads."""
+    scores = path.scores
+    sums = [op for op in path.run.live_operations if op.name in ("sum", "mean")]
+    for operation in (op for op in sums if op.number in path.structure.score_descendants):
+        labels = scores.labels[operation.inputs[0].number]
+        axes = operation.args[1] if len(operation.args) > 1 else None
+        if not axes or len(axes) != 1 or (labels == UNLABELLED).any():
             continue
-        if not (labels[operation.outputs[0].number] != NOTHING).any():
+        axis = axes[0] % labels.dim()
+        compared = (scores.left.tokens[labels], scores.right.tokens[labels], scores.samples[labels])
+        if labels.shape[axis] > 1 and not any((one.diff(dim=axis) != 0).any() for one in compared):
+            evidence = f"`{operation.name}` runs over the {labels.shape[axis]} heads of the scores"
+            yield Finding.named("heads-share-scores", evidence, operation.where)
+            return
+
+
+@rule(order=210)
+def check_heads(attention: Attention) -> Iterator[Finding]:
+    """Whether each head has its own queries, keys and scores."""
+    heads, first = attention.rows.num_heads, attention.rows.first_of_head
+    queries = {row.query_columns for row in first.values()}
+    values = {row.value_columns[0] for row in first.values()}
+    if heads > 1 and len(queries) == 1 and len(values) == 1:
+        evidence = f"the queries, keys and values of all {heads} heads come from the same columns of weights"
+        draw = partial(picture_of_heads, attention)
+        yield Finding.named("heads-share-weights", evidence, _locate_shared_weights(attention.structure), draw)
+        return
+    evidence = _shared_scores(attention, same_queries=len(queries) == 1)
+    if evidence:
+        where = _locate_shared_scores(attention) or attention.structure.score_products[0].operation.where
+        yield Finding.named("heads-share-scores", evidence, where, partial(picture_of_heads, attention))
+
+
+def _shared_scores(attention: Attention, *, same_queries: bool) -> str:
+    """Describe how the heads share their scores; "" if they don't."""
+    heads, weights, options = attention.rows.num_heads, attention.applied_weights, attention.options
+    if heads > 1 and same_queries:
+        return f"{heads} heads mix different values with the same queries"
+    if heads > 1 and options.num_kv_heads in (None, heads):
+        varied = (weights.amax(-1) - torch.where(weights > 0, weights, torch.inf).amin(-1)).max() > 1e-9
+        if varied and bool(((weights - weights[:, :1]).abs() < 1e-12).all()):
+            return f"the weights of all {heads} heads are equal to 12 digits"
+    wanted, terms = options.num_heads or 1, attention.structure.score_products[0].size
+    width = len(attention.rows.all[0].outputs)
+    divisible = terms % wanted == 0 and width % wanted == 0 and width >= wanted
+    if heads == 1 and wanted > 1 and divisible and attention.influence.last_projected:
+        return f"there is one pattern of weights for {wanted} heads; a score is a sum of {terms} terms"
+    return ""
+
+
+def _locate_shared_scores(attention: Attention) -> SourceLine | None:
+    """Find the line that picks one head's scores for all, or reads scores that belong to another head."""
+    scores, live = attention.rows.scores, attention.run.live
+    readers: dict[int, list[Operation]] = {}
+    for operation in attention.run.live_operations:
+        if operation.number not in attention.structure.score_descendants or not scores.reaches(operation.outputs[0]):
             continue
         value = operation.inputs[0]
         if operation.name in ("select", "slice") and operation.outputs[0].tensor.numel() < value.tensor.numel():
             return operation.where
         readers.setdefault(value.number, []).append(operation)
+    unused = any(product.operation.number not in live for product in attention.structure.score_products)
     several = [found for found in readers.values() if len(found) > 1]
-    return line_at(several[0][0].outermost) if idle and several else None
+    return line_at(several[0][0].outermost_statement) if unused and several else None
 
 
-def check_scores_merged(examination: Examination) -> Iterator[Finding]:
-    """A sum or mean on the way from scores to weights that runs over heads."""
-    anatomy = examination.anatomy
-    for operation in examination.trace.operations:
-        if operation.name not in ("sum", "mean") or operation.number not in anatomy.below & examination.alive:
-            continue
-        value = operation.inputs[0]
-        labels = anatomy.score_labels[value.number]
-        axes = operation.args[1] if len(operation.args) > 1 else None
-        if not axes or len(axes) != 1 or (labels == NOTHING).any():
-            continue
-        axis = axes[0] % labels.dim()
-        if labels.shape[axis] < 2:
-            continue
-        a, b, s = anatomy.first[labels], anatomy.second[labels], anatomy.score_sample[labels]
-        if not any((one.diff(dim=axis) != 0).any() for one in (a, b, s)):
-            yield Finding.named(
-                "heads-share-scores",
-                f"`{operation.name}` runs over the {labels.shape[axis]} heads of the scores",
-                operation.where,
-            )
-            return
+def _locate_shared_weights(structure: Structure) -> SourceLine | None:
+    """Find the line that repeats one head: a list of one module, or copies of weights or projections."""
+    subject, lists = structure.run.subject, (nn.ModuleList, nn.Sequential)
+    same = [name for name, one in subject.modules.items() if isinstance(one, lists) and 1 == len({*one}) < len(one)]
+    return (locate_attribute(subject, same[-1].split(".")[-1]) if same else None) or _locate_copy(structure)
 
 
-def _shared_weights(examination: Examination, heads: int) -> Finding:
-    code = examination.patient.code
-    where = None
-    if isinstance(code, nn.Module):
-        for name, module in code.named_modules():
-            if (
-                isinstance(module, (nn.ModuleList, nn.Sequential))
-                and len(module) > 1
-                and len({id(m) for m in module}) == 1
-            ):
-                where = of_attribute(code, name.split(".")[-1])
-    return Finding.named(
-        "heads-share-weights",
-        f"the queries, keys and values of all {heads} heads come from the same columns of weights",
-        where or _copying(examination),
-        lambda: picture_of_heads(examination),
-    )
-
-
-def _copying(examination: Examination) -> str | None:
-    """The line that makes several heads of one: it repeats weights or what they projected, or calls the same again."""
-    anatomy, trace = examination.anatomy, examination.trace
-    way = trace.ancestors([value for value, _ in anatomy.meetings[0].sides()])
-    projected = {p.out.number for p in anatomy.projections}
-    made = trace.below({p.operation.number for p in anatomy.projections})
-    for number in sorted(way):
-        operation = trace.operations[number]
-        if operation.name not in ("expand", "repeat", "stack", "cat", "index"):
+def _locate_copy(structure: Structure) -> SourceLine | None:
+    """Find the line that repeats weights or their projections, or calls the same projection again."""
+    projected = {product.out.number for product in structure.projections}
+    after = structure.trace.descendants(structure.projection_operations)
+    for operation in structure.ancestors_of([value for value, _ in structure.score_products[0].sides()]):
+        if operation.name not in COPIES:
             continue
         grows = operation.outputs[0].tensor.numel() > operation.inputs[0].tensor.numel()
-        ours = number in made or not anatomy.tokens[operation.outputs[0].number].any()
-        if grows and (ours or operation.inputs[0].number in projected):
+        own = operation.number in after or not structure.dependence.on_input(operation.outputs[0])
+        if grows and (own or operation.inputs[0].number in projected):
             return operation.where
-    return line_at(anatomy.projections[-1].operation.outermost) if anatomy.projections else None
+    return line_at(structure.projections[-1].operation.outermost_statement) if structure.projections else None

@@ -1,110 +1,100 @@
-"""Which query head reads which kv head."""
-
-from __future__ import annotations
+"""Check which query head reads which kv head."""
 
 from collections.abc import Iterator
+from typing import Literal
 
-import torch
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_assignment
+from course_lib.diagnosis.measure import Attention
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import LAYOUT, Operation, SourceLine
 
-from ..anatomy import Row
-from ..examination import Examination
-from ..labels import LAYOUT
-from ..lines import of_local
-from ..report import Finding
-from ..trace import Operation, Trace
-from .projections import meeting_of
+COPIES = ("repeat", "index", "index_select", "cat", "stack")
+DIVISIONS = ("remainder", "fmod", "floor_divide", "div")
+VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 
 
-def check_kv_sharing(examination: Examination) -> Iterator[Finding]:
-    """Consecutive query heads must share a kv head, and every kv head must be read."""
-    anatomy = examination.anatomy
-    heads = anatomy.num_heads
-    first = {row.head: row for row in reversed(anatomy.rows)}
-    told = examination.num_kv_heads
-    for name in ("keys", "values"):
-        sources = [first[h].key_sources[0] if name == "keys" else first[h].value_sources[0] for h in range(heads)]
-        order = sorted(set(sources))
-        reads = [order.index(source) for source in sources]
-        count = len(order)
-        right = [h // (heads // count) for h in range(heads)] if heads % count == 0 else []
-        tiled = reads != right and (reads == [h % count for h in range(heads)] or sorted(reads) == right)
-        if told and count < told <= heads:
-            found = "kv-head-zero-only", f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {told}"
-        elif count == heads and told in (None, heads) and reads != sorted(reads):
-            words = f"query heads 0 to {heads - 1} read the {name} of heads {reads}"
-            title = "It differs from attention in this way: heads use each other's keys or values."
-            yield Finding(None, words, None, title)
+@rule(order=220)
+def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
+    """Which kv head each query head uses."""
+    heads, wanted = attention.rows.num_heads, attention.options.num_kv_heads
+    first = attention.rows.first_of_head
+    for role in ("keys", "values"):
+        rows = [first[head] for head in range(heads)]
+        columns = [row.key_columns[0] if role == "keys" else row.value_columns[0] for row in rows]
+        order = sorted(set(columns))
+        reads, count = [order.index(one) for one in columns], len(order)
+        right = [head // (heads // count) for head in range(heads)] if heads % count == 0 else []
+        if wanted and count < wanted <= heads:
+            evidence = f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {wanted}"
+            yield Finding.named("kv-head-zero-only", evidence, _locate_choice(attention, role, tiled=False))
             return
-        elif 1 < count < heads and right and tiled:
-            found = "kv-heads-tiled", f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
-        else:
-            continue
-        meeting = meeting_of(anatomy, first[0]).operation
-        operation = _selecting(examination, name)
-        repeated = operation is not None and operation.where != meeting.where
-        if found[0] == "kv-heads-tiled" and not repeated:  # then the queries lie in that order
-            operation = _splitting(examination, first[0]) or meeting
-        yield Finding.named(*found, _indexing(examination.trace, operation or meeting))
-        return
+        if count == heads and wanted in (None, heads) and reads != sorted(reads):
+            evidence = f"query heads 0 to {heads - 1} read the {role} of heads {reads}"
+            yield Finding.unnamed("heads use each other's keys or values", evidence)
+            return
+        tiled = reads == [head % count for head in range(heads)] or sorted(reads) == right
+        if 1 < count < heads and right and reads != right and tiled:
+            evidence = f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
+            yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True))
+            return
 
 
-def _indexing(trace: Trace, operation: Operation) -> str | None:
-    """Where the index was computed by which a loop picks a kv head."""
+def _locate_choice(attention: Attention, role: Literal["keys", "values"], *, tiled: bool) -> SourceLine | None:
+    """Find the line that assigns kv heads to query heads."""
+    product = attention.rows.score_product(attention.rows.first_of_head[0]).operation
+    operation = _choosing(attention, role)
+    if tiled and (operation is None or operation.where == product.where):  # then the queries are tiled, too
+        operation = _splitting_queries(attention)
+    return _locate_index(attention, operation or product)
+
+
+def _locate_index(attention: Attention, operation: Operation) -> SourceLine | None:
+    """Find where the index of a kv head was computed."""
     if operation.name in ("index", "index_select") and len(operation.inputs) > 1:
-        way = [trace.operations[number] for number in sorted(trace.ancestors(list(operation.inputs[1:])))]
-        divided = [op for op in way if op.name in ("remainder", "fmod", "floor_divide", "div")]
+        ancestors = attention.structure.ancestors_of(list(operation.inputs[1:]))
+        divided = [one for one in ancestors if one.name in DIVISIONS]
         return divided[-1].where if divided else operation.where
     picks = operation.name in ("select", "slice") or operation.name not in LAYOUT
-    return (of_local(operation, "%|//") if picks else None) or operation.where
+    return (locate_assignment(operation, "%|//") if picks else None) or operation.where
 
 
-def _splitting(examination: Examination, row: Row) -> Operation | None:
-    """The first operation that cuts the queries into heads, where they are laid in two axes."""
-    anatomy, made = examination.anatomy, {p.operation.number for p in examination.anatomy.projections}
-    after = examination.trace.below(made) - made
-    for operation in examination.trace.operations:
-        if operation.number in after and operation.name in ("view", "_unsafe_view", "_reshape_alias"):
-            before, now = operation.inputs[0].tensor.dim(), operation.outputs[0].tensor.dim()
-            mine = (anatomy.sources[operation.outputs[0].number] == row.query_source[0]).any()
-            if mine and now > before and now > 4:
+def _splitting_queries(attention: Attention) -> Operation | None:
+    """Return the first operation that splits the query heads along two axes."""
+    structure, column = attention.structure, attention.rows.first_of_head[0].query_columns[0]
+    made = structure.projection_operations
+    for operation in structure.run.in_order(structure.trace.descendants(made) - made):
+        if operation.name in VIEWS:
+            before, after = operation.inputs[0].tensor.dim(), operation.outputs[0].tensor.dim()
+            if column in structure.columns_in(operation.outputs[0]) and after > before and after > 4:
                 return operation
     return None
 
 
-def _selecting(examination: Examination, name: str) -> Operation | None:
-    """The first operation that repeats or picks heads on the way to the keys or values."""
-    anatomy = examination.anatomy
-    row = anatomy.rows[0]
-    if name == "keys":
-        values = [v for meeting in anatomy.meetings for v, _ in meeting.sides()]
-    else:
-        values = [v for v, _ in row.mix.sides()]
-    way = examination.trace.ancestors(values)
-    made = {p.operation.number for p in anatomy.projections}
-    start = min(made) if made else 0
-    best = None
-    for operation in examination.trace.operations:
-        if operation.number not in way or operation.number < start or operation.name not in LAYOUT:
+def _choosing(attention: Attention, role: Literal["keys", "values"]) -> Operation | None:
+    """Return the first operation that repeats or picks heads on the way to the keys or values."""
+    structure, row = attention.structure, attention.rows.all[0]
+    values = structure.score_factors if role == "keys" else [value for value, _ in row.product.sides()]
+    start = min(structure.projection_operations, default=0)
+    possible = None
+    for operation in structure.ancestors_of(values):
+        if operation.number < start or operation.name not in LAYOUT:
             continue
         read = {value.number: value.tensor.numel() for value in operation.inputs}  # `[t] * n` reads one tensor
         before = sum(read.values()) if operation.name in ("cat", "stack") else operation.inputs[0].tensor.numel()
-        after = operation.outputs[0].tensor.numel()
-        several = len(operation.outputs) == 1
-        many = len(torch.unique(anatomy.sources[operation.inputs[0].number]))
-        now = len(torch.unique(anatomy.sources[operation.outputs[0].number]))
-        if operation.name in ("repeat", "index", "index_select", "cat", "stack") and after != before and several:
+        after = operation.outputs[0].tensor
+        if operation.name in COPIES and after.numel() != before and len(operation.outputs) == 1:
             return operation
-        if operation.name in ("select", "slice") and now < many and (after < before) and _is_kv(examination, operation):
-            best = best or operation
-        if operation.name == "expand" and after > before and operation.outputs[0].tensor.dim() >= 4:
-            best = best or operation
-    return best
+        repeats = operation.name == "expand" and after.numel() > before and after.dim() >= 4
+        if repeats or (after.numel() < before and _picks_kv_heads(attention, operation)):
+            possible = possible or operation
+    return possible
 
 
-def _is_kv(examination: Examination, operation: Operation) -> bool:
-    """Whether what is cut belongs to keys and values alone and not to a packed projection's three parts."""
-    anatomy = examination.anatomy
-    queries = set()
-    for row in anatomy.rows:
-        queries.add(row.query_source[0])
-    return not (set(anatomy.sources[operation.inputs[0].number].flatten().tolist()) & queries)
+def _picks_kv_heads(attention: Attention, operation: Operation) -> bool:
+    """Return whether an operation slices keys or values rather than a packed projection that includes the queries."""
+    if operation.name not in ("select", "slice"):
+        return False
+    queries = {row.query_columns[0] for row in attention.rows.all}
+    before, after = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
+    return len(after) < len(before) and not before & queries

@@ -1,176 +1,126 @@
-"""How heads are cut and put together: every row whole, every result in its own row."""
-
-from __future__ import annotations
+"""Check how heads are split and merged: every row must be whole, and every result must reach its own row."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
-from ..anatomy import MANY
-from ..contraction import Contraction
-from ..examination import Examination
-from ..labels import NOTHING, carry
-from ..report import Finding
-from ..trace import Operation
-from .weights import picture_of_layout
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_layout
+from course_lib.diagnosis.measure import SEVERAL, Attention, Rows, Structure
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import UNLABELLED, Contraction, Operation, Value, propagate
+
+VIEWS = ("view", "_unsafe_view", "_reshape_alias")
+MANY_HEADS = 1000  # above any real number of heads, so that one label holds a query and a head
 
 
-def check_split(examination: Examination) -> Iterator[Finding]:
-    """Rows of a head must be whole: one token a row, each token once, one set of columns."""
-    anatomy = examination.anatomy
-    together = next(
-        (row for row in anatomy.rows if len(row.query_sources) > 1 and row.mix.size > len(set(row.keys))), None
-    )
-    if together is not None:
-        yield Finding.named(
-            "heads-averaged",
-            f"one sum mixes the values of {len(together.query_sources)} heads: {together.mix.size} terms for "
-            f"{len(set(together.keys))} keys",
-            together.mix.operation.where,
-        )
-        return
-    words = None if in_pieces(anatomy) else _scrambled(examination)
-    if words is None:
-        return
-    operation = _first_scramble(examination)
-    yield Finding.named(
-        "split-without-transpose",
-        words,
-        operation.where if operation else anatomy.meetings[0].operation.where,
-        lambda: picture_of_layout(examination),
-    )
+@rule(order=200)
+def check_split(rows: Rows) -> Iterator[Finding]:
+    """How the heads are split."""
+    for row in rows.all:
+        terms, keys, heads = row.product.size, len(set(row.keys)), len(row.all_query_columns)
+        if heads > 1 and terms > keys:
+            evidence = f"one sum mixes the values of {heads} heads: {terms} terms for {keys} keys"
+            yield Finding.named("heads-averaged", evidence, row.product.operation.where)
+            return
+    evidence = "" if rows.in_pieces else _scrambled(rows)
+    if evidence:
+        operation = _first_scramble(rows.structure) or rows.structure.score_products[0].operation
+        draw = partial(picture_of_layout, rows.run)
+        yield Finding.named("split-without-transpose", evidence, operation.where, draw)
 
 
-def _scrambled(examination: Examination) -> str | None:
-    anatomy = examination.anatomy
-    for one, name in ((anatomy.first, "first"), (anatomy.second, "second")):
-        if (one == MANY).any():
-            return f"a row of the {name} factor of the scores holds numbers of several tokens"
-    by_head: dict[int, dict[str, set]] = {}
-    for row in anatomy.rows:
-        held = by_head.setdefault(row.head, {"keys": set(), "values": set()})
-        held["keys"].update(row.key_sources)
-        held["values"].update(row.value_sources)
+def _scrambled(rows: Rows) -> str:
+    """Describe how the rows of a head are scrambled; "" if they are whole."""
+    for factors, name in ((rows.scores.left, "first"), (rows.scores.right, "second")):
+        if (factors.tokens == SEVERAL).any():
+            return f"a row of the {name} factor of the scores holds elements of several tokens"
+    by_head: dict[int, tuple[set, set]] = {}
+    for row in rows.all:
+        keys, values = by_head.setdefault(row.head, (set(), set()))
+        keys.update(row.key_columns)
+        values.update(row.value_columns)
         if len(set(row.keys)) < len(row.keys):
             return f"in head {row.head}, the keys of query {row.query} belong to the tokens {row.keys}"
-    for head, held in by_head.items():
-        for name in ("keys", "values"):
-            if len(held[name]) > 1:
-                return f"the {name} that head {head} meets come from {len(held[name])} different sets of columns"
+    for head, columns in by_head.items():
+        for name, sets in zip(("keys", "values"), columns, strict=True):
+            if len(sets) > 1:
+                return f"the {name} of head {head} come from {len(sets)} different sets of columns"
+    return ""
+
+
+def _first_scramble(structure: Structure) -> Operation | None:
+    """Return the first view that reorders an axis of tokens."""
+    factors = [value for product in structure.value_products for value, _ in product.sides()]
+    for operation in structure.ancestors_of([*structure.score_factors, *factors]):
+        if operation.name in VIEWS:
+            before, after = operation.inputs[0], operation.outputs[0]
+            if _mixes_axes(structure, after) and not _mixes_axes(structure, before):
+                return operation
     return None
 
 
-def in_pieces(anatomy) -> bool:
-    """Whether the queries of a sample are answered in several passes, as with a cache."""
-    passes: dict[int, set[int]] = {}
-    for row in anatomy.rows:
-        passes.setdefault(row.mix.operation.number, set()).add(row.query)
-    return bool(passes) and max(map(len, passes.values())) < anatomy.sizes[1]
+def _mixes_axes(structure: Structure, value: Value) -> bool:
+    """Return whether some axis runs through tokens and columns at once."""
+    tokens, columns = structure.dependence.token_of(value), structure.columns[value.number]
+    known = not (tokens < 0).any() and not (columns == UNLABELLED).any()
+    return known and _cross(tokens, columns)
 
 
-def _first_scramble(examination: Examination) -> Operation | None:
-    """The view that first gives an axis of tokens another order."""
-    anatomy = examination.anatomy
-    sides = [v for meeting in anatomy.meetings for v, _ in meeting.sides()] + [
-        v for mix in anatomy.mixes for v, _ in mix.sides()
-    ]
-    way = examination.trace.ancestors(sides)
-    for operation in examination.trace.operations:
-        if operation.number not in way or operation.name not in ("view", "_unsafe_view", "_reshape_alias"):
-            continue
-        before, after = operation.inputs[0], operation.outputs[0]
-        if mixed_axis(anatomy, after) and not mixed_axis(anatomy, before):
-            return operation
-    return None
-
-
-def mixed_axis(anatomy, value) -> bool:
-    """Whether some axis runs through tokens and columns at once."""
-    tokens, sources = anatomy.single(value), anatomy.sources[value.number]
-    if (tokens < 0).any() or (sources == NOTHING).any():
-        return False
-    for axis in range(tokens.dim()):
-        if tokens.shape[axis] < 2:
-            continue
-        t = (tokens.diff(dim=axis) != 0).any()
-        s = (sources.diff(dim=axis) != 0).any()
-        if t and s:
-            return True
-    return False
-
-
-def check_landing(examination: Examination) -> Iterator[Finding]:
-    """The result of a query must reach the row of its own token and no other."""
-    landing = examination.flow.landing
-    num_tokens = len(landing)
-    if torch.equal(landing, torch.eye(num_tokens, dtype=torch.bool)) or not landing.any():
-        return
-    if _attends_again(examination):
-        return
-    stray = (landing & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
-    if not len(stray):
+@rule(order=300)
+def check_merge(attention: Attention) -> Iterator[Finding]:
+    """How the heads are merged."""
+    reached = attention.influence.output_rows_of_query
+    num_tokens = len(reached)
+    stray = (reached & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
+    if not len(stray) or _attends_again(attention.structure):
         return
     row, query = stray[0].tolist()
-    operation = _first_stray(examination)
-    yield Finding.named(
-        "merge-without-transpose",
-        f"what query {query} found reaches row {row} of the output; {len(stray)} of {num_tokens**2} pairs of tokens "
-        "are crossed",
-        operation.where if operation else None,
-        lambda: picture_of_layout(examination),
-    )
+    operation = _first_crossing(attention)
+    crossed = f"{len(stray)} of {num_tokens**2} pairs of tokens are crossed"
+    evidence = f"what query {query} found reaches row {row} of the output; {crossed}"
+    where, draw = operation.where if operation else None, partial(picture_of_layout, attention.run)
+    yield Finding.named("merge-without-transpose", evidence, where, draw)
 
 
-def _attends_again(examination: Examination) -> bool:
-    """Whether another layer lets tokens meet after the first one: then everything reaches everybody."""
-    anatomy = examination.anatomy
-    mixes = {mix.operation.number for mix in anatomy.mixes}
-    after = examination.trace.below(mixes)
-    return any(
-        product.operation.number in after - mixes
-        and all(anatomy.tokens[value.number].any() for value, _ in product.sides())
-        and any((anatomy.single(value) == MANY).any() for value, _ in product.sides())
-        for product in anatomy.products
-    )
+def _attends_again(structure: Structure) -> bool:
+    """Return whether tokens attend again in another layer, so that every result reaches every row."""
+    dependence, value_products = structure.dependence, {p.operation.number for p in structure.value_products}
+    after = structure.value_product_descendants - value_products
+    later = [(one.left, one.right) for one in structure.products if one.operation.number in after]
+    of_input = [sides for sides in later if all(map(dependence.on_input, sides))]
+    return any(dependence.combines_tokens(value) for sides in of_input for value in sides)
 
 
-def _first_stray(examination: Examination) -> Operation | None:
-    """The last view after the mix."""
-    anatomy = examination.anatomy
-    after = examination.trace.below({mix.operation.number for mix in anatomy.mixes})
-    found = [
-        operation
-        for operation in examination.trace.operations
-        if operation.number in after
-        and operation.number in examination.alive
-        and operation.name in ("view", "_unsafe_view", "_reshape_alias", "as_strided")
-    ]
-    last = max(mix.operation.number for mix in anatomy.mixes)
-    context = {mix.out.number: _query_labels(anatomy, mix) for mix in anatomy.mixes}
-
-    queries = carry(examination.trace, context)
-    for operation in found:
-        if operation.number < last:
-            continue
-        before, now = queries[operation.inputs[0].number], queries[operation.outputs[0].number]
-        if _crossed(now) and not _crossed(before):
-            return operation
-    return found[-1] if found else None
+def _first_crossing(attention: Attention) -> Operation | None:
+    """Return the first view after the last value product that puts queries on the axis of heads, or the last view."""
+    structure = attention.structure
+    after, names = structure.value_product_descendants, (*VIEWS, "as_strided")
+    views = [op for op in attention.run.live_operations if op.number in after and op.name in names]
+    last = max(product.operation.number for product in structure.value_products)
+    labels = propagate(attention.trace, {p.out.number: _labels(attention.rows, p) for p in structure.value_products})
+    for operation in views:
+        if operation.number >= last:
+            before, now = (labels[v.number] for v in (operation.inputs[0], operation.outputs[0]))
+            if _crosses_heads(now) and not _crosses_heads(before):
+                return operation
+    return views[-1] if views else None
 
 
-def _query_labels(anatomy, mix: Contraction) -> torch.Tensor:
-    labels = torch.full((mix.out.tensor.numel(),), NOTHING)
-    for row in anatomy.rows:
-        if row.mix is mix:
-            labels[torch.tensor(row.outs)] = row.query * 1000 + row.head
-    return labels.view(mix.out.tensor.shape)
+def _labels(rows: Rows, product: Contraction) -> torch.Tensor:
+    """Return the query and head of each element of a value product's result."""
+    labels = torch.full((product.out.tensor.numel(),), UNLABELLED)
+    for row in rows.all:
+        if row.product is product:
+            labels[torch.tensor(row.outputs)] = row.query * MANY_HEADS + row.head
+    return labels.view(product.out.tensor.shape)
 
 
-def _crossed(labels: torch.Tensor) -> bool:
-    if (labels == NOTHING).all():
-        return False
-    queries, heads = labels // 1000, labels % 1000
-    for axis in range(labels.dim()):
-        if labels.shape[axis] > 1 and (queries.diff(dim=axis) != 0).any() and (heads.diff(dim=axis) != 0).any():
-            return True
-    return False
+def _crosses_heads(labels: torch.Tensor) -> bool:
+    return not (labels == UNLABELLED).all() and _cross(labels // MANY_HEADS, labels % MANY_HEADS)
+
+
+def _cross(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Return whether two labels of each element change along the same axis."""
+    return any(bool((one.diff(dim=axis) != 0).any() and (other.diff(dim=axis) != 0).any()) for axis in range(one.dim()))

@@ -1,150 +1,108 @@
 """Queries, keys and values must come from different columns of weights."""
 
-from __future__ import annotations
-
-import re
 from collections.abc import Iterator
 
-from torch import nn
-
-from ..anatomy import Row, column_sets
-from ..contraction import Contraction
-from ..examination import Examination
-from ..lines import line_at
-from ..report import Finding
-from .roles import dead_roles, role_of
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import names_in
+from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import SourceLine, Value, line_at
 
 
-def check_projections(examination: Examination) -> Iterator[Finding]:
-    """Queries, keys and values must come from different columns of weights."""
-    anatomy = examination.anatomy
-    if not anatomy.projections:
+@rule(order=230)
+def check_projections(attention: Attention) -> Iterator[Finding]:
+    """The projections of queries, keys and values."""
+    rows = attention.rows.all
+    row = next((row for row in rows if _shares_a_role(row)), None)
+    if row is None or not attention.structure.projections:
         return
-    same_kv = same_qk = same_qv = 0
-    for row in anatomy.rows:
-        same_kv += all(k == v for k, v in zip(row.key_sources, row.value_sources, strict=True))
-        same_qk += all(k == row.query_source for k in row.key_sources)
-        same_qv += all(v == row.query_source for v in row.value_sources)
-    total = len(anatomy.rows)
-    row = next(
-        (
-            r
-            for r in anatomy.rows
-            if r.key_sources[0] in (r.value_sources[0], r.query_source) or r.value_sources[0] == r.query_source
-        ),
-        None,
-    )
-    if row is None:
-        yield from _crossed_heads(examination)
-        return
-    dead = dead_roles(examination)
-    meeting = meeting_of(anatomy, row)
-    if same_kv and "values" not in dead and not same_qk and not same_qv:
-        unused = "; the keys are never used" if "keys" in dead else ""
-        if "keys" in dead or _value_named(examination, meeting):
-            yield Finding.named(
-                "scores-from-values",
-                f"queries meet the same numbers that are mixed afterwards, in {same_kv} of {total} rows{unused}",
-                branch(examination, row, "keys and values", {"keys"}) or meeting.operation.where,
-            )
-            return
-    if isinstance(examination.patient.code, nn.Module) and not dead and not _made_apart(examination, row):
-        return  # one projection that is meant to feed two roles
-    names = {same_kv: "keys and values", same_qk: "queries and keys", same_qv: "queries and values"}
-    which = names[max(same_kv, same_qk, same_qv)]
-    unused = f"; the weights of the {', '.join(sorted(dead))} don't matter" if dead else ""
-    yield Finding.named(
-        "projection-reused",
-        f"{which} come from the same columns of weights, in {max(same_kv, same_qk, same_qv)} of {total} rows{unused}",
-        branch(examination, row, which, dead) or meeting.operation.where,
-    )
+    shared, unused = _rows_that_share(rows), unused_roles(attention.structure)
+    product = attention.rows.score_product(row)
+    roles = max(shared, key=lambda pair: shared[pair])
+    keys_only = all((number > 0) == (pair == ("keys", "values")) for pair, number in shared.items())
+    names_values = any(role_of(name) == "values" for name in names_in(product.operation.statement.source))
+    count = f"in {shared[roles]} of {len(rows)} rows"
+    if keys_only and "values" not in unused and ("keys" in unused or names_values):
+        evidence = f"the scores are products of queries and values, {count}"
+        where = _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
+        unused_keys = "; the keys are never used" if "keys" in unused else ""
+        yield Finding.named("scores-from-values", f"{evidence}{unused_keys}", where)
+    elif unused or not attention.run.subject.is_module or _is_applied_twice(attention, row):
+        evidence = f"{' and '.join(roles)} come from the same columns of weights, {count}"
+        idle = f"; those of the {', '.join(sorted(unused))} don't change the output" if unused else ""
+        where = _locate_branch(attention, row, roles, unused) or product.operation.where
+        yield Finding.named("projection-reused", f"{evidence}{idle}", where)
+    # otherwise one projection is meant to serve two roles
 
 
-def _made_apart(examination: Examination, row: Row) -> bool:
-    """Whether the same weights are multiplied with the tokens more than once."""
-    anatomy = examination.anatomy
-    column = row.key_sources[0][0]
-    return sum(bool((anatomy.sources[product.out.number] == column).any()) for product in anatomy.projections) > 1
-
-
-def meeting_of(anatomy, row: Row) -> Contraction:
-    label, base = row.scores[0], 0
-    for meeting in anatomy.meetings:
-        base += meeting.out.tensor.numel()
-        if label < base:
-            return meeting
-    return anatomy.meetings[-1]
-
-
-def _value_named(examination: Examination, meeting: Contraction) -> bool:
-    """Whether the statement that compares names the values."""
-    names = re.findall(r"[A-Za-z_]\w*", meeting.operation.place.source)
-    return any(role_of(name) == "values" for name in names)
-
-
-def branch(examination: Examination, row: Row, which: str, dead: set[str]) -> str | None:
-    """The first line on the way of the wrong role that is not on the way of the right one.
-
-    Args:
-        examination: of the patient.
-        row: one in which two roles have one source.
-        which: "keys and values", "queries and keys" or "queries and values".
-        dead: the roles whose own weights are not used; one of them is wrong.
-    """
-    anatomy, trace = examination.anatomy, examination.trace
-    meeting = meeting_of(anatomy, row)
-    sides = [value for value, _ in meeting.sides()]
-    keys = [v for v in sides if set(hashes_of(anatomy, meeting, v)) & set(row.key_sources)]
-    values = [
-        v for v, _ in row.mix.sides() if not any(n in anatomy.below for n in trace.makers(v, row.mix.operation.number))
-    ]
-    roles = {
-        "queries": sides[:1],
-        "keys": sides[1:] if which == "queries and keys" else keys or sides,
-        "values": values,
+def _rows_that_share(rows: list[Row]) -> dict[tuple[str, str], int]:
+    """Return in how many rows two roles come from the same columns of weights."""
+    return {
+        ("queries", "values"): sum(all(one == row.query_columns for one in row.value_columns) for row in rows),
+        ("queries", "keys"): sum(all(one == row.query_columns for one in row.key_columns) for row in rows),
+        ("keys", "values"): sum(row.key_columns == row.value_columns for row in rows),
     }
-    right, wrong = which.split(" and ")
-    if right in dead and wrong not in dead:
-        right, wrong = wrong, right
-    ours = trace.ancestors(roles[wrong])
-    theirs = trace.ancestors(roles[right])
-    scored = {m.operation.number for m in anatomy.meetings}
-    for number in sorted(ours - theirs - scored):
-        operation = trace.operations[number]
-        if operation.number in anatomy.below:
-            continue
-        return line_at(operation.place_in(meeting.operation.code))
-    return None
 
 
-def hashes_of(anatomy, meeting: Contraction, value) -> list[tuple[int, int]]:
-    """The column sets of a factor of a meeting, row by row."""
-    which = next(where for one, where in meeting.sides() if one is value)
-    return column_sets(anatomy.sources[value.number].flatten()[which])
+def _shares_a_role(row: Row) -> bool:
+    return row.key_columns[0] in (row.value_columns[0], row.query_columns) or row.value_columns[0] == row.query_columns
 
 
-def _crossed_heads(examination: Examination) -> Iterator[Finding]:
-    """One head that uses the keys of another although each has its own."""
-    anatomy = examination.anatomy
-    kv = examination.num_kv_heads or anatomy.num_heads
-    if kv != anatomy.num_heads or anatomy.num_heads < 2 or not examination.dead:
+def _is_applied_twice(attention: Attention, row: Row) -> bool:
+    """Return whether the same weights are multiplied with the tokens more than once."""
+    structure, column = attention.structure, row.key_columns[0][0]
+    return sum(column in structure.columns_in(product.out) for product in structure.projections) > 1
+
+
+def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unused: set[str]) -> SourceLine | None:
+    """Find the first line that computes the wrong role but not the right one.
+
+    The two `roles` share columns in `row`; if one of them is in `unused` (its own weights are not used), it is wrong.
+    """
+    structure, trace = attention.structure, attention.trace
+    product = attention.rows.score_product(row)
+    right, wrong = roles[::-1] if roles[0] in unused and roles[1] not in unused else roles
+    values = _values_of_roles(attention, row, roles)
+    own = trace.ancestors(values[wrong]) - trace.ancestors(values[right]) - structure.score_descendants
+    return line_at(trace.operations[min(own)].statement_in(product.operation.code)) if own else None
+
+
+def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> dict[str, list[Value]]:
+    """Return the factors of each role in its product."""
+    structure, columns = attention.structure, set(row.key_columns)
+    product, number = attention.rows.score_product(row), row.product.operation.number
+    made_by = {value: attention.trace.writers_of(value, number) for value in (row.product.left, row.product.right)}
+    sets = [column_sets(structure.columns[value.number].flatten()[at]) for value, at in product.sides()]
+    factors = [product.left, product.right]
+    keys = [value for value, own in zip(factors, sets, strict=True) if not columns.isdisjoint(own)] or factors
+    return {
+        "queries": factors[:1],
+        "keys": factors[1:] if roles == ("queries", "keys") else keys,
+        "values": [value for value, writers in made_by.items() if structure.score_descendants.isdisjoint(writers)],
+    }
+
+
+@rule(order=231)
+def check_crossed_heads(attention: Attention) -> Iterator[Finding]:
+    """Whether each head uses its own projections."""
+    heads, rows, unused = attention.rows.num_heads, attention.rows.all, attention.run.unused_parameters
+    if (attention.options.num_kv_heads or heads) != heads or not unused or any(map(_shares_a_role, rows)):
         return
-    keys, values, queries = {}, {}, {}
-    for row in anatomy.rows:
-        keys[row.head], values[row.head] = row.key_sources[0], row.value_sources[0]
-        queries[row.head] = row.query_source
-    for held, name in ((keys, "keys"), (values, "values"), (queries, "queries")):
-        if 1 < len(set(held.values())) < anatomy.num_heads or (
-            len(set(held.values())) < anatomy.num_heads
-            and len({len(set(one.values())) for one in (keys, values, queries)}) > 1
-            and any(len(set(one.values())) == anatomy.num_heads for one in (keys, values))
-        ):
-            reused = next(h for h in held if list(held.values()).count(held[h]) > 1)
-            products = [p for p in anatomy.projections if (anatomy.sources[p.out.number] == held[reused][0]).any()]
-            yield Finding.named(
-                "projection-reused",
-                f"several heads use the same {name}: {len(set(held.values()))} different ones for "
-                f"{anatomy.num_heads} heads, while {', '.join(examination.dead)} does not matter",
-                products[-1].operation.where if products else None,
-            )
+    by_role = {
+        "keys": {row.head: row.key_columns[0] for row in rows},
+        "values": {row.head: row.value_columns[0] for row in rows},
+        "queries": {row.head: row.query_columns for row in rows},
+    }
+    counts = {role: len(set(columns.values())) for role, columns in by_role.items()}
+    own = heads in (counts["keys"], counts["values"])
+    for role, columns in by_role.items():
+        if counts[role] < heads and (counts[role] > 1 or (own and len(set(counts.values())) > 1)):
+            shared = list(columns.values())
+            column = next(one for one in shared if shared.count(one) > 1)[0]
+            projections = attention.structure.projections
+            reading = [one for one in projections if column in attention.structure.columns_in(one.out)]
+            evidence = f"several heads use the same {role}: {counts[role]} different ones for {heads} heads, while "
+            evidence += f"{', '.join(unused)} does not change the output"
+            where = reading[-1].operation.where if reading else None
+            yield Finding.named("projection-reused", evidence, where)
             return

@@ -1,100 +1,112 @@
-"""Samples that meet each other, and the line that laid them over each other."""
-
-from __future__ import annotations
+"""Samples must not affect each other, and other numbers of samples and tokens must work."""
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import nn
 
-from ..anatomy import Anatomy, single
-from ..examination import Examination
-from ..lines import attributes_read, of_attribute
-from ..report import Finding
-from ..trace import Operation, Value
-from .pipeline import SOFTMAXES
-from .weights import picture_of_layout
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_layout
+from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_fixed_loop
+from course_lib.diagnosis.measure import SOFTMAXES, Dependence, FreshRuns, Run, Structure, other_sizes
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import Operation, SourceLine, Value
 
 
-def check_samples(examination: Examination) -> Iterator[Finding]:
-    """No sample's output may move with another sample."""
-    anatomy, output = examination.anatomy, examination.trace.output
-    batch = examination.x.shape[0]
-    bits = anatomy.samples[output.number]
-    if batch < 2 or output.tensor.dim() < 2 or output.tensor.shape[0] != batch:
-        return
+@rule(order=120)
+def check_samples(dependence: Dependence) -> Iterator[Finding]:
+    """Whether samples affect each other."""
+    run, batch = dependence.run, dependence.sizes[0]
+    bits = dependence.samples[run.output.number]
     own = 1 << torch.arange(batch).view(-1, *[1] * (bits.dim() - 1))
     stray = (bits & ~own) != 0
     if not stray.any():
         return
-    operation = first_mixing(examination)
-    where = operation.where if operation else None
+    mixing = _first_mixing(dependence)
     sample = int(stray.flatten(1).any(1).nonzero()[0, 0])
-    others = [i for i in range(batch) if i != sample and ((bits[sample] >> i) & 1).any()]
-    words = f"the output of sample {sample} moves when sample {others[0]} changes"
-    if operation is not None and operation.name in SOFTMAXES:
-        yield Finding.named("softmax-wrong-axis", f"softmax runs over the samples: {words}", where)
-        return
-    literal = _first_reshape(examination)
-    if literal is not None:
-        yield Finding.named("fixed-batch", f"samples are folded into tokens: {words}", literal.where)
-        return
-    yield Finding.named(
-        "batch-mixed", words, _folding(examination, operation) or where, lambda: picture_of_layout(examination)
-    )
+    other = next(i for i in range(batch) if i != sample and ((bits[sample] >> i) & 1).any())
+    evidence = f"the output of sample {sample} changes when sample {other} changes"
+    folding = _folding_view(dependence)
+    if mixing is not None and mixing.name in SOFTMAXES:
+        yield Finding.named("softmax-wrong-axis", f"softmax runs over the samples: {evidence}", mixing.where)
+    elif folding is not None:
+        yield Finding.named("fixed-batch", f"samples are folded into tokens: {evidence}", folding.where)
+    else:
+        where = None if mixing is None else _locate_overlay(dependence, mixing) or mixing.where
+        yield Finding.named("batch-mixed", evidence, where, partial(picture_of_layout, run))
 
 
-def _folding(examination: Examination, mixing: Operation | None) -> str | None:
-    """The line that laid samples over each other before the operation that mixed them."""
-    anatomy, trace = examination.anatomy, examination.trace
-    if mixing is None:
-        return None
-    for name, value in attributes_read(mixing, examination.patient.code):
+def _first_mixing(dependence: Dependence) -> Operation | None:
+    """Return the first live operation that combines samples although none of its inputs does."""
+    live, combines = dependence.run.live_operations, dependence.combines_samples
+    return next((op for op in live if combines(op.outputs[0]) and not any(map(combines, op.inputs))), None)
+
+
+def _locate_overlay(dependence: Dependence, mixing: Operation) -> SourceLine | None:
+    """Find the line that put samples on a common axis before the operation that combined them."""
+    run = dependence.run
+    for name, value in attributes_read(mixing, run.subject):
         if isinstance(value, nn.MultiheadAttention) and not value.batch_first:
-            return of_attribute(examination.patient.code, name)
-    folded = [value for value in mixing.inputs if _folded(anatomy, value)]
-    while folded:
-        value = folded[0]
-        operation = trace.operations[value.made_by] if value.made_by is not None else None
-        if operation is None:
-            return None
-        folded = [one for one in operation.inputs if _folded(anatomy, one)]
-        if not folded:
+            return locate_attribute(run.subject, name)
+    overlaid = [value for value in mixing.inputs if _is_overlaid(dependence, value)]
+    while overlaid and overlaid[0].made_by is not None:
+        operation = run.trace.operations[overlaid[0].made_by]
+        overlaid = [value for value in operation.inputs if _is_overlaid(dependence, value)]
+        if not overlaid:
             return operation.where
     return None
 
 
-def _folded(anatomy: Anatomy, value: Value) -> bool:
-    """Whether samples lie along several axes, or along one that tokens lie along, too."""
-    samples, tokens = single(anatomy.samples[value.number]), anatomy.single(value)
+def _is_overlaid(dependence: Dependence, value: Value) -> bool:
+    """Return whether samples lie along several axes, or along one that tokens lie along, too."""
+    samples, tokens = dependence.sample_of(value), dependence.token_of(value)
     if (samples < 0).any():
         return False
     axes = [axis for axis in range(samples.dim()) if (samples.diff(dim=axis) != 0).any()]
     return len(axes) > 1 or any((tokens.diff(dim=axis) != 0).any() and (tokens >= 0).all() for axis in axes)
 
 
-def first_mixing(examination: Examination) -> Operation | None:
-    """The first operation whose numbers depend on several samples although those it reads depend on one each."""
-    anatomy = examination.anatomy
-    for operation in examination.trace.operations:
-        if operation.number not in examination.alive or not operation.outputs:
-            continue
-        if (single(anatomy.samples[operation.outputs[0].number]) < -1).any() and not any(
-            (single(anatomy.samples[v.number]) < -1).any() for v in operation.inputs
-        ):
-            return operation
+def _folding_view(dependence: Dependence) -> Operation | None:
+    """Return the view that folds several samples into one."""
+    batch = dependence.sizes[0]
+    for operation in dependence.run.live_operations:
+        if operation.name in ("view", "_unsafe_view") and re.search(r"view|reshape", operation.statement.source):
+            before, after = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape
+            if len(before) >= 3 <= len(after) and before[0] == batch and after[0] == 1 and after[1] != batch:
+                return operation
     return None
 
 
-def _first_reshape(examination: Examination) -> Operation | None:
-    """A view that makes one sample of several."""
-    batch = examination.x.shape[0]
-    for operation in examination.trace.operations:
-        if operation.number in examination.alive and operation.name in ("view", "_unsafe_view") and operation.outputs:
-            before, after = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape
-            if not re.search(r"view|reshape", operation.place.source):
-                continue
-            if len(before) >= 3 and before[0] == batch and len(after) >= 3 and after[0] == 1 and after[1] != batch:
-                return operation
+@rule(order=450)
+def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+    """Whether other numbers of tokens and samples work."""
+    run = fresh.run
+    used = any(product.operation.number in run.live for product in structure.score_products)
+    if run.options.keep is not None or not used:  # the size of a mask, or of weights from elsewhere, is fixed
+        return
+    failed = other_sizes(run.subject, run.x)
+    for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
+        if name in failed:
+            evidence, line = failed[name]
+            fixing = _locate_fixed_batch(run) if name == "samples" else None
+            where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
+            yield Finding.named(mistake, evidence, where)
+
+
+def _locate_fixed_batch(run: Run) -> SourceLine | None:
+    """Find the first operation that keeps the old number of samples in a run with a different number."""
+    old = len(run.x)
+    for new in (old - 1, old + 1, 1):
+        if new in (0, old):
+            continue
+        trace, _ = run.subject.trace(torch.cat([run.x, run.x.flip(0)])[:new])
+        known = trace.descendants_of_input()
+        for number in sorted(known):
+            operation = trace.operations[number]
+            shapes = [tuple(v.tensor.shape) for v in operation.inputs if v.made_by in known or v is trace.x]
+            out = tuple(operation.outputs[0].tensor.shape) if operation.outputs else ()
+            if shapes and len(out) > 2 and out[0] == old and all(shape and shape[0] == new for shape in shapes):
+                return operation.where
     return None

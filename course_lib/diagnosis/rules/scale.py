@@ -1,206 +1,172 @@
-"""The factor between projections and weights, compared with head_dim ** -0.5."""
-
-from __future__ import annotations
+"""Compare the factor between projections and weights with head_dim ** -0.5."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..anatomy import Anatomy, single
-from ..examination import Examination
-from ..labels import NOTHING
-from ..lines import attributes_read, of_attribute
-from ..report import Finding
-from ..trace import Operation, Value
-from .angles import stretch_of_angles
-from .fit import fit
-from .pipeline import pipeline
-from .weights import picture_of, seen_pattern, weights_of
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_weights
+from course_lib.diagnosis.locate import attributes_read, locate_attribute
+from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value
+
+Element = tuple[int, int, int]  # sample, token, column of weights
+SCALINGS = ("mul", "div", "mul_", "div_")
+EXACT = 1e-6
 
 
-def check_scale(examination: Examination) -> Iterator[Finding]:
-    """Compare the factor between projections and weights with head_dim ** -0.5."""
-    anatomy, flow = examination.anatomy, examination.flow
-    weights = weights_of(examination)
-    visible = examination.expected & seen_pattern(examination)
-    found = fit(flow.raw, weights, visible)
-    if found is None:
+@rule(order=280)
+def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> Iterator[Finding]:
+    """The scale of the scores."""
+    factor = _factor(attention, path, angles)
+    head_dim, right = attention.structure.head_dim, attention.structure.head_dim**-0.5
+    if factor is None or abs(factor / right - 1) < EXACT:
         return
-    before = scale_before(examination)
-    if before is None or _learned(examination):
-        return
-    head_dim = anatomy.head_dim
-    scale = found * before / stretch_of_angles(examination) ** 2
-    if float((scale - scale[0]).abs().max()) > 1e-6 * float(scale[0].abs()):
-        return
-    factor, right = float(scale[0]), head_dim**-0.5
-    if abs(factor / right - 1) < 1e-6:
-        return
-    if abs(factor - 1) < 1e-6 and _folded(examination, right):
-        return
-    meeting = anatomy.meetings[0].operation
-
-    def draw():
-        return picture_of(examination)
-
-    if abs(factor - 1) < 1e-6:
-        yield Finding.named(
-            "missing-scale",
-            f"scores go to softmax as they are; head_dim is {head_dim}, so they should be multiplied by {right:.4f}",
-            _unused_scaling(examination) or meeting.where,
-            draw,
-        )
-        return
-    guess = _called(examination, factor)
-    yield Finding.named(
-        "wrong-scale",
-        f"scores are multiplied by {factor:.4f}{guess}; for head_dim {head_dim} it should be {right:.4f}",
-        _scaling_line(examination, meeting),
-        draw,
-    )
+    draw = partial(picture_of_weights, attention)
+    if abs(factor - 1) >= EXACT:
+        evidence = f"scores are multiplied by {factor:.4f}{_meaning(attention, factor)}; for head_dim {head_dim} it "
+        yield Finding.named("wrong-scale", f"{evidence}should be {right:.4f}", _locate_scaling(path), draw)
+    elif not _is_in_weights(attention.structure, right):
+        evidence = f"scores go to softmax as they are; head_dim is {head_dim}, so they should be multiplied by "
+        unused = path.scores.first_unused(("mul", "div")) or attention.structure.score_products[0].operation
+        yield Finding.named("missing-scale", f"{evidence}{right:.4f}", unused.where, draw)
 
 
-def _scaling_line(examination: Examination, meeting) -> str | None:
-    steps = [op for op in pipeline(examination) if op.name in ("mul", "div", "mul_", "div_")]
-    below = examination.trace.ancestors([v for v, _ in examination.anatomy.meetings[0].sides()])
-    steps += [
-        op for op in examination.trace.operations if op.number in below and op.name in ("mul", "div", "mul_", "div_")
-    ]
-    for operation in steps:
-        if any(v.tensor.dim() > 0 and not examination.anatomy.tokens[v.number].any() for v in operation.inputs):
-            continue
-        return _wrong_number(examination, operation) or operation.where
-    return _wrong_number(examination, meeting) or meeting.where
+def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> float | None:
+    """Return the factor between projections and weights; None if it is learned, unknown or differs between heads."""
+    before = None if attention.fitted_scale is None else _factor_before_scores(attention.structure)
+    if attention.fitted_scale is None or before is None or _is_learned(path):
+        return None
+    scale = attention.fitted_scale * before / angles.stretch**2
+    if float((scale - scale[0]).abs().max()) > EXACT * float(scale[0].abs()):
+        return None
+    return float(scale[0])
 
 
-def _unused_scaling(examination: Examination) -> str | None:
-    """A division of the scores whose result nobody reads."""
-    labels = examination.anatomy.score_labels
-    for operation in examination.trace.operations:
-        unused = operation.name in ("mul", "div") and operation.number not in examination.alive
-        if unused and (labels[operation.outputs[0].number] != NOTHING).any():
-            return operation.where
-    return None
+def _factor_before_scores(structure: Structure) -> float | None:
+    """Measure the factor by which queries and keys together are scaled between projection and score product.
 
-
-def _wrong_number(examination: Examination, operation: Operation) -> str | None:
-    """Where an attribute was set that the statement scales with, unless its value would be right if used rightly."""
-    right = examination.anatomy.head_dim**0.5
-    for name, value in attributes_read(operation, examination.patient.code):
-        if isinstance(value, Tensor) and value.dim() == 0:
-            value = float(value)
-        if isinstance(value, float) and min(abs(value / right - 1), abs(value * right - 1)) > 1e-5:
-            return of_attribute(examination.patient.code, name)
-    return None
-
-
-def _called(examination: Examination, factor: float) -> str:
-    anatomy = examination.anatomy
-    head_dim, heads = anatomy.head_dim, anatomy.num_heads
-    names = {
-        "1 / sqrt(width of all heads)": (head_dim * heads) ** -0.5, "1 / head_dim": 1 / head_dim,
-        "sqrt(head_dim)": head_dim**0.5, "1 / sqrt(number of tokens)": examination.x.shape[1] ** -0.5,
-        "1 / sqrt(d_in)": examination.x.shape[2] ** -0.5, "1 / sqrt(number of heads)": heads**-0.5,
-        "1 / width of all heads": 1 / (head_dim * heads), "head_dim ** -0.25": head_dim**-0.25,
-        "head_dim": float(head_dim), "1 / sqrt(batch)": examination.x.shape[0] ** -0.5,
-    }  # fmt: skip
-    for name, value in names.items():
-        if abs(factor / value - 1) < 1e-6:
-            return f", which is {name}"
-    return ""
-
-
-def scale_before(examination: Examination) -> float | None:
-    """The factor between projected and compared queries and keys; None where they were normalised on the way."""
-    anatomy = examination.anatomy
-    norms = _projected(examination)
-    factors = []
+    It is computed from their responses to a change of x, so that a bias does not count; None if they are normalised or
+    if it is not the same for all tokens.
+    """
+    moves = _moves_of_projections(structure)
+    factor = 1.0
     for side in (0, 1):
-        ratios = []
-        for meeting in anatomy.meetings:
-            value, which = meeting.sides()[side]
-            flat = which.reshape(-1, meeting.size)
-            tokens = anatomy.single(value).flatten()[flat]
-            samples = _single_sample(anatomy, value).flatten()[flat]
-            sources = anatomy.sources[value.number].flatten()[flat]
-            numbers = examination.move_of(value).flatten()[flat]
-            rows = torch.unique(flat[:, 0], return_inverse=True)[1]
-            done = set()
-            for row, group in enumerate(rows.tolist()):
-                if group in done:
-                    continue
-                done.add(group)
-                keys = zip(samples[row].tolist(), tokens[row].tolist(), sources[row].tolist(), strict=True)
-                before = [norms.get(key) for key in keys if key[2] != NOTHING]
-                if any(one is None for one in before):
-                    return None
-                size = sum(one * one for one in before)
-                if size > 1e-20:
-                    ratios.append(float((numbers[row] ** 2).sum()) / size)
-        if not ratios:
+        ratios = list(_ratios(structure, side, moves))
+        if not ratios or None in ratios:
             return None
         squares = torch.tensor(ratios, dtype=torch.float64)
         if float(squares.max() / squares.min()) > 1 + 1e-5:
             return None
-        factors.append(float(squares.mean()) ** 0.5)
-    return factors[0] * factors[1]
+        factor *= float(squares.mean()) ** 0.5
+    return factor
 
 
-def _single_sample(anatomy: Anatomy, value: Value) -> Tensor:
-    return single(anatomy.samples[value.number])
+def _ratios(structure: Structure, side: int, moves: dict[Element, float]) -> Iterator[float | None]:
+    """Yield the squared factor of each query or key; None if an element was not projected."""
+    for product in structure.score_products:
+        value, which = product.sides()[side]
+        _, rows = torch.unique(which[:, 0], return_inverse=True)
+        firsts = torch.full((int(rows.max()) + 1,), len(rows)).scatter_reduce(0, rows, torch.arange(len(rows)), "amin")
+        elements = which[firsts]
+        squares = (structure.run.response_of(value).flatten()[elements] ** 2).sum(1).tolist()
+        for square, row in zip(squares, _identities(structure, value, elements), strict=True):
+            before = [moves.get(element) for element in row if element[2] != UNLABELLED]
+            known = [one for one in before if one is not None]
+            if len(known) < len(before):
+                yield None
+                return
+            size = sum(one * one for one in known)
+            if size > 1e-20:
+                yield square / size
 
 
-def _projected(examination: Examination) -> dict[tuple[int, int, int], float]:
-    """(sample, token, column) -> how far the projection's number moves when x does; a bias stays out of it."""
-    anatomy = examination.anatomy
-    found: dict[tuple[int, int, int], float] = {}
-    for value in (examination.trace.x, *(product.out for product in anatomy.projections)):
-        keys = zip(
-            _single_sample(anatomy, value).flatten().tolist(),
-            anatomy.single(value).flatten().tolist(),
-            anatomy.sources[value.number].flatten().tolist(),
-            strict=True,
-        )
-        for key, number in zip(keys, examination.move_of(value).flatten().tolist(), strict=True):
-            found.setdefault(key, number)
+def _identities(structure: Structure, value: Value, elements: Tensor) -> list[list[Element]]:
+    dependence = structure.dependence
+    tables = dependence.sample_of(value), dependence.token_of(value), structure.columns[value.number]
+    rows = zip(*(table.flatten()[elements].tolist() for table in tables), strict=True)
+    return [list(zip(*row, strict=True)) for row in rows]
+
+
+def _moves_of_projections(structure: Structure) -> dict[Element, float]:
+    """Return how much each projected element changes with x."""
+    found: dict[Element, float] = {}
+    for value in (structure.trace.x, *(product.out for product in structure.projections)):
+        (row,) = _identities(structure, value, torch.arange(value.tensor.numel())[None])
+        for element, move in zip(row, structure.run.response_of(value).flatten().tolist(), strict=True):
+            found.setdefault(element, move)
     return found
 
 
-def _learned(examination: Examination) -> bool:
-    """Whether the scores pass a parameter: a learned temperature has no right value."""
-    storages = {v.storage for values in examination.leaves.values() for v in values}
-    for operation in pipeline(examination):
-        if operation.name in ("mul", "div", "mul_", "div_"):
-            made = examination.trace.ancestors(list(operation.inputs[1:]))
-            if any(v.storage in storages for v in operation.inputs[1:]):
-                return True
-            if not any(examination.anatomy.tokens[v.number].any() for v in operation.inputs[1:]):
-                for number in made:
-                    if any(v.storage in storages for v in examination.trace.operations[number].inputs):
-                        return True
+def _is_learned(path: SoftmaxPath) -> bool:
+    """Return whether a parameter scales the scores, because a learned temperature has no right value."""
+    run, on_input = path.scores.run, path.scores.dependence.on_input
+    parameters = {read.storage for reads in run.parameter_reads.values() for read in reads}
+    for operation in path.operations:
+        factors = operation.inputs[1:] if operation.name in SCALINGS else ()
+        read = list(factors)
+        if not any(map(on_input, factors)):
+            read += [value for one in path.scores.structure.ancestors_of(list(factors)) for value in one.inputs]
+        if any(value.storage in parameters for value in read):
+            return True
     return False
 
 
-def _folded(examination: Examination, right: float) -> bool:
-    """Whether the missing factor is in the weights: those of queries or keys are that much smaller than the others."""
-    anatomy = examination.anatomy
-    meeting, mix = anatomy.meetings[0], anatomy.mixes[0]
-    values = [value for value, _ in mix.sides() if (anatomy.sources[value.number] != NOTHING).any()]
-    sides = [_spread(anatomy, value) for value, _ in meeting.sides()]
-    rest = _spread(anatomy, values[-1]) if values else None
-    if None in sides or rest is None:
+def _meaning(attention: Attention, factor: float) -> str:
+    """Return what a factor probably is, as the end of a clause."""
+    head_dim, heads, x = attention.structure.head_dim, attention.rows.num_heads, attention.run.x
+    known = {
+        "1 / sqrt(width of all heads)": (head_dim * heads) ** -0.5, "1 / head_dim": 1 / head_dim,
+        "sqrt(head_dim)": head_dim**0.5, "1 / sqrt(number of tokens)": x.shape[1] ** -0.5,
+        "1 / sqrt(d_in)": x.shape[2] ** -0.5, "1 / sqrt(number of heads)": heads**-0.5,
+        "1 / width of all heads": 1 / (head_dim * heads), "head_dim ** -0.25": head_dim**-0.25,
+        "head_dim": float(head_dim), "1 / sqrt(batch)": x.shape[0] ** -0.5,
+    }  # fmt: skip
+    name = next((name for name, value in known.items() if abs(factor / value - 1) < EXACT), None)
+    return "" if name is None else f", which is {name}"
+
+
+def _locate_scaling(path: SoftmaxPath) -> SourceLine | None:
+    """Find the first line that multiplies scores, queries or keys by a number, or else that of the score product."""
+    structure, on_input = path.scores.structure, path.scores.dependence.on_input
+    product = structure.score_products[0]
+    before = structure.ancestors_of([value for value, _ in product.sides()])
+    scalings = [operation for operation in (*path.operations, *before) if operation.name in SCALINGS]
+    by_number = (one for one in scalings if not any(v.tensor.dim() and not on_input(v) for v in one.inputs))
+    operation = next(by_number, product.operation)
+    return _locate_wrong_number(structure, operation) or operation.where
+
+
+def _locate_wrong_number(structure: Structure, operation: Operation) -> SourceLine | None:
+    """Find where the attribute that the statement scales with was set, unless its value is right and its use wrong."""
+    right = structure.head_dim**0.5
+    for name, value in attributes_read(operation, structure.run.subject):
+        number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
+        if isinstance(number, float) and min(abs(number / right - 1), abs(number * right - 1)) > 1e-5:
+            return locate_attribute(structure.run.subject, name)
+    return None
+
+
+def _is_in_weights(structure: Structure, right: float) -> bool:
+    """Return whether the weights of queries or keys are smaller than the others by the missing factor."""
+    values = [value for value, _ in structure.value_products[0].sides() if structure.is_projected(value)]
+    deviations = [_deviation(structure, value) for value, _ in structure.score_products[0].sides()]
+    rest = _deviation(structure, values[-1]) if values else None
+    known = [one for one in deviations if one is not None]
+    if rest is None or len(known) < 2:
         return False
-    small, large = min(sides) / rest, max(sides) / rest
-    return abs(small / right - 1) < 0.35 and abs(large - 1) < 0.35
+    return abs(min(known) / rest / right - 1) < 0.35 and abs(max(known) / rest - 1) < 0.35
 
 
-def _spread(anatomy: Anatomy, value: Value) -> float | None:
-    """The standard deviation of the weights that projected a value."""
-    columns = torch.unique(anatomy.sources[value.number])
-    for product in anatomy.projections:
-        mine = torch.isin(anatomy.sources[product.out.number].flatten(), columns[columns != NOTHING])
-        if mine.any():
-            fixed, which = product.sides()[1 if anatomy.tokens[product.left.number].any() else 0]
-            return float(fixed.tensor.double().flatten()[which[mine]].std()) or None
+def _deviation(structure: Structure, value: Value) -> float | None:
+    """Return the standard deviation of the weights that projected a value."""
+    columns = torch.unique(structure.columns[value.number])
+    for product in structure.projections:
+        own = torch.isin(structure.columns[product.out.number].flatten(), columns[columns != UNLABELLED])
+        if own.any():
+            weights, which = product.sides()[1 if structure.dependence.on_input(product.left) else 0]
+            return float(weights.tensor.double().flatten()[which[own]].std()) or None
     return None

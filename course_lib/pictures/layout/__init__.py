@@ -1,5 +1,1 @@
 """The picture of every reshape and transpose that a recorded run made."""
-
-from .steps import layout_steps
-
-__all__ = ["layout_steps"]

@@ -1,63 +1,85 @@
-"""Which of a recording's layout steps are worth a picture."""
+"""Choose the layout steps of a recording that are drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from course_lib.recorder import Recording
-from course_lib.recorder.call import storage_of
+from course_lib.tracing import storage_of
 
-from .chains import Chain, chains_of
+from .path import LayoutPath, path_of_tensor, paths_of
 
-WEIGHING = {"masked_fill", "masked_fill_", "softmax", "dropout", "where"}  # what is done to scores and weights
+WEIGHING = {"masked_fill", "masked_fill_", "softmax", "dropout", "where"}  # operations on scores and weights
 
 
-def choose(recording: Recording, of: str | Sequence[str] | None, num_tokens: int | None) -> list[Chain]:
-    """The chains that are drawn."""
-    chains = chains_of(recording)
-    if not chains:
+def origins_of(came_from: Tensor | Recording | Sequence[Tensor | Recording]) -> list[LayoutPath]:
+    """Return the paths that a recording may continue, from the tensor or the recordings before it, in their order."""
+    paths: list[LayoutPath] = []
+    for one in came_from if isinstance(came_from, (list, tuple)) else [came_from]:
+        if isinstance(one, Tensor):
+            paths.append(path_of_tensor(one))
+        elif isinstance(one, Recording):
+            paths += paths_of(one, paths)
+        else:
+            raise TypeError(
+                f"origin must be a tensor, a Recording or several of them, got {type(one).__name__}: give the tensor "
+                "that the elements came from, or the recordings before this one."
+            )
+    return paths
+
+
+def choose(
+    recording: Recording, of: str | Sequence[str] | None, num_tokens: int | None, origins: Sequence[LayoutPath] = ()
+) -> list[LayoutPath]:
+    """Return the paths to draw; ValueError if there are none, a name is unknown, or none continues an origin."""
+    paths = paths_of(recording, origins)
+    if not paths:
         raise ValueError(
             f"recording has no step that changes a layout (it has {len(recording.all_steps)} steps in all): there is "
             "nothing to draw."
         )
-    if of is None:
-        told = [chain for chain in chains if _is_worth_telling(chain, num_tokens, recording)]
-        return told or chains
-    wanted = [of] if isinstance(of, str) else list(of)
-    found = []
-    for name in wanted:
-        named = [chain for chain in chains if name in _names(chain)]
-        if not named:
-            names = ", ".join(dict.fromkeys(name for chain in chains for name in _names(chain)))
-            raise ValueError(f"of={name!r} names no tensor whose layout changes: choose from {names}.")
-        found += [chain for chain in named if not any(chain is other for other in found)]
+    found = [path for path in paths if _is_worth_drawing(path, num_tokens, recording)] or paths
+    if of is not None:
+        found = _named([of] if isinstance(of, str) else of, paths)
+    if origins and not any(path.origin for path in found):
+        raise ValueError(
+            "origin holds none of the elements whose layout changes here, or they can't be told apart: record on a "
+            "tensor that came out of it, and give the recordings in between as well."
+        )
     return found
 
 
-def _names(chain: Chain) -> list[str]:
-    return [stage.title for stage in (*chain.sources, *chain.stages)]
+def _named(wanted: Sequence[str], paths: Sequence[LayoutPath]) -> list[LayoutPath]:
+    found: list[LayoutPath] = []
+    for name in wanted:
+        named = [path for path in paths if name in (state.title for state in path.all_states)]
+        if not named:
+            names = ", ".join(dict.fromkeys(state.title for path in paths for state in path.all_states))
+            raise ValueError(f"of={name!r} names no tensor whose layout changes: choose from {names}.")
+        found += [path for path in named if not any(path is other for other in found)]
+    return found
 
 
-def _is_worth_telling(chain: Chain, num_tokens: int | None, recording: Recording) -> bool:
-    """Masks, parameters, scores and single numbers are turned about too, but they don't carry heads."""
-    given = {storage_of(argument) for argument in recording.arguments}
-    for source in chain.sources:
+def _is_worth_drawing(path: LayoutPath, num_tokens: int | None, recording: Recording) -> bool:
+    """Exclude masks, parameters, scores and single elements, whose layout changes too but which carry no heads."""
+    inputs = {storage_of(argument) for argument in recording.arguments}
+    for source in path.sources:
         is_mask = source.step is not None and source.step.dtype == torch.bool
-        is_own = source.step is None and source.memory not in given  # a parameter or a buffer
+        is_own = source.step is None and source.memory not in inputs  # a parameter or a buffer
         if len(source.shape) < 2 or is_mask or is_own:
             return False
-    stages = (*chain.sources, *chain.stages)
-    if not any(stage.shape[-2:] == (num_tokens, num_tokens) for stage in stages):
+    if not any(state.shape[-2:] == (num_tokens, num_tokens) for state in path.all_states):
         return True
-    # (query, key), unless the heads happen to be as wide as there are tokens: what is done with it tells.
-    after = {recording.all_steps[number].op for number in chain.stages[-1].step.users}
-    before = {source.op for source in chain.sources}
-    return not (after & WEIGHING or before & WEIGHING)
+    # (query, key), unless the heads happen to be as wide as there are tokens: the operations on it decide.
+    last = path.states[-1].step
+    after = {recording.all_steps[number].op for number in last.users} if last else set()
+    return not (WEIGHING & after or WEIGHING & {source.op for source in path.sources})
 
 
-def title_of(chain: Chain) -> str:
-    """What a chain is called: the first name that the code gives to one of its tensors."""
-    named = [stage.step.name for stage in chain.stages if stage.step and stage.step.name]
-    return named[0] if named else chain.sources[0].title
+def title_of(path: LayoutPath) -> str:
+    """Return the first name that the code gives to one of a path's tensors."""
+    named = [state.step.name for state in path.states if state.step and state.step.name]
+    return named[0] if named else path.sources[0].title

@@ -1,159 +1,102 @@
-"""One panel of a memory picture: a row of slots, the tensor's cells below it in reading order, a line for each cell."""
+"""One panel of a memory picture: a tensor's slots, its cells below them, and the notes on them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from ..drawing import CELL, FAINT, FOLLOW, INK, PLAIN, QUIET, Drawing, head_color, text_width
-from .groups import draw_groups
-from .numbers import clip
-from .part import ROW, UNREAD, Row
-from .reading import Reading
-from .words import follow_note, memory_note, part_note, steps_note
+from course_lib.pictures.canvas import Canvas
+from course_lib.pictures.coordinates import Legend
+from course_lib.pictures.grid import column, flow
+from course_lib.pictures.style import HIGHLIGHT, MONO_NAME, MONO_NOTE, SMALL, SMALL_BOLD, SMALL_NOTE, STYLE
+from course_lib.pictures.text import counted, first_of, listed, number_text, span
 
-LEFT = 54  # pixels for what the rows are called
-WIDTH = LEFT + ROW
-STRAIGHT, CROSSING = 26, 84  # pixels from slots to cells
+from .rows import draw_rows
+from .view import MemoryView
+from .visible_part import VisiblePart
+
+LISTED = 6  # runs of slots, or numbers, in the description
+POSITIONS = 4  # in the description of the highlighted element
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """What the panels of one picture have in common.
+class MemoryPanel:
+    """One tensor: what it reads, and which part of that is drawn."""
 
-    Attributes:
-        heads: head of each number, -1 where it has none; None draws all plain.
-        words: labels of the tokens, or None.
-        tick: every how many slots the slot's index is written above it.
-        follow: the number that is outlined, or None.
-    """
+    view: MemoryView
+    part: VisiblePart
+    legend: Legend
+    tick: int  # interval between the written indices, in slots
 
-    heads: Sequence[int] | None
-    words: Sequence[str] | None
-    tick: int
-    follow: int | None
+    @cached_property
+    def memory_note(self) -> str:
+        """Say whether the tensor is contiguous, whose memory it reads, and how much of it."""
+        view = self.view
+        note = "contiguous" if view.tensor.is_contiguous() else "not contiguous"
+        note += f", same memory as {view.shares_with}" if view.shares_with else ", memory of its own"
+        if view.num_read < len(view.memory):
+            note += f", reads {view.num_read:,} of {counted(len(view.memory), 'slot')}"
+        if view.reads_again:
+            note += f", {counted(len(view.slots), 'cell')} read {counted(view.num_read, 'slot')}"
+        return note
 
-    def head(self, number: int) -> int:
-        """The head that a number belongs to, -1 if it isn't known."""
-        return -1 if self.heads is None or number < 0 else self.heads[number]
+    @property
+    def strides_note(self) -> str:
+        """Explain the strides: "slots to the next head: 2, token: 4, element: 1"; "" if no axis has two indices."""
+        steps = []
+        tensor, names = self.view.tensor, self.view.axis_names(self.legend.coordinates)
+        for axis, (size, stride, name) in enumerate(zip(tensor.shape, tensor.stride(), names, strict=True)):
+            if size > 1:
+                called = name[0] if name else "element" if axis == tensor.dim() - 1 else f"on axis {axis}"
+                steps.append(f"{called}: {stride}" + ("" if stride else " (the same slot)"))
+        return f"slots to the next {', '.join(steps)}" if steps else ""
 
+    @property
+    def part_note(self) -> str:
+        """Say how many of the slots and cells are drawn; "" if all are."""
+        of_slots, of_cells = (self.part.slots, self.view.memory, "slot"), (self.part.cells, self.view.slots, "cell")
+        counts = [
+            f"{len(drawn):,} of {counted(len(whole), name)}"
+            for drawn, whole, name in (of_slots, of_cells)
+            if len(drawn) < len(whole)
+        ]
+        return f"{listed(counts)} drawn" if counts else ""
 
-def draw_panel(reading: Reading, row: Row, look: Look) -> Drawing:
-    """Draw one tensor: label, shape and stride, notes, slots, lines, cells, and where in its axes the cells are.
+    @property
+    def highlight_note(self) -> str:
+        """Give the slot of the highlighted element and the positions at which it is read, both counted from 0."""
+        if self.legend.highlight is None:
+            return ""
+        if self.view.elements is None:
+            return "can't be followed"
+        cells = self.view.cells_with(self.legend.highlight).tolist()
+        if not cells:
+            return "not read"
+        positions = f"position{'s' * (len(cells) > 1)} {first_of(cells, POSITIONS, len(cells))}"
+        return f"slot {int(self.view.slots[cells[0]])}, read at {positions}"
 
-    Args:
-        reading: what the tensor reads.
-        row: what of it is drawn.
-        look: shared by all panels.
+    def describe(self, *, with_part: bool) -> str:
+        view = self.view
+        text = f"{view.name}, shape {view.shape}, stride {view.tensor.stride()}: {self.memory_note}"
+        if view.shares_with is None:
+            numbers = [number_text(number) for number in view.memory[:LISTED].tolist()]
+            text += f", holding {first_of(numbers, LISTED, len(view.memory))}"
+        text += "; read slot by slot" if view.reads_all_in_order else f"; read as slots {self._order()}"
+        return "; ".join(filter(None, (text, self.strides_note, self.part_note if with_part else ""))) + "."
 
-    Returns:
-        Drawing.
-    """
-    panel = Drawing()
-    layout = f"shape {tuple(reading.tensor.shape)}, stride {reading.tensor.stride()}"
-    y = _flow(
-        panel,
-        13,
-        (clip(reading.label, WIDTH / 2, 13, bold=True, mono=True), {"size": 13, "bold": True, "mono": True}),
-        (layout, {"color": QUIET, "mono": True}),
-        (steps_note(reading), {"color": QUIET}),
-    )
-    journey = "" if look.follow is None else follow_note(reading, look.follow)
-    y = _flow(
-        panel,
-        y + 18,
-        (memory_note(reading), {}),
-        (part_note(reading, row), {"color": QUIET}),
-        (journey, {"color": FOLLOW, "bold": True}),
-    )
-    top = y + 22
-    straight = all(row.slots[row.slot_of[cell]] == x for cell, x in row.cells.items())
-    distance = CELL + (STRAIGHT if straight else CROSSING)
-    for name, y in (("slot", top - 4), ("memory", top + 16), ("reading", top + distance + 16)):
-        panel.text(LEFT - 8, y, name, size=11, anchor="end", color=QUIET)
-    panel.place(_rows(reading, row, look, distance), LEFT, top)
-    return panel
+    def _order(self) -> str:
+        """List the slots in reading order, with runs combined: "0 to 1, 4 to 5 and 10 more"."""
+        slots = self.view.slots
+        breaks = ((slots.diff() != 1).nonzero().flatten() + 1).tolist()
+        starts, ends = [0, *breaks[: LISTED - 1]], [*breaks[:LISTED], len(slots)]
+        runs = [span(int(slots[a]), int(slots[b - 1])) for a, b in zip(starts, ends, strict=False)]
+        return first_of(runs, LISTED, len(breaks) + 1)
 
-
-def _flow(drawing: Drawing, y: float, *texts: tuple[str, dict]) -> float:
-    """Put texts beside each other, on a new line where they don't fit; returns the base line of the last."""
-    x = 0.0
-    for text, look in texts:
-        shape = {"size": 11, "bold": False, "mono": False, **look}
-        color = shape.pop("color", INK)
-        text = clip(text, WIDTH, **shape)
-        if x and x + text_width(text, **shape) > WIDTH:
-            x, y = 0.0, y + 16
-        drawing.text(x, y, text, color=color, **shape)
-        x += text_width(text, **shape) + 14
-    return y
-
-
-def dark(color: str) -> str:
-    """A head's colour, dark enough for a thin line on white."""
-    return "#" + "".join(f"{int(int(color[i : i + 2], 16) * 0.55):02X}" for i in (1, 3, 5))
-
-
-def _rows(reading: Reading, row: Row, look: Look, distance: float) -> Drawing:
-    """The slots at y 0, the cells at some distance below, and what is above, between and below them."""
-    rows = Drawing()
-    followed = {slot for slot, number in row.numbers.items() if number == look.follow}
-    _indices(rows, row, look.tick, followed)
-    lines: dict[int, list[tuple[float, float, float, float]]] = {}
-    journeys = []
-    for cell, x in row.cells.items():
-        slot = row.slot_of[cell]
-        line = (row.slots[slot] + row.box / 2, CELL + 1, x + row.box / 2, distance - 1)
-        lines.setdefault(look.head(row.numbers[slot]), []).append(line)
-        journeys += [line] if slot in followed else []
-    for head, ends in sorted(lines.items()):
-        color = QUIET if head < 0 else dark(head_color(head))
-        rows.lines(ends, color=color, width=1.4, dashed=head > 0 and head % 2 == 1)  # told apart without colour too
-    rows.lines(journeys, color=FOLLOW, width=2.5)
-    _boxes(rows, 0, [(x, slot) for slot, x in row.slots.items()], row.slot_dots, row, look)
-    _boxes(rows, distance, [(x, row.slot_of[cell]) for cell, x in row.cells.items()], row.cell_dots, row, look)
-    draw_groups(rows, distance + CELL + 5, reading, row, look.words)
-    return rows
-
-
-def _indices(rows: Drawing, row: Row, tick: int, followed: set[int]) -> None:
-    """Write the index above the followed slot, every few slots and after each gap, as long as there is room."""
-    taken: list[tuple[float, float]] = []
-    plain = []
-    starts = [slot for slot in row.slots if slot % tick == 0 or slot - 1 not in row.slots]
-    for slot in dict.fromkeys([*sorted(followed), *starts]):
-        middle, half = row.slots[slot] + row.box / 2, text_width(str(slot), 11, bold=True) / 2 + 2
-        if all(middle - half >= right or middle + half <= left for left, right in taken):
-            taken.append((middle - half, middle + half))
-            if slot in followed:
-                rows.text(middle, -4, str(slot), size=11, anchor="middle", color=FOLLOW, bold=True)
-            else:
-                plain.append((middle - CELL / 2, -20, str(slot)))
-    rows.numbers(plain, color=QUIET)
-
-
-def _boxes(
-    rows: Drawing, y: float, boxes: Sequence[tuple[float, int]], dots: Sequence[float], row: Row, look: Look
-) -> None:
-    """Put a row of boxes (x, slot) with the numbers that lie in the slots; those that no cell reads are hollow."""
-    colors: dict[str, list[tuple[float, float]]] = {}
-    plain, quiet = [], [(x - CELL / 2, y, "…") for x in dots]
-    followed = []
-    for x, slot in boxes:
-        number = row.numbers[slot]
-        head = look.head(number)
-        color = FAINT if number == UNREAD else PLAIN if head < 0 else head_color(head)
-        colors.setdefault(color, []).append((x, y))
-        if number == look.follow:
-            followed.append((x, row.texts[slot]))
-        else:
-            (quiet if number == UNREAD else plain).append((x + (row.box - CELL) / 2, y, row.texts[slot]))
-    for color, corners in colors.items():
-        rows.cells(corners, color, width=row.box)
-    unread = [(x + 1, y + 1) for x, y in colors.get(FAINT, [])]
-    rows.cells(unread, "#FFF", width=row.box - 2, height=CELL - 2)
-    rows.numbers(plain)
-    rows.numbers(quiet, color=QUIET)
-    for x, text in followed:
-        rows.outline(x, y, row.box)
-        rows.text(x + row.box / 2, y + 16, text, size=11, bold=True, anchor="middle")
+    def draw(self) -> Canvas:
+        layout = f"shape {self.view.shape}, stride {self.view.tensor.stride()}"
+        name = MONO_NAME.clip(self.view.name, STYLE.width / 2)
+        first = flow([(name, MONO_NAME), (layout, MONO_NOTE), (self.strides_note, SMALL_NOTE)])
+        followed = (self.highlight_note, SMALL_BOLD.but(color=HIGHLIGHT))
+        second = flow([(self.memory_note, SMALL), (self.part_note, SMALL_NOTE), followed])
+        head = column([first, second], STYLE.between)
+        return column([head, draw_rows(self.view, self.part, self.legend, self.tick)], STYLE.tight)

@@ -31,7 +31,18 @@ import torch
 from torch import nn
 
 from course_lib.attention import SingleHeadAttention
-from course_lib.exercises import check, progress
+from course_lib.exercises import check, progress, review
+
+# %% [markdown]
+# ## Before you begin: three questions from earlier lessons
+#
+# Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others.
+
+# %%
+review("03")
+
+# %%
+review("03", [..., ..., ...])  # your three answers in place of the dots
 
 # %% [markdown]
 # ## 1. Two heads by hand
@@ -72,10 +83,14 @@ check("two_heads", two_heads)
 #
 # Difficulty 2 of 5, about 5 minutes.
 #
-# What the heads gave comes as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Mix.
+# What the heads gave comes as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Mix means: the heads
+# stand side by side, the first one first, and the output projection makes each token's output of them, as `nn.Linear`
+# without bias would.
 
 # %% nbgrader={"grade": false, "grade_id": "mix_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mix_heads(contexts, w_o):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
+def mix_heads(
+    contexts, w_o
+):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_mix_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -105,8 +120,10 @@ check("mix_heads", mix_heads)
 #
 # Difficulty 3 of 5, about 8 minutes.
 #
-# Multi-head attention as a list of causal heads. `SingleHeadAttention(d_in, d_out)` of the course is there for you.
-# Call the list `heads` and the output projection `out_proj`, without bias; `d_out` is the width over all heads.
+# Multi-head attention as a list of heads that hide **nothing**: a token may attend to all tokens, as in a model that
+# reads a whole text at once. The course's `SingleHeadAttention(d_in, d_out, causal=False)` is there for you, where
+# `d_out` is the width of that head. Call the list `heads` and the output projection `out_proj`, without bias; the
+# `d_out` of your class is the width over all heads.
 
 # %% nbgrader={"grade": false, "grade_id": "Wrapper", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class Wrapper(nn.Module):
@@ -129,7 +146,8 @@ check("Wrapper", Wrapper)
 #
 # <details><summary>Hint 2</summary>
 #
-# `nn.ModuleList([SingleHeadAttention(d_in, head_dim) for _ in range(num_heads)])` is a list of heads.
+# `nn.ModuleList([SingleHeadAttention(d_in, head_dim, causal=False) for _ in range(num_heads)])` is a list of heads that
+# PyTorch knows of; in a plain list their weights would not be trained.
 #
 # </details>
 #

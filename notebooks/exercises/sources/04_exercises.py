@@ -11,9 +11,10 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/04_exercises.ipynb)
 #
-# You will read memory by strides, foretell the strides of a tensor of heads, and cut heads out and put them back.
+# You will read memory by strides, foretell the strides of a tensor of heads, cut heads out and put them back, and
+# predict which joins need a copy.
 #
-# **You need** [lesson 04](../04_reshape_and_transpose.ipynb). **It takes** about twenty minutes.
+# **You need** [lesson 04](../04_reshape_and_transpose.ipynb). **It takes** about half an hour.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -29,7 +30,18 @@ if importlib.util.find_spec("course_lib") is None:
 # %%
 import torch
 
-from course_lib.exercises import check, progress
+from course_lib.exercises import check, progress, review
+
+# %% [markdown]
+# ## Before you begin: three questions from earlier lessons
+#
+# Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others.
+
+# %%
+review("04")
+
+# %%
+review("04", [..., ..., ...])  # your three answers in place of the dots
 
 # %% [markdown]
 # ## 1. Which number lies where
@@ -103,10 +115,12 @@ check("strides_by_head", strides_by_head)
 #
 # Difficulty 2 of 5, about 5 minutes.
 #
-# One wide tensor in, a table of tokens for each head out.
+# One wide tensor in, a table of tokens for each head of each sample out. Mind the order of the axes: here the **tokens
+# come first** and the batch second, (token, batch, num_heads * head_dim), as `nn.MultiheadAttention` has it unless it
+# is told `batch_first=True`.
 
 # %% nbgrader={"grade": false, "grade_id": "split_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def split_heads(x, num_heads):  # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+def split_heads(x, num_heads):  # (token, batch, num_heads * head_dim) -> (batch, head, token, head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_split_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -115,19 +129,20 @@ check("split_heads", split_heads)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Two moves: put up a fence in the width, then bring the heads to the front.
+# Two moves: first split the width, then bring the axes into the order that is wanted.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `view` splits the last axis into (num_heads, head_dim). Nothing has moved yet.
+# `view` splits the last axis into (num_heads, head_dim) and leaves the other two: (token, batch, head, head_dim). Which
+# axis must come first now, which second?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `x.view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)`.
+# `permute` takes all axes in their new order: `split.permute(1, 2, 0, 3)`. Two `transpose` do it as well.
 #
 # </details>
 
@@ -136,10 +151,11 @@ check("split_heads", split_heads)
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
-# And back: each token's row holds the numbers of head 0, then those of head 1, and so on.
+# And back: each token's row holds the elements of head 0, then those of head 1, and so on. Mind the order of the axes:
+# here the **heads come first**, (head, batch, token, head_dim), as after a `torch.stack` of what each head gave.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def merge_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+def merge_heads(x):  # (head, batch, token, head_dim) -> (batch, token, num_heads * head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_merge_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -148,26 +164,67 @@ check("merge_heads", merge_heads)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# The way of `split_heads` backwards: first the axes, then the fence.
+# First bring the axes into an order in which the two that are to be joined are neighbours. Then join.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# After `transpose(1, 2)` head and head_dim are neighbours and can be joined.
+# `permute` takes all axes in their new order. Which order of the four makes (batch, token, head, head_dim)?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `view` refuses here, because the numbers don't lie in reading order; `reshape` copies them.
+# After `x.permute(1, 2, 0, 3)` comes `reshape`, which copies: `view` refuses, because the elements don't lie in the
+# order of the axes.
+#
+# </details>
+
+# %% [markdown]
+# ## 5. View or copy?
+#
+# Difficulty 3 of 5, about 11 minutes.
+#
+# You know the shape and the strides of a tensor. Two neighbouring axes, `axis` and `axis + 1`, are to become one, and
+# all others stay. Can `view` do that, or does `reshape` have to copy? Give back True if a copy is needed. All sizes are
+# 2 or more; no axis is repeated by `expand`. Compute it from the numbers alone, without making a tensor.
+#
+# For example, shape (2, 3, 4) with strides (12, 4, 1) is a tensor as it was made: axes 1 and 2 can be joined by a view.
+# With strides (12, 1, 3) they can't.
+
+# %% nbgrader={"grade": false, "grade_id": "needs_copy", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def needs_copy(shape, strides, axis):  # two tuples of ints, int -> True or False
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_needs_copy", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("needs_copy", needs_copy)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# The joined axis has *one* stride: each step along it must skip the same number of slots.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Within a row a step skips `strides[axis + 1]` slots. How far is it from the last element of a row to the first one of
+# the next row?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# It is the same step only if a step along `axis` skips a whole row: `shape[axis + 1] * strides[axis + 1]` slots.
+# Compare that with `strides[axis]`.
 #
 # </details>
 
 # %% [markdown]
 # ## Where you stand
 #
-# Passed them all? In [lesson 05](../05_weight_split.ipynb) your two functions become multi-head attention.
+# Passed them all? In [lesson 05](../05_weight_split.ipynb) the two moves become multi-head attention.
 
 # %%
 progress()

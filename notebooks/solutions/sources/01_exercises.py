@@ -3,11 +3,12 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/01_exercises.ipynb)
 #
-# You will write one attention head in five small pieces. Below each piece stands its check: it runs your code on
-# numbers of its own, and if something is off it says what.
+# You will write one attention head in six small pieces. Below each piece stands its check: it runs your code on numbers
+# of its own, and if something is off it says what.
 #
-# **You need** [lesson 01](../01_single_head.ipynb). **It takes** about half an hour. Any right way is right: loops,
-# products, `einsum`, PyTorch's own functions. The hints below each check fold out one at a time and say more and more.
+# **You need** [lesson 01](../01_single_head.ipynb). **It takes** about thirty-five minutes. Any right way is right:
+# loops, products, `einsum`, PyTorch's own functions. The hints below each check fold out one at a time and say more and
+# more.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -106,10 +107,10 @@ check("scaled_scores", scaled_scores)
 # %% [markdown]
 # ## 3. Softmax in your own words
 #
-# Difficulty 2 of 5, about 6 minutes.
+# Difficulty 2 of 5, about 9 minutes.
 #
 # Scores in, weights out: positive, and each row sums to 1. Try to do without `softmax`; the check also comes with
-# scores around 2000.
+# scores around 2000. What is exp(2000)? And what changes if the same number is taken from all scores of a row?
 
 # %% nbgrader={"grade": false, "grade_id": "softmax_rows", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def softmax_rows(scores):  # (query, key) -> (query, key)
@@ -127,19 +128,21 @@ check("softmax_rows", softmax_rows)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Two steps: make every score positive, then divide each row by its sum.
+# Two steps: `scores.exp()` makes every score positive; then divide each row by its sum.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `exp` makes them positive. `keepdim=True` keeps the sums as a column, so that they divide row by row.
+# `exp(2000)` is infinite. Subtracting the same number from all scores of a row leaves its weights as they are, because
+# exp(a - c) = exp(a) / exp(c). Take each row's largest: `scores.amax(dim=-1, keepdim=True)`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `exp(2000)` is infinite. Subtract each row's largest score first: the weights stay the same.
+# `sum(dim=-1)` of (query, key) is (query), one number per row, and PyTorch would line these up with the *columns*.
+# `sum(dim=-1, keepdim=True)` is (query, 1), a column, and divides row by row.
 #
 # </details>
 
@@ -183,21 +186,71 @@ check("attention", attention)
 # </details>
 
 # %% [markdown]
-# ## 5. A head as a module
+# ## 5. A head with gaps
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# The function becomes a module with three projections, and its input gets a batch axis. Fill in the four gaps, each
+# written `...`. Nothing is hidden from any token yet.
+
+# %% nbgrader={"grade": false, "grade_id": "SingleHeadWithGaps", "locked": false, "schema_version": 3, "solution": true, "task": false}
+### BEGIN SOLUTION
+class SingleHeadWithGaps(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+        weights = scores.softmax(dim=-1)
+        return weights @ values
+### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_SingleHeadWithGaps", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("SingleHeadWithGaps", SingleHeadWithGaps).passed
+### END HIDDEN TESTS
+check("SingleHeadWithGaps", SingleHeadWithGaps)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# A module calls its layers like functions: `self.q_proj(x)` gives the queries.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# With a batch axis `.T` would turn all axes: `transpose` takes the two that are to change places.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `keys.transpose(1, 2)` is (batch, head_dim, key).
+#
+# </details>
+
+# %% [markdown]
+# ## 6. A head as a module
 #
 # Difficulty 3 of 5, about 8 minutes.
 #
-# The function becomes a module with three projections, and the input gets a batch axis. Call the projections `q_proj`,
-# `k_proj` and `v_proj`, without bias: then the check can put weights of its own into them and compare numbers. No mask
-# yet.
+# The function becomes a module with three projections, and the input gets a batch axis. In the lesson all three were
+# equally wide; here the values have a width of their own. Queries and keys are `head_dim` wide, the values are `d_out`
+# wide, and so is the output. Call the projections `q_proj`, `k_proj` and `v_proj`, without bias: then the check can put
+# weights of its own into them and compare numbers. No mask yet.
 
 # %% nbgrader={"grade": false, "grade_id": "SingleHead", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class SingleHead(nn.Module):
-    def __init__(self, d_in, d_out):
+    def __init__(self, d_in, head_dim, d_out):
         super().__init__()
         ### BEGIN SOLUTION
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.q_proj = nn.Linear(d_in, head_dim, bias=False)
+        self.k_proj = nn.Linear(d_in, head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, d_out, bias=False)
         ### END SOLUTION
 
@@ -205,7 +258,7 @@ class SingleHead(nn.Module):
         ### BEGIN SOLUTION
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
-        return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d) -> (b, q, d)
+        return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_out) -> (b, q, d_out)
         ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_SingleHead", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -217,7 +270,7 @@ check("SingleHead", SingleHead)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Three `nn.Linear` in `__init__`, your three steps in `forward`.
+# Three `nn.Linear` in `__init__`, two of them `head_dim` wide and one `d_out`; your three steps in `forward`.
 #
 # </details>
 #
@@ -229,7 +282,7 @@ check("SingleHead", SingleHead)
 #
 # <details><summary>Hint 3</summary>
 #
-# Scale by the width of the queries, `queries.shape[-1] ** -0.5`, which is d_out, not d_in.
+# Scale by the width of the queries, `queries.shape[-1] ** -0.5`, which is `head_dim`.
 #
 # </details>
 

@@ -3,10 +3,10 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/02_exercises.ipynb)
 #
-# You will build both masks, hide the future in a table of scores, save a row that may look at nothing, and do by hand
-# what dropout does.
+# You will build both masks and join them, hide the future in a table of scores, translate masks for PyTorch, save a row
+# that may look at nothing, do by hand what dropout does, and mask a few new tokens.
 #
-# **You need** [lesson 02](../02_masks_and_dropout.ipynb). **It takes** about half an hour. A mask is called `keep`
+# **You need** [lesson 02](../02_masks_and_dropout.ipynb). **It takes** about fifty minutes. A mask is called `keep`
 # here, as everywhere in this course: bool, True = may attend.
 
 # %% tags=["setup"]
@@ -23,22 +23,37 @@ if importlib.util.find_spec("course_lib") is None:
 # %%
 import torch
 
-from course_lib.exercises import check, progress
+from course_lib.exercises import check, progress, review
+
+# %% [markdown]
+# ## Before you begin: three questions from earlier lessons
+#
+# Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others.
+
+# %%
+review("02")
+
+# %%
+review("02", [..., ..., ...])  # your three answers in place of the dots
 
 # %% [markdown]
 # ## 1. The causal mask
 #
-# Difficulty 1 of 5, about 3 minutes.
+# Difficulty 2 of 5, about 6 minutes.
 #
-# Who may look at whom, for any number of tokens?
+# Who may look at whom? The first `num_prompt` tokens are a prompt, which is known from the start: **every** token may
+# look at all of them. The other tokens are written one by one: a token may look at itself and at those before it.
+# Without a prompt, `num_prompt=0`, it is the causal mask of the lesson.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def causal_mask(num_tokens):  # -> (query, key), bool, True = may attend
+def causal_mask(num_tokens, num_prompt=0):  # two ints -> (query, key), bool, True = may attend
     ### BEGIN SOLUTION
-    return torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    keep[:, :num_prompt] = True
+    return keep
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "check_causal_mask", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "check_causal_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
 assert check("causal_mask", causal_mask).passed
 ### END HIDDEN TESTS
@@ -47,19 +62,20 @@ check("causal_mask", causal_mask)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Row q says what query q may look at: itself and everything before it.
+# Row q says what query q may look at: itself, everything before it, and the whole prompt.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Begin with a square of True, `torch.ones(n, n, dtype=torch.bool)`, and cut one triangle off.
+# Begin with the causal mask: `torch.ones(n, n, dtype=torch.bool).tril()` keeps the lower triangle with the diagonal.
+# Which columns belong to the prompt?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `tril()` keeps the lower triangle with the diagonal.
+# The prompt is the first columns, in every row: `keep[:, :num_prompt] = True`.
 #
 # </details>
 
@@ -68,8 +84,9 @@ check("causal_mask", causal_mask)
 #
 # Difficulty 2 of 5, about 5 minutes.
 #
-# From scores to weights, with the future hidden. The scores are given to you and are not to be changed: others may
-# still need them.
+# From scores, already scaled, to weights, with the future hidden. The scores are given to you and are not to be
+# changed: others may still need them. What is hidden counts for nothing, however large it is. The check also comes with
+# hidden scores far above the others, and with scores around 800 and around -30000.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def causal_weights(scores):  # (batch, query, key) -> (batch, query, key)
@@ -106,10 +123,11 @@ check("causal_weights", causal_weights)
 # %% [markdown]
 # ## 3. The padding mask
 #
-# Difficulty 2 of 5, about 5 minutes.
+# Difficulty 2 of 5, about 8 minutes.
 #
 # Sentences of these lengths stand in a batch, each filled up with padding on the right. Nobody may look at the padding.
-# The mask shall fit scores of (batch, head, query, key).
+# The mask shall fit scores of (batch, head, query, key). Two functions help that the lesson didn't need:
+# `torch.arange(5)` is the tensor 0, 1, 2, 3, 4, and `torch.tensor(lengths)` makes a tensor of the list.
 
 # %% nbgrader={"grade": false, "grade_id": "padding_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def padding_mask(lengths, num_tokens):  # list of batch lengths, int -> (batch, 1, 1, key), bool
@@ -127,29 +145,121 @@ check("padding_mask", padding_mask)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Token k of sample b is real if k is less than lengths[b].
+# Token k of sample b is real if k is less than `lengths[b]`. Which comparison of two tensors says that of all tokens
+# and samples at once?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# `torch.arange(num_tokens) < lengths[:, None]` compares all tokens with all lengths: (batch, key).
+# A column compared with a row gives a table: (batch, 1) < (key) is (batch, key). `[:, None]` makes a column:
+# `torch.arange(num_tokens) < torch.tensor(lengths)[:, None]`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Scores are (batch, head, query, key): put two axes of size 1 between batch and key, `[:, None, None]`.
+# Scores are (batch, head, query, key): put two axes of size 1 between batch and key, `[:, None, None]`. That makes
+# (batch, 1, 1, key) of (batch, key).
 #
 # </details>
 
 # %% [markdown]
-# ## 4. A row that may look at nothing
+# ## 4. Two masks in one
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# `keep` says which key each query may attend to, and is the same for all samples. `real` says which tokens of each
+# sample are real and which are padding. Both are bool; True means *may attend* and *real*. Join them to one mask for
+# scores of (batch, head, query, key): a query may attend to a key if `keep` allows it **and** the key is real. To
+# insert an axis of size 1, write `None` in its place: if `a` is (3, 4), then `a[:, None]` is (3, 1, 4).
+
+# %% nbgrader={"grade": false, "grade_id": "joined_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def joined_mask(keep, real):  # (query, key) bool, (batch, key) bool -> (batch, 1, query, key) bool
+    ### BEGIN SOLUTION
+    return keep & real[:, None, None]  # (q, k) & (b, 1, 1, k) -> (b, 1, q, k)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_joined_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("joined_mask", joined_mask).passed
+### END HIDDEN TESTS
+check("joined_mask", joined_mask)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Two bool tensors are joined by `&`: the result is True where both are True.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Shapes are aligned at the last axis. `real` is (batch, key), and two axes must come between: heads and queries.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `real[:, None, None]` is (batch, 1, 1, key). Join that with `keep`, and PyTorch broadcasts the rest.
+#
+# </details>
+
+# %% [markdown]
+# ## 5. Masks for PyTorch's own attention
+#
+# Difficulty 2 of 5, about 6 minutes.
+#
+# `keep` is a mask as in this course: bool, True = may attend. Turn it into what PyTorch takes. `target` says where it
+# goes:
+#
+# - `"scaled_dot_product_attention"`: the argument `attn_mask` of this function. True means *may attend*. `keep` is (query, key) or (batch, 1, 1, key), and the shape stays.
+# - `"attn_mask"`: the argument of that name when an `nn.MultiheadAttention` is called. True means *hidden*. `keep` is (query, key), and the shape stays.
+# - `"key_padding_mask"`: the other mask of `nn.MultiheadAttention`. True means *hidden*. `keep` is (batch, 1, 1, key), and the result must be (batch, key).
+
+# %% nbgrader={"grade": false, "grade_id": "to_torch_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def to_torch_mask(keep, target):  # (query, key) or (batch, 1, 1, key) bool, str -> the mask that the target takes
+    ### BEGIN SOLUTION
+    if target == "scaled_dot_product_attention":
+        return keep
+    if target == "attn_mask":
+        return ~keep
+    return ~keep[:, 0, 0]  # (batch, 1, 1, key) -> (batch, key)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_to_torch_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("to_torch_mask", to_torch_mask).passed
+### END HIDDEN TESTS
+check("to_torch_mask", to_torch_mask)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Write down for each target what True means there. In how many of the three is it the opposite of `keep`?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `~keep` turns every True into False and every False into True.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `keep[:, 0, 0]` takes the two axes of size 1 away. Only `key_padding_mask` needs that, and `~` as well.
+#
+# </details>
+
+# %% [markdown]
+# ## 6. A row that may look at nothing
 #
 # Difficulty 3 of 5, about 8 minutes.
 #
 # With padding on the left, some rows may look at nothing at all. Such a row shall get weights of 0, not nan; all other
-# rows are as ever.
+# rows are as ever. What is hidden counts for nothing, however large it is: the check also comes with hidden scores far
+# above the others, and with scores around 800 and around -30000.
 
 # %% nbgrader={"grade": false, "grade_id": "safe_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def safe_weights(scores, keep):  # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
@@ -185,7 +295,7 @@ check("safe_weights", safe_weights)
 # </details>
 
 # %% [markdown]
-# ## 5. What dropout does to a weight
+# ## 7. What dropout does to a weight
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
@@ -222,6 +332,47 @@ check("dropped_weights", dropped_weights)
 # <details><summary>Hint 3</summary>
 #
 # A kept weight must make up for the others: only 1 - p of them are left.
+#
+# </details>
+
+# %% [markdown]
+# ## 8. Fewer queries than keys
+#
+# Difficulty 2 of 5, about 6 minutes.
+#
+# A model that writes text has computed some tokens before, and now computes the queries of the newest ones only. There
+# are `num_keys` tokens in all, and the `num_queries` queries belong to the **last** of them: the last query is the last
+# token. Build the causal mask. A token may attend to itself and to everything before it. `num_queries` is at most
+# `num_keys`.
+
+# %% nbgrader={"grade": false, "grade_id": "decode_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def decode_mask(num_queries, num_keys):  # two ints -> (query, key), bool, True = may attend
+    ### BEGIN SOLUTION
+    return torch.ones(num_queries, num_keys, dtype=torch.bool).tril(num_keys - num_queries)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_decode_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("decode_mask", decode_mask).passed
+### END HIDDEN TESTS
+check("decode_mask", decode_mask)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Draw 2 queries and 5 keys on paper. Which token is query 0? Which keys may it see?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# It is the bottom of a square mask: the last `num_queries` rows of the causal mask for `num_keys` tokens.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `tril(n)` keeps n diagonals more than `tril()`. Query 0 may see `num_keys - num_queries` keys more than one.
 #
 # </details>
 

@@ -1,13 +1,13 @@
 # %% [markdown]
-# # Exercises: find the mistake
+# # Exercises: what heads learn
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/10_exercises.ipynb)
 #
-# You will write two probes, find the mistakes in three modules of strangers, and mend two of them. All three run, give
-# the right shape and train.
+# You will measure what a model gets right and where its heads look, take a head away in two ways, and exchange what it
+# found by that of another run.
 #
-# **You need** lessons [05](../05_weight_split.ipynb) and [06](../06_multi_query.ipynb). **It takes** about forty
-# minutes. A mistake is answered by its name in the course's catalogue, which the cell below prints.
+# **You need** [lesson 10](../10_what_heads_learn.ipynb). **It takes** about half an hour. Nothing is trained: each
+# function gets the numbers of a model, and all attention weights are causal, so that a weight on a later token is 0.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -22,405 +22,278 @@ if importlib.util.find_spec("course_lib") is None:
 
 # %%
 import torch
-from torch import nn
 
-from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import check, progress
-from course_lib.recorder import record
-
-for mistake in CATALOGUE.values():
-    print(f"{mistake.id:26} {mistake.title}")
+from course_lib.exercises import check, progress, review
 
 # %% [markdown]
-# ## 1. A probe for the future
+# ## Before you begin: three questions from earlier lessons
 #
-# Difficulty 3 of 5, about 8 minutes.
-#
-# `code` is a function or a module that should be causal. Say whether the output of any token depends on a later token.
+# Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others.
 
-# %% nbgrader={"grade": false, "grade_id": "leaks", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def leaks(code, x):  # (batch, token, width) -> (batch, token, width) is what code does; -> True or False
-    ### BEGIN SOLUTION
-    before = code(x)
-    for token in range(1, x.shape[1]):
-        changed = x.clone()
-        changed[:, token] += 1.0
-        if not torch.allclose(code(changed)[:, :token], before[:, :token]):
-            return True
-    return False
-    ### END SOLUTION
+# %%
+review("10")
 
-# %% nbgrader={"grade": true, "grade_id": "check_leaks", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-assert check("leaks", leaks).passed
-### END HIDDEN TESTS
-check("leaks", leaks)
+# %%
+review("10", [..., ..., ...])  # your three answers in place of the dots
 
 # %% [markdown]
-# <details><summary>Hint 1</summary>
-#
-# Run the code twice: on x, and on a copy of x in which one token was changed.
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# If token t was changed, the outputs of tokens 0 to t - 1 must stay as they were.
-#
-# </details>
-#
-# <details><summary>Hint 3</summary>
-#
-# Try every t. A leak from token 1 to token 0 can't be seen by changing the last token.
-#
-# </details>
-
-# %% [markdown]
-# ## 2. A probe for what is never used
-#
-# Difficulty 3 of 5, about 6 minutes.
-#
-# Which parameters of a module get no gradient, or one that is all zeros? Nothing trains them, so nothing needs them,
-# and that is hardly ever meant.
-
-# %% nbgrader={"grade": false, "grade_id": "without_gradient", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def without_gradient(module, x):  # a module, its input -> a list of names such as "k_proj.weight"
-    ### BEGIN SOLUTION
-    module(x).square().sum().backward()
-    return [
-        name for name, parameter in module.named_parameters() if parameter.grad is None or not parameter.grad.any()
-    ]
-    ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "check_without_gradient", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-assert check("without_gradient", without_gradient).passed
-### END HIDDEN TESTS
-check("without_gradient", without_gradient)
-
-# %% [markdown]
-# <details><summary>Hint 1</summary>
-#
-# `module(x).square().sum().backward()` sends a gradient to everything that the output depends on.
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# `module.named_parameters()` gives names and parameters; `parameter.grad` is None where nothing arrived.
-#
-# </details>
-#
-# <details><summary>Hint 3</summary>
-#
-# A gradient can also be there and be zero: `parameter.grad.any()` says whether it is more than that.
-#
-# </details>
-
-# %% [markdown]
-# ## 3. Find the mistake: patient A
+# ## 1. Count right answers
 #
 # Difficulty 2 of 5, about 5 minutes.
 #
-# Read it, run it, record it. What is its mistake called?
+# `logits` (batch, token, letter) are a model's scores for the *next* token: those at position t predict token t + 1.
+# `known` is True for each token that could be predicted. Give back the share of these tokens that the largest logit
+# gets right, over all samples together, as a number or a tensor with one element. Token 0 is never predicted, so its
+# `known` is False.
 
-# %%
-class PatientA(nn.Module):
-    def __init__(self, d_in, d_out, num_heads):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
-
-    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        scores.masked_fill(hidden, -torch.inf)
-        weights = scores.softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
-        return self.out_proj(context.reshape(batch, num_tokens, -1))
-
-# %% nbgrader={"grade": false, "grade_id": "patient_a", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def patient_a():  # -> the name of the mistake, such as "no-softmax"
+# %% nbgrader={"grade": false, "grade_id": "known_accuracy", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def known_accuracy(logits, tokens, known):  # (batch, token, letter), (batch, token), (batch, token) of bool -> number
     ### BEGIN SOLUTION
-    return "mask-discarded"
+    right = logits[:, :-1].argmax(dim=-1) == tokens[:, 1:]  # position t predicts token t + 1
+    return right[known[:, 1:]].float().mean()
     ### END SOLUTION
 
-# %% nbgrader={"grade": true, "grade_id": "check_patient_a", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "check_known_accuracy", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-assert check("patient_a", patient_a).passed
+assert check("known_accuracy", known_accuracy).passed
 ### END HIDDEN TESTS
-check("patient_a", patient_a)
+check("known_accuracy", known_accuracy)
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Run `leaks` on it, from above. So what kind of mistake is it?
+# Which position predicts token 5? Bring the answers and the tokens to the same length first.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Ask the recorder: `record(PatientA(7, 12, 3), torch.randn(2, 5, 7)).unused()`.
+# The answers of all positions but the last belong to all tokens but the first, and `known` belongs to tokens.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Which methods of a tensor change it, and which return a new one? Look for the underscore.
+# `right = logits[:, :-1].argmax(-1) == tokens[:, 1:]`, then the mean of `right[known[:, 1:]]` as floats.
 #
 # </details>
 
 # %% [markdown]
-# ## 4. Find the mistake: patient B
-#
-# Difficulty 3 of 5, about 6 minutes.
-#
-# This one does use what `masked_fill` returns.
-
-# %%
-class PatientB(nn.Module):
-    def __init__(self, d_in, d_out, num_heads):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
-
-    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = weights @ values
-        return self.out_proj(context.reshape(batch, num_tokens, -1))
-
-# %% nbgrader={"grade": false, "grade_id": "patient_b", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def patient_b():  # -> the name of the mistake
-    ### BEGIN SOLUTION
-    return "merge-without-transpose"
-    ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "check_patient_b", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-assert check("patient_b", patient_b).passed
-### END HIDDEN TESTS
-check("patient_b", patient_b)
-
-# %% [markdown]
-# <details><summary>Hint 1</summary>
-#
-# `leaks` says True, but print the weights: they are causal. So where does the future come in?
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# Write the shape beside each line of `forward`. Which two axes are joined in the end?
-#
-# </details>
-#
-# <details><summary>Hint 3</summary>
-#
-# Lesson 04 shows the way out of the heads; compare.
-#
-# </details>
-
-# %% [markdown]
-# ## 5. Find the mistake: patient C
-#
-# Difficulty 3 of 5, about 6 minutes.
-#
-# Grouped-query attention, with six query heads and two kv heads for example.
-
-# %%
-class PatientC(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
-        super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
-        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
-
-    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        share = self.num_heads // self.num_kv_heads
-        keys, values = keys.repeat(1, share, 1, 1), values.repeat(1, share, 1, 1)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
-        return self.out_proj(context.reshape(batch, num_tokens, -1))
-
-# %% nbgrader={"grade": false, "grade_id": "patient_c", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def patient_c():  # -> the name of the mistake
-    ### BEGIN SOLUTION
-    return "kv-heads-tiled"
-    ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "check_patient_c", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-### BEGIN HIDDEN TESTS
-assert check("patient_c", patient_c).passed
-### END HIDDEN TESTS
-check("patient_c", patient_c)
-
-# %% [markdown]
-# <details><summary>Hint 1</summary>
-#
-# Nothing leaks and every parameter gets a gradient: neither probe sees it. Look at who reads which keys.
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# With 6 heads and 2 kv heads, which kv head should query head 1 read? Which one does it read here?
-#
-# </details>
-#
-# <details><summary>Hint 3</summary>
-#
-# `repeat` and `repeat_interleave` give the same shape.
-#
-# </details>
-
-# %% [markdown]
-# ## 6. Mend patient B
+# ## 2. Where in the sequence a head looks back
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
-# Copy patient B and put right what is wrong, and nothing else.
+# A head may look at the token before it at some places and not at others. For each head and each query but the first,
+# give back the mean weight on the token right before, over the samples only. Column 0 is about query 1.
 
-# %% nbgrader={"grade": false, "grade_id": "MendedB", "locked": false, "schema_version": 3, "solution": true, "task": false}
-class MendedB(nn.Module):
-    def __init__(self, d_in, d_out, num_heads):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, d_out, bias=False)
-        self.v_proj = nn.Linear(d_in, d_out, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
-        ### END SOLUTION
+# %% nbgrader={"grade": false, "grade_id": "weight_before_by_place", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def weight_before_by_place(weights):  # (batch, head, query, key) -> (head, query - 1)
+    ### BEGIN SOLUTION
+    before = weights.diagonal(-1, dim1=2, dim2=3)  # (b, h, q, k) -> (b, h, q - 1)
+    return before.mean(dim=0)
+    ### END SOLUTION
 
-    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        ### BEGIN SOLUTION
-        batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-        return self.out_proj(context.reshape(batch, num_tokens, -1))
-        ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "check_MendedB", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "check_weight_before_by_place", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-assert check("MendedB", MendedB).passed
+assert check("weight_before_by_place", weight_before_by_place).passed
 ### END HIDDEN TESTS
-check("MendedB", MendedB)
+check("weight_before_by_place", weight_before_by_place)
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Copy the class and change one line.
+# Query 1 looks at key 0, query 2 at key 1, and so on. Which diagonal of each head's table is that?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Before heads and head_dim are joined they must be neighbours.
+# The diagonal one below the main one is (batch, head, query - 1). Which of its axes has to go?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `context.transpose(1, 2).reshape(batch, num_tokens, -1)`.
+# `weights.diagonal(-1, 2, 3).mean(0)`.
 #
 # </details>
 
 # %% [markdown]
-# ## 7. Mend patient C
+# ## 3. Take a head away
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
-# The same with patient C.
+# `contexts` is what each head of a layer found, (batch, head, token, head_dim), and `w_o` is the weight of its
+# `out_proj`, (d_out, head * head_dim), without bias. Give back the layer's output with nothing of head number `head` in
+# it, (batch, token, d_out). The other heads give what they gave before.
 
-# %% nbgrader={"grade": false, "grade_id": "MendedC", "locked": false, "schema_version": 3, "solution": true, "task": false}
-class MendedC(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
-        super().__init__()
-        ### BEGIN SOLUTION
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
-        self.q_proj = nn.Linear(d_in, d_out, bias=False)
-        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
-        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
-        self.out_proj = nn.Linear(d_out, d_out, bias=False)
-        ### END SOLUTION
+# %% nbgrader={"grade": false, "grade_id": "ablate_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def ablate_head(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+    ### BEGIN SOLUTION
+    kept = contexts.clone()
+    kept[:, head] = 0.0
+    merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
+    return merged @ w_o.T
+    ### END SOLUTION
 
-    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        ### BEGIN SOLUTION
-        batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        share = self.num_heads // self.num_kv_heads
-        keys = keys.repeat_interleave(share, dim=1)  # (b, g, t, d) -> (b, h, t, d)
-        values = values.repeat_interleave(share, dim=1)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
-        return self.out_proj(context.reshape(batch, num_tokens, -1))
-        ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "check_MendedC", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+# %% nbgrader={"grade": true, "grade_id": "check_ablate_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
 ### BEGIN HIDDEN TESTS
-assert check("MendedC", MendedC).passed
+assert check("ablate_head", ablate_head).passed
 ### END HIDDEN TESTS
-check("MendedC", MendedC)
+check("ablate_head", ablate_head)
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Copy the class and change two lines.
+# The output is a sum of what each head gives. Which term has to go?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Consecutive query heads share a kv head.
+# Either the head's context becomes 0, or its columns of `w_o` do: head i owns the columns from i * head_dim to (i + 1)
+# * head_dim - 1. Change a copy, not the argument.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `repeat_interleave(share, dim=1)` for keys and values.
+# `kept = contexts.clone()`, then `kept[:, head] = 0`, then merge the heads as ever, `kept.transpose(1, 2).flatten(2)`,
+# and multiply by `w_o.T`.
+#
+# </details>
+
+# %% [markdown]
+# ## 4. Put a head's mean in its place
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# Zeros may be something that the next layer has never met. Mean ablation puts an average in the head's place: its own
+# context, averaged over all samples and all tokens, so that every token gets the same vector. `contexts` (batch, head,
+# token, head_dim) and `w_o` (d_out, head * head_dim) are as in the exercise before. Give back the layer's output,
+# (batch, token, d_out).
+
+# %% nbgrader={"grade": false, "grade_id": "mean_ablate", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def mean_ablate(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+    ### BEGIN SOLUTION
+    kept = contexts.clone()
+    kept[:, head] = contexts[:, head].mean(dim=(0, 1))  # (b, t, d) -> (d), the same for every token
+    merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
+    return merged @ w_o.T
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_mean_ablate", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("mean_ablate", mean_ablate).passed
+### END HIDDEN TESTS
+check("mean_ablate", mean_ablate)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# `contexts[:, head]` is what the head found, (batch, token, head_dim). Which of its axes does the mean remove?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The mean over the first two axes is one vector of head_dim numbers. Write it into a copy of `contexts`.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `kept = contexts.clone()`, `kept[:, head] = contexts[:, head].mean(dim=(0, 1))`, then merge the heads and multiply by
+# `w_o.T`.
+#
+# </details>
+
+# %% [markdown]
+# ## 5. Exchange what one head found
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# Activation patching: `contexts` is what the heads of a layer found in one run, `others` what they found in another,
+# both (batch, head, token, head_dim). Give back the layer's output, (batch, token, d_out), for the first run, but with
+# head number `head` taken from the other one. `w_o` is (d_out, head * head_dim).
+
+# %% nbgrader={"grade": false, "grade_id": "patch_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def patch_head(contexts, others, w_o, head):  # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
+    ### BEGIN SOLUTION
+    patched = contexts.clone()
+    patched[:, head] = others[:, head]
+    merged = patched.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
+    return merged @ w_o.T
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_patch_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("patch_head", patch_head).passed
+### END HIDDEN TESTS
+check("patch_head", patch_head)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Nearly everything is the first run. Which slice comes from the other?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `others[:, head]` is (batch, token, head_dim). Write it into a copy of `contexts`, not into the argument.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `patched = contexts.clone()`, `patched[:, head] = others[:, head]`, then merge the heads and multiply by `w_o.T`.
+#
+# </details>
+
+# %% [markdown]
+# ## 6. Find an attention sink
+#
+# Difficulty 1 of 5, about 4 minutes.
+#
+# How much of its weight does each head put on the first token? Give back the mean over all samples and over all queries
+# but the first, which can see nothing but itself and always gives 1.
+
+# %% nbgrader={"grade": false, "grade_id": "sink_weight", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def sink_weight(weights):  # (batch, head, query, key) -> (head)
+    ### BEGIN SOLUTION
+    return weights[:, :, 1:, 0].mean(dim=(0, 2))
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_sink_weight", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("sink_weight", sink_weight).passed
+### END HIDDEN TESTS
+check("sink_weight", sink_weight)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# The weights on the first token are one column of each head's table. Which one?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `weights[:, :, 1:, 0]` is (batch, head, query - 1).
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Take its mean over the samples and the queries, `.mean(dim=(0, 2))`.
 #
 # </details>
 
 # %% [markdown]
 # ## Where you stand
 #
-# Passed them all? Then read your own code with the same eyes.
+# Passed them all? [Lesson 11](../11_fast.ipynb) counts what attention costs.
 
 # %%
 progress()

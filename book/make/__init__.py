@@ -1,1 +1,0 @@
-"""The pages that are made from the code, and the build."""

@@ -1,0 +1,1 @@
+"""The teacher's subcommands of `course`: release, grade and hub."""

@@ -1,0 +1,39 @@
+"""Make a week's exercises for a class: the students' notebooks, without solutions, and the record of what they were."""
+
+import argparse
+from pathlib import Path
+
+from course_lib.command import CourseError, repository
+from course_lib.workspace import course_notebooks
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the name of the release, such as week1")
+    parser.add_argument("--lessons", required=True, metavar="NN,NN", help="lessons with exercises, such as 01,02")
+    parser.add_argument(
+        "--to", required=True, type=Path, metavar="DIR", help="the folder in which a folder NAME is made"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the folder and print what is in it."""
+    from course_grader.manifest import MANIFEST
+    from course_grader.release import make_release
+
+    lessons = [lesson for lesson in args.lessons.replace(" ", "").split(",") if lesson]
+    try:
+        folder = make_release(_notebooks(), args.name, lessons, args.to)
+    except (ValueError, OSError) as error:
+        raise CourseError(str(error)) from None
+    for path in sorted(folder.glob("*.ipynb")):
+        print(f"for the students: {path}")
+    print(f"for you:          {folder / MANIFEST}")
+    return 0
+
+
+def _notebooks() -> Path:
+    """Return the notebooks of the clone around the current folder, or else those of the installed course."""
+    try:
+        return repository() / "notebooks"
+    except CourseError:
+        return course_notebooks()

@@ -1,0 +1,102 @@
+"""The record that a teacher keeps of a release: its exercises with their points, and the version of the course."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "release.json"
+
+
+@dataclass(frozen=True)
+class ReleasedExercise:
+    """One exercise of a release, with its points."""
+
+    name: str
+    lesson: str
+    title: str
+    points: float
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release.
+
+    Attributes:
+        name: Such as "week1".
+        version, commit: Of the course that it was made from.
+        exercises: In the order of the lessons.
+        sha256: File -> checksum of the notebook that was handed out.
+    """
+
+    name: str
+    version: str
+    commit: str
+    exercises: tuple[ReleasedExercise, ...]
+    sha256: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the release as plain data, for a file or a worker elsewhere."""
+        data = asdict(self)
+        return {"release": data.pop("name"), **data}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Release:
+        """Restore a release from the result of `as_dict`, before or after JSON."""
+        rest = {key: value for key, value in data.items() if key != "release"}
+        exercises = tuple(ReleasedExercise(**exercise) for exercise in data["exercises"])
+        return cls(data["release"], **{**rest, "exercises": exercises})
+
+
+def released_exercises(lessons: Iterable[str]) -> tuple[ReleasedExercise, ...]:
+    """List the exercises of some lessons; each gives as many points as its difficulty, as in the notebooks."""
+    from course_lib.exercises import EXERCISES
+
+    chosen = set(lessons)
+    exercises = [exercise for exercise in EXERCISES.values() if exercise.lesson in chosen]
+    return tuple(ReleasedExercise(one.name, one.lesson, one.title, one.difficulty) for one in exercises)
+
+
+def find_manifest(release: str, submissions: Path) -> Path:
+    """Find the manifest of a release.
+
+    Args:
+        release: The name of the release, or its folder, or the path of its release.json.
+        submissions: The folder of submissions; a folder named after the release is searched beside it and above it.
+
+    Raises:
+        ValueError: There is no manifest; the message says where it was searched for.
+    """
+    named = Path(release)
+    for candidate in [named, *(folder / release for folder in submissions.resolve().parents[:3])]:
+        for path in (candidate, candidate / MANIFEST):
+            if path.name == MANIFEST and path.is_file():
+                return path
+    raise ValueError(
+        f"week is {release!r}, and there is no {named / MANIFEST}, nor one in a folder {named.name} beside "
+        f"{submissions}: give the folder that `course release` made."
+    )
+
+
+def read_manifest(path: Path) -> Release:
+    """Read a release.json.
+
+    Raises:
+        ValueError: It is not a release's manifest, or names exercises that this version of the course does not have.
+    """
+    try:
+        release = Release.from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{path} is not the record of a release ({type(error).__name__}): make it with `course release`."
+        ) from None
+    from course_lib.exercises import EXERCISES
+
+    unknown = [exercise.name for exercise in release.exercises if exercise.name not in EXERCISES]
+    if unknown or not release.exercises:
+        what = f"has an exercise {unknown[0]!r} that this version of the course doesn't know" if unknown else "is empty"
+        raise ValueError(f"{path} {what}: grade with version {release.version} of the course.")
+    return release

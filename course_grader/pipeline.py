@@ -1,0 +1,212 @@
+"""Grade a whole class: turn its submissions into grades, feedback and a report."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import course_lib
+from course_lib.atomic_file import write_text
+
+from .decisions import decided, read_decisions, write_decisions
+from .grading import GradingTask, LatePolicy
+from .manifest import Release
+from .marks import StudentResult, file_stem
+from .reports import FEEDBACK_FOLDER, class_report, feedback_page, page_path, read_roster, write_gradebook
+from .scheduler import grade_all
+from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook
+from .worker_config import WorkerConfig
+
+DECISIONS = "decisions.csv"
+READING_SECONDS = 10.0  # of processor time for all files of one student
+
+
+def grade_release(
+    submissions: Path,
+    release: Release,
+    out: Path,
+    policy: LatePolicy,
+    config: WorkerConfig,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    roster: Path | None = None,
+    again: Collection[str] | None = None,
+    begin: Callable[[int], Callable[[], object]] = lambda total: lambda: None,
+    say: Callable[[str], object] = print,
+) -> list[StudentResult]:
+    """Grade what a class submitted for a release and write all results.
+
+    Submissions that were graded earlier, from the same files with the same policy, limits and code of the course, are
+    not graded again, so a run can be stopped at any time. What grading itself failed at is tried again.
+
+    Args:
+        submissions: A folder with a folder or notebook per student.
+        release: The release that is graded.
+        out: Gets results/, feedback/, grades.csv, exercises.csv, report.html and, where a teacher has to decide,
+            decisions.csv. It must not lie in the submissions.
+        policy: How late submissions are graded.
+        config, scheduler, workers: As in `grade_all`.
+        roster: The export of a gradebook, whose rows grades.csv then has.
+        again: The students to grade again; empty for all of them, None for nobody.
+        begin: Called with the number of students; what it returns is called after each student.
+        say: Called with each sentence for the teacher.
+
+    Returns:
+        The results in the order of the students' names.
+
+    Raises:
+        ValueError: There are no submissions, the roster or the decisions cannot be read, a student of `again` is
+            unknown, `out` lies in the submissions, or students' code cannot be isolated here.
+        ConnectionError: The scheduler cannot be reached.
+    """
+    found = _checked(submissions, release, out, roster, again)
+    one_more = begin(len(found))
+    store = ResultStore(out)
+    results: dict[str, StudentResult] = {}
+
+    def keep(result: StudentResult) -> None:
+        results[result.student] = result
+        one_more()
+
+    def tasks() -> Iterator[GradingTask]:
+        for submission in found:
+            task = prepare_task(submission, release, policy, config, store.secret())
+            repeat = again is not None and (not again or task.student in again)
+            stored = None if repeat else store.read(task.student, task.digest)
+            if stored is None:
+                yield task
+            else:
+                keep(stored)
+
+    for result in grade_all(tasks(), config, scheduler=scheduler, workers=workers, say=say):
+        if not result.provisional:
+            store.write(result)
+        keep(result)
+    return _write_all([results[one.student] for one in found], release, out, roster, say)
+
+
+def _checked(
+    submissions: Path, release: Release, out: Path, roster: Path | None, again: Collection[str] | None
+) -> list[Submission]:
+    """Find the submissions, and any mistake of the teacher's before hours of grading."""
+    if out.resolve().is_relative_to(submissions.resolve()):
+        raise ValueError(f"out is {out}, which lies in the folder of submissions: results there would be handed in.")
+    found = find_submissions(submissions)
+    if unknown := sorted(set(again or ()) - {one.student for one in found}):
+        raise ValueError(f"Nobody named {unknown[0]!r} handed in anything: take names from exercises.csv.")
+    if roster is not None:
+        read_roster(roster, release.name)
+    read_decisions(out / DECISIONS, release)
+    return found
+
+
+def _write_all(
+    results: list[StudentResult], release: Release, out: Path, roster: Path | None, say: Callable[[str], object]
+) -> list[StudentResult]:
+    """Write tables and pages of the results with the teacher's decisions; remove pages of students who are gone."""
+    decisions = read_decisions(out / DECISIONS, release)
+    ordered = [decided(result, decisions) for result in results]
+    write_decisions(out / DECISIONS, decisions, ordered)
+    pages = {out / page_path(result.student): result for result in ordered}
+    (out / FEEDBACK_FOLDER).mkdir(parents=True, exist_ok=True)
+    for path, result in pages.items():
+        write_text(path, feedback_page(result, release), mode=0o644)
+    for path in (out / FEEDBACK_FOLDER).glob("*-" + "[0-9a-f]" * 16 + ".html"):
+        if path not in pages:  # of a student who is gone
+            path.unlink()
+    write_text(out / "report.html", class_report(ordered, release), mode=0o644)
+    for sentence in (*write_gradebook(ordered, release, out, roster), *_open_questions(ordered, out)):
+        say(sentence)
+    return ordered
+
+
+def _open_questions(results: list[StudentResult], out: Path) -> list[str]:
+    """Say which results are not final, and what the teacher can do."""
+    failed = sum(result.provisional for result in results)
+    to_decide = sum(bool(result.needs_review) and not result.provisional for result in results)
+    sentences = []
+    if failed:
+        sentences.append(f"{failed} could not be graded because a sandbox or a worker failed: run the command again.")
+    if to_decide:
+        path = out / DECISIONS
+        sentences.append(f"{to_decide} have no grade yet: write the points into {path} and run the command again.")
+    return sentences
+
+
+def prepare_task(
+    submission: Submission, release: Release, policy: LatePolicy, config: WorkerConfig, secret: bytes
+) -> GradingTask:
+    """Read a student's files; for a file that cannot be read, keep the reason."""
+    notebooks, checksums = [], []
+    begun = time.thread_time()
+    for file in submission.files:
+        try:
+            if time.thread_time() - begun > READING_SECONDS:
+                raise Unreadable("It was not read, because reading the other files took too long: hand in fewer.")
+            content = file.read()
+            checksums.append(hashlib.sha256(content).hexdigest())
+            notebook, reason = read_notebook(content), ""
+        except Unreadable as error:
+            notebook, reason = None, str(error)
+        notebooks.append(SubmittedNotebook(file.name, file.submitted_at, file.marked_late, notebook, reason))
+    about = [(one.name, one.submitted_at, one.marked_late, one.reason) for one in notebooks]
+    identity = [submission.student, submission.remarks, about, checksums, release.as_dict()]
+    identity += [policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
+    identity += [config.course, course_checksum()]
+    return GradingTask(
+        submission.student,
+        tuple(notebooks),
+        submission.remarks,
+        release,
+        policy,
+        secret,
+        hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
+    )
+
+
+@cache
+def course_checksum() -> str:
+    """Return a checksum of the code that gives marks; it also changes where the version stays, as in a clone."""
+    folders = [Path(course_lib.__file__).parent, Path(__file__).parent]
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+
+
+class ResultStore:
+    """The results of one release on disk: one file per student, so that a run can stop and continue.
+
+    They are stored in a folder `results`, which also holds the secret from which this run's inputs are drawn.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "results"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def secret(self) -> bytes:
+        """Return the secret of this run; it is made once, so that a continued run draws the same inputs."""
+        path = self.folder / "secret.txt"
+        if not path.exists():
+            write_text(path, secrets.token_hex(32), mode=0o600)
+        return bytes.fromhex(path.read_text(encoding="ascii").strip())
+
+    def write(self, result: StudentResult) -> None:
+        text = json.dumps(result.as_dict(), indent=1, ensure_ascii=False) + "\n"
+        write_text(self._path(result.student), text, mode=0o644)
+
+    def read(self, student: str, digest: str) -> StudentResult | None:
+        """Read the stored result of a student; None if there is none, it is of other files, or it is damaged."""
+        try:
+            result = StudentResult.from_dict(json.loads(self._path(student).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return result if result.digest == digest and result.student == student else None
+
+    def _path(self, student: str) -> Path:
+        return self.folder / f"{file_stem(student)}.json"

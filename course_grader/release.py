@@ -1,0 +1,116 @@
+"""Release exercises to a class: stamped notebooks without solutions, and the manifest that records them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from course_lib.about import repository_address, version
+
+from .manifest import MANIFEST, Release, released_exercises
+from .student_version import kept_metadata, student_notebook
+
+_COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
+_RELATIVE_LINK = re.compile(r"\]\((\.\./)?([\w-]+\.ipynb)\)")
+
+
+def make_release(notebooks: Path, name: str, lessons: list[str], to: Path) -> Path:
+    """Write the students' notebooks of some lessons into a folder of their own.
+
+    Args:
+        notebooks: The course's folder of notebooks, of a clone or as pip installed it.
+        name: The name of the release, such as "week1": letters, digits, dots, dashes and underscores.
+        lessons: The numbers of lessons that have exercises, such as ["01", "02"].
+        to: The folder that gets a folder `name`.
+
+    Returns:
+        The new folder: a notebook per lesson, and release.json, the manifest that grading reads.
+
+    Raises:
+        ValueError: The name has invalid characters, no lesson is named, a lesson has no exercises, or the release
+            exists.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise ValueError(f"name is {name!r}: use letters, digits, dots, dashes and underscores, such as week1.")
+    solutions = _solutions(notebooks, lessons)
+    folder = to / name
+    if folder.exists():
+        raise ValueError(f"{folder} exists already: choose a different name, or remove it if nobody has it yet.")
+    stamp = {"release": name, "version": version(), "commit": _commit(notebooks.parent)}
+    to.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=to) as temporary:  # in the same folder: it appears whole or not at all
+        complete = Path(temporary) / name
+        complete.mkdir()
+        notebook_of = {path.name: student_notebook(_read_solution(path)) for path in solutions}
+        texts = {file: _as_json(_stamped(notebook, stamp)) for file, notebook in notebook_of.items()}
+        for file, text in texts.items():
+            (complete / file).write_text(text, encoding="utf-8", newline="\n")
+        checksums = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()}
+        release = Release(name, stamp["version"], stamp["commit"], released_exercises(lessons), checksums)
+        (complete / MANIFEST).write_text(_as_json(release.as_dict()), encoding="utf-8", newline="\n")
+        shutil.move(complete, folder)
+    return folder
+
+
+def _stamped(notebook: Any, stamp: dict[str, str]) -> Any:
+    """Write into a notebook which release it belongs to, in words and as data, and make its links absolute."""
+    first = notebook.cells[0]
+    first.source = _COLAB_LINE.sub("", first.source)  # Colab would open the public notebook, which has no stamp
+    ref = "main" if ".dev" in stamp["version"] else f"v{stamp['version']}"
+    pages = f"{repository_address()}/blob/{ref}/notebooks"
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _RELATIVE_LINK.sub(
+                lambda link: f"]({pages}/{'' if link[1] else 'exercises/'}{link[2]})", cell.source
+            )
+    first.source += (
+        f"\n\n*{stamp['release']}, version {stamp['version']}. Hand in this notebook, under this name; "
+        "keep its cells, and write in those that say so.*"
+    )
+    notebook.metadata["attention_course"] = dict(stamp)
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"{stamp['release'][:40]}-{number}".replace(".", "-")
+        cell.metadata = kept_metadata(cell)
+    return notebook
+
+
+def _solutions(notebooks: Path, lessons: list[str]) -> list[Path]:
+    available = {path.name[:2]: path for path in sorted((notebooks / "solutions").glob("[0-9][0-9]_*.ipynb"))}
+    missing = [lesson for lesson in lessons if lesson not in available]
+    if not lessons or missing:
+        problem = f"Lesson {missing[0]!r} has no exercises" if missing else "No lesson was named"
+        raise ValueError(f"{problem}: choose among {', '.join(available)}, such as --lessons 01,02.")
+    return [available[lesson] for lesson in lessons]
+
+
+def _read_solution(path: Path) -> Any:
+    """Read a teacher's notebook: in a clone its py:percent source, which a teacher edits and pip does not install."""
+    source = path.parent / "sources" / f"{path.stem}.py"
+    if source.is_file():
+        import jupytext
+
+        return jupytext.read(source, fmt="py:percent")
+    import nbformat
+
+    return nbformat.read(path, as_version=4)
+
+
+def _commit(root: Path) -> str:
+    """Return the commit of a clone, or "unknown" for a copy without its history, as pip installs it."""
+    git = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    if not (root / "pyproject.toml").is_file():  # not a clone, though some other repository may be above it
+        return "unknown"
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _as_json(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"

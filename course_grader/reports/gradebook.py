@@ -1,0 +1,98 @@
+"""Write the marks of a class as tables: a gradebook that Canvas and Moodle import, and all details."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from course_grader.manifest import Release
+from course_grader.marks import StudentResult
+
+from .csv_table import Table, one_line, write_table
+from .feedback import page_path
+from .rendering import number
+from .roster import POINTS_POSSIBLE, Roster, canvas_number, display_name, match_students, read_roster
+
+CANVAS_HEADER = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")  # the order that its importer expects
+
+
+def write_gradebook(
+    results: Sequence[StudentResult], release: Release, to: Path, roster: Path | None = None
+) -> list[str]:
+    """Write grades.csv, for Canvas or Moodle, and exercises.csv, with all details.
+
+    With a roster, grades.csv has its rows in its order. Students who submitted nothing keep the cell that the roster
+    has, mostly an empty one: no grade, which is not 0. Both files are UTF-8 with a byte order mark, which Canvas,
+    Moodle and spreadsheets read, and each is written whole or not at all.
+
+    Args:
+        results: The results of everybody who submitted.
+        release: The release; its name is the column of the points.
+        to: The folder for both files.
+        roster: Canvas's export of the gradebook, or Moodle's of the participants or grades; any CSV with a header.
+
+    Returns:
+        Sentences for the teacher: who submitted nothing, who is not in the roster, who cannot be distinguished.
+
+    Raises:
+        ValueError: The roster cannot be read, names nobody, or has the release's column twice.
+    """
+    if roster is None:
+        grades, sentences = _without_roster(results, release)
+    else:
+        grades, sentences = _with_roster(results, release, read_roster(roster, release.name))
+    to.mkdir(parents=True, exist_ok=True)
+    write_table(to / "grades.csv", grades)
+    write_table(to / "exercises.csv", _details(results, release))
+    return sentences
+
+
+def _without_roster(results: Sequence[StudentResult], release: Release) -> tuple[Table, list[str]]:
+    table = [[*CANVAS_HEADER, release.name]]
+    sentences = ["grades.csv names students as their submissions do: give --roster, Canvas's or Moodle's own export."]
+    for result in results:
+        name = display_name(result.student)
+        if POINTS_POSSIBLE in name:
+            student = one_line(result.student)
+            sentences.append(f'"{student}" is not in grades.csv: Canvas reads no student from such a row.')
+        else:
+            cell = one_line(name)
+            table.append([cell, canvas_number(result.student), "", cell, "", _total(result)])
+    return table, sentences
+
+
+def _with_roster(results: Sequence[StudentResult], release: Release, roster: Roster) -> tuple[Table, list[str]]:
+    matched, sentences = match_students(results, roster)
+    own = roster.points_column
+    columns = roster.identifying_columns
+    table = [[*(roster.header[column] for column in columns), release.name if own is None else roster.header[own]]]
+    possible = number(sum(exercise.points for exercise in release.exercises))
+    for index, row in enumerate(roster.rows):
+        if not roster.keys[index] and not roster.from_canvas:
+            continue  # Moodle would give the marks of a row without a student to the one above it
+        if index in matched:
+            cell = _total(matched[index])
+        elif own is not None:
+            cell = row[own]
+        else:
+            cell = possible if index in roster.about_points else ""
+        table.append([*(row[column] for column in columns), cell])
+    return table, sentences
+
+
+def _total(result: StudentResult) -> str:
+    """Return the points as a cell, which is empty until the teacher has decided: no grade, which is not 0."""
+    return "" if result.needs_review else number(result.points)
+
+
+def _details(results: Sequence[StudentResult], release: Release) -> Table:
+    exercises = [exercise.name for exercise in release.exercises]
+    table = [["student", *exercises, "total", "late", "handed_in", "to_look_at", "remarks", "feedback"]]
+    for result in results:
+        undecided = result.needs_review
+        points = {mark.verdict.name: number(mark.points) for mark in result.marks if mark.verdict.name not in undecided}
+        earned = [points.get(name, "") for name in exercises]
+        total = [_total(result), "yes" if result.late else "no", one_line(result.submitted_at or "")]
+        texts = [one_line(", ".join((*undecided, *result.flags))), one_line(" ".join(result.remarks))]
+        table.append([one_line(result.student), *earned, *total, *texts, page_path(result.student)])
+    return table

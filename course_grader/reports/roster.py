@@ -1,0 +1,169 @@
+"""Read a class's roster, as Canvas or Moodle exports it, and find which row belongs to which student."""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from course_grader.marks import StudentResult
+
+from .csv_table import one_line, read_table
+
+FULL_NAMES = {"id", "sis user id", "sis login id", "integration id", "student", "full name", "name"}
+FULL_NAMES |= {"email address", "email", "username", "id number", "identifier"}
+FIRST_NAMES, LAST_NAMES = {"first name", "firstname"}, {"last name", "lastname"}  # name a student only together
+NAMES = FULL_NAMES | FIRST_NAMES | LAST_NAMES
+SHARED = {"section", "root account"}  # Canvas requires these columns in an import; they identify nobody
+POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is about the assignments
+BY_HAND = "enter the points by hand"
+MAX_NAMES = 20  # names in one sentence
+_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?", re.DOTALL)
+_CANVAS = re.compile(r"[^\W_]+(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
+
+
+def identities(student: str) -> tuple[str, ...]:
+    """All that the name of a submission may mean in a roster, with the most specific name first.
+
+    Moodle names a folder "Jane Doe_1234567_assignsubmission_file". Canvas begins a file with "doejane_12345_67890_", of
+    which `find_submissions` keeps "doejane_12345"; the number is the student's. The run-together name is left out: it
+    is in no roster, and may look like somebody else's login.
+
+    Example:
+        >>> identities("Jane Doe_1234567_assignsubmission_file")
+        ('Participant 1234567', 'Jane Doe', 'Jane Doe_1234567_assignsubmission_file')
+    """
+    if moodle := _MOODLE.fullmatch(student):
+        found = [f"Participant {moodle['number']}", moodle["name"], student]
+    elif number := canvas_number(student):
+        found = [student, number]
+    else:
+        found = [student, student.replace("_", " ")]
+    return tuple(dict.fromkeys(one for one in found if one != "Participant"))  # the name where names are hidden
+
+
+def display_name(student: str) -> str:
+    """Return a student's name without a roster: the name alone from a Moodle folder's name."""
+    return identities(student)[-2] if _MOODLE.fullmatch(student) else student
+
+
+def canvas_number(student: str) -> str:
+    """Return the number that Canvas gave the student, or an empty string."""
+    canvas = _CANVAS.fullmatch(student)
+    return canvas["number"] if canvas else ""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The rows of a gradebook's export.
+
+    Attributes:
+        header: The names of the columns.
+        rows: As wide as the header.
+        from_canvas: Whether Canvas exported it.
+        points_column: The index of the release's own column, or None.
+        about_points: The indices of the rows that hold the points possible.
+        keys: Per row, all names of the student, in a form that can be compared; empty if the row is no student's.
+    """
+
+    header: list[str]
+    rows: list[list[str]]
+    from_canvas: bool
+    points_column: int | None
+    about_points: set[int]
+    keys: list[set[str]]
+
+    @property
+    def identifying_columns(self) -> list[int]:
+        """Return the indices of the columns that name a student, and of those that Canvas requires in an import."""
+        return _columns(self.header, NAMES | SHARED)
+
+    def label(self, row: int) -> str:
+        """Return the name of a row's student for a sentence."""
+        return one_line(" ".join(self.rows[row][column] for column in _columns(self.header, NAMES)[:2]))
+
+
+def read_roster(path: Path, release: str) -> Roster:
+    """Read a roster, as for `write_gradebook`; a column may be the release's own.
+
+    Raises:
+        ValueError: The file cannot be read, names nobody, or has the release's column twice.
+    """
+    try:
+        header, *rows = read_table(path)
+    except (OSError, ValueError, csv.Error) as error:
+        raise ValueError(
+            f"roster is {path}, which is not a CSV file in UTF-8 with a header ({type(error).__name__}): "
+            "give Canvas's or Moodle's own export."
+        ) from None
+    header = [name.strip() for name in header]
+    rows = [(row + [""] * len(header))[: len(header)] for row in rows]
+    own = [index for index, name in enumerate(header) if re.fullmatch(rf"{re.escape(release)}( \(\d+\))?", name)]
+    if len(own) > 1:
+        raise ValueError(f"roster is {path}, which has {len(own)} columns {release}: remove all but one.")
+    from_canvas = "Student" in header or "LastName" in header
+    about_points = {index for index, row in enumerate(rows) if from_canvas and POINTS_POSSIBLE in row[0]}
+    keys = [set() if index in about_points else _row_keys(header, row) for index, row in enumerate(rows)]
+    if not any(keys):
+        raise ValueError(
+            f"roster is {path}, and no column of it names a student: give Canvas's or Moodle's own export, with a "
+            "header such as Student, ID, SIS Login ID, Email address, Username or ID number."
+        )
+    return Roster(header, rows, from_canvas, own[0] if own else None, about_points, keys)
+
+
+def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[dict[int, StudentResult], list[str]]:
+    """Map the index of each row to its student's result; add sentences about all other students."""
+    rows_of: dict[str, list[int]] = defaultdict(list)
+    for index, keys in enumerate(roster.keys):
+        for key in keys:
+            rows_of[key].append(index)
+    candidates = [
+        next((rows_of[key] for key in map(_key, identities(result.student)) if key in rows_of), [])
+        for result in results
+    ]
+    claims = Counter(index for rows in candidates for index in rows)
+    matched, strangers, sentences = {}, [], []
+    for result, rows in zip(results, candidates, strict=True):
+        name = one_line(result.student)
+        if not rows:
+            strangers.append(name)
+        elif len(rows) > 1:
+            sentences.append(f'{len(rows)} rows of the roster fit "{name}": {BY_HAND}.')
+        elif claims[rows[0]] > 1:
+            sentences.append(f'"{name}" is one of several that fit {roster.label(rows[0])} in the roster: {BY_HAND}.')
+        else:
+            matched[rows[0]] = result
+    if strangers:
+        sentences.append(f"Not in the roster, so not in grades.csv: {_listed(strangers)}.")
+    if missing := [roster.label(index) for index, keys in enumerate(roster.keys) if keys and index not in claims]:
+        sentences.append(f"Handed in nothing, so got no points (which is not 0 points): {_listed(missing)}.")
+    return matched, sentences
+
+
+def _columns(header: Sequence[str], wanted: set[str]) -> list[int]:
+    return [index for index, name in enumerate(header) if _key(name) in wanted]
+
+
+def _row_keys(header: Sequence[str], row: Sequence[str]) -> set[str]:
+    """Return all names of a row's student, as keys."""
+    names = [row[column] for column in _columns(header, FULL_NAMES)]
+    names += [" ".join(reversed(name.split(", "))) for name in names if name.count(", ") == 1]  # Canvas: Doe, Jane
+    first, last = (" ".join(row[column] for column in _columns(header, part)) for part in (FIRST_NAMES, LAST_NAMES))
+    if first.strip() and last.strip():
+        names += [f"{first} {last}", f"{last} {first}", f"{last}, {first}"]
+    return {_key(name) for name in names} - {""}
+
+
+def _key(name: str) -> str:
+    """Normalise a name's case, whitespace and accents, in which two spellings of it may differ."""
+    return unicodedata.normalize("NFC", " ".join(unicodedata.normalize("NFC", name).casefold().split()))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more

@@ -1,0 +1,189 @@
+"""Encode messages of plain data and tensors: objects never cross the boundary of the sandbox.
+
+A message is JSON, followed by its tensors in the safetensors format. Nothing is pickled: what comes from a student's
+process can be wrong, but it cannot run anything here. Torch is imported when it is first needed, so that the grader can
+start a sandbox, which imports torch too, before it imports torch itself.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from course_lib.exercises import FromSource
+
+HEADER = struct.Struct(">II")  # the number of bytes of the JSON and of the tensors
+MAX_FRAME = 64 << 20  # bytes
+MAX_JSON = 8 << 20  # bytes; JSON that is all brackets takes a hundred times as much memory once it is parsed
+MAX_DEPTH, MAX_TEXT, MAX_PARTS = 12, 2_000_000, 100_000  # levels, characters per string, elements per message
+MAX_SETTINGS = 100  # attributes of a module
+
+
+class ProtocolError(Exception):
+    """The received message is not valid: too large, cut off, or malformed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleState:
+    """A module, represented by the name of its class, its tensors, and the numbers and flags in its attributes."""
+
+    kind: str
+    state: dict[str, Tensor]
+    settings: dict[str, bool | int | float]
+
+
+@dataclass(frozen=True)
+class OpaqueValue:
+    """A value other than plain data, represented by the name of its type."""
+
+    kind: str
+
+
+def pack(message: Any) -> bytes:
+    """Encode a message as one frame.
+
+    Raises:
+        ProtocolError: The message is too large, too deeply nested or has too many parts.
+    """
+    import safetensors.torch
+
+    tensors: dict[str, Tensor] = {}
+    text = json.dumps(_encode(message, tensors, 0)).encode()
+    blob = safetensors.torch.save(tensors) if tensors else b""
+    if len(text) + len(blob) > MAX_FRAME or len(text) > MAX_JSON or len(tensors) > MAX_PARTS:
+        raise ProtocolError(f"{len(text) + len(blob)} bytes are more than a message may have")
+    return HEADER.pack(len(text), len(blob)) + text + blob
+
+
+def unpack(text: bytes, blob: bytes) -> Any:
+    """Decode the message of a frame.
+
+    Raises:
+        ProtocolError: It cannot be decoded.
+    """
+    import safetensors.torch
+
+    if int.from_bytes(blob[:8], "little") > MAX_JSON:
+        raise ProtocolError("a list of tensors that is larger than it may be")
+    try:
+        tensors = safetensors.torch.load(blob) if blob else {}
+        return _decode(json.loads(text), tensors, 0)
+    except ProtocolError:
+        raise
+    except Exception as error:  # a forged message may raise anything
+        raise ProtocolError(f"a message can't be read ({type(error).__name__})") from None
+
+
+def _encode(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
+    from torch import Tensor
+
+    if depth > MAX_DEPTH or len(tensors) > MAX_PARTS:
+        raise ProtocolError("a result with too many levels or parts")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, float) or (isinstance(value, int) and abs(value) < 1 << 63):
+        return float(value) if isinstance(value, float) else int(value)  # a subclass becomes its base class
+    if isinstance(value, str):
+        return str(value[:MAX_TEXT])
+    if isinstance(value, Tensor):
+        return _encode_tensor(value, tensors)
+    if isinstance(value, (tuple, list, set, frozenset)):
+        kind = "tuple" if isinstance(value, tuple) else "list" if isinstance(value, list) else "set"
+        if len(value) > MAX_PARTS:
+            raise ProtocolError("a result with too many parts")
+        return {kind: [_encode(element, tensors, depth + 1) for element in value]}
+    return _encode_object(value, tensors, depth)
+
+
+def _encode_object(value: Any, tensors: dict[str, Tensor], depth: int) -> dict[str, Any]:
+    from torch import Tensor, nn
+
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {"dict": [[_encode(key, tensors, depth + 1), _encode(one, tensors, depth + 1)] for key, one in pairs]}
+    if isinstance(value, from_source_class()):
+        return {"made": [value.source, value.name, _encode(list(value.arguments), tensors, depth + 1)]}
+    if isinstance(value, nn.Module):
+        parameters = value.state_dict().items()
+        state = {str(name): _encode_tensor(one, tensors) for name, one in parameters if isinstance(one, Tensor)}
+        return {"module": [type(value).__name__[:100], state, _settings(value)]}
+    return {"other": type(value).__name__[:100]}
+
+
+def _settings(module: Any) -> dict[str, bool | int | float]:
+    """Return the numbers and flags in a module's attributes, which are not in its state dict."""
+    plain = {name: value for name, value in vars(module).items() if type(value) in (bool, int, float)}
+    return dict(list(plain.items())[:MAX_SETTINGS])
+
+
+def _encode_tensor(value: Tensor, tensors: dict[str, Tensor]) -> dict[str, str]:
+    import torch
+
+    plain = torch.Tensor.detach(value)
+    if plain.layout != torch.strided or plain.is_complex() or plain.is_quantized or plain.is_meta:
+        return {"other": f"{str(plain.dtype).removeprefix('torch.')} tensor on {plain.device} ({plain.layout})"}
+    if plain.numel() * plain.element_size() > MAX_FRAME:
+        raise ProtocolError("a tensor that is larger than a message may be")
+    key = str(len(tensors))
+    tensors[key] = torch.empty(plain.shape, dtype=plain.dtype).copy_(plain)  # a plain tensor of its own, on the CPU
+    return {"tensor": key}
+
+
+def _decode(data: Any, tensors: dict[str, Tensor], depth: int) -> Any:
+    if depth > MAX_DEPTH * 2:
+        raise ProtocolError("a message with too many levels")
+    if data is None or isinstance(data, (bool, int, float)):
+        return data
+    if isinstance(data, str):
+        return data.encode(errors="replace").decode()  # a lone surrogate cannot be written to a page
+    if not isinstance(data, dict) or len(data) != 1:
+        raise ProtocolError("a message of an unknown kind")
+    ((kind, content),) = data.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind not in _DECODERS:
+        raise ProtocolError("a message of an unknown kind")
+    return _DECODERS[kind](content, lambda part: _decode(part, tensors, depth + 1))
+
+
+Decode = Callable[[Any], Any]
+
+
+def from_source_class() -> type[FromSource]:
+    """Import the class when it is first needed, because its package imports torch.
+
+    The grader has it from the course; in the sandbox its folder is mounted beside this one.
+    """
+    if __name__.startswith("course_grader."):
+        from course_lib.exercises import FromSource
+    else:
+        from answering.from_source import FromSource  # pyright: ignore[reportMissingImports]
+    return FromSource
+
+
+def _decode_source(content: Any, decode: Decode) -> FromSource:
+    source, name, arguments = content
+    return from_source_class()(str(source), str(name), tuple(decode(arguments)))
+
+
+def _decode_module(content: Any, decode: Decode) -> ModuleState:
+    name, state, settings = content
+    numbers = {str(key)[:100]: one for key, one in settings.items() if isinstance(one, (bool, int, float))}
+    return ModuleState(str(name)[:100], {str(key): decode(value) for key, value in state.items()}, numbers)
+
+
+_DECODERS: dict[str, Callable[[Any, Decode], Any]] = {
+    "tuple": lambda content, decode: tuple(map(decode, content)),
+    "list": lambda content, decode: list(map(decode, content)),
+    "set": lambda content, decode: set(map(decode, content)),
+    "dict": lambda content, decode: {decode(key): decode(value) for key, value in content},
+    "made": _decode_source,
+    "module": _decode_module,
+    "other": lambda content, _: OpaqueValue(str(content)[:100]),
+}

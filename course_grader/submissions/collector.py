@@ -1,0 +1,165 @@
+"""Collect what one student submitted from folders, files and zips; no link is followed, nothing is run or unpacked."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from .files_and_zips import MAX_BYTES, SubmittedFile, Unreadable, list_members, open_regular, too_large, why_refused
+from .student_names import NOTEBOOK_SUFFIX, ZIP_SUFFIX
+from .visible_text import escape_hidden
+
+MAX_NOTEBOOKS, MAX_DEPTH, MAX_ENTRIES, MAX_REMARKS = 50, 5, 2000, 20
+MAX_TOTAL = 200_000_000  # bytes of all notebooks in one zip
+TIMESTAMP_FILE = "timestamp.txt"  # collecting tools write the time of submission to it
+OWN_TIMESTAMP = f"{TIMESTAMP_FILE} was not read: only those that nbgrader writes count, so each file's own time does."
+LATEST = datetime(9000, 1, 1, tzinfo=UTC).timestamp()
+
+_ZONED = re.compile(r"(.*\d) ([A-Za-z][\w/+-]*|[+-]\d\d:?\d\d)")
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder is left out: those that begin with a dot, and what macOS adds to a zip."""
+    return name == "__MACOSX" or (name.startswith(".") and name not in (".", ".."))
+
+
+@dataclass
+class FileCollector:
+    """The notebooks of one student so far.
+
+    Attributes:
+        assignments: The folders in which nbgrader wrote timestamp.txt; elsewhere the student could have written it.
+        files: The notebooks that can be opened.
+        remarks: Sentences about what cannot.
+        other_names: The names of files that are not notebooks.
+        entries: The number of files and folders that were looked at, those in zips included.
+    """
+
+    assignments: frozenset[str] = frozenset()
+    files: list[SubmittedFile] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    other_names: list[str] = field(default_factory=list)
+    entries: int = 0
+
+    def add(self, path: Path, name: str, marked_late: bool, submitted_at: float | None = None) -> None:
+        """Collect a file or a folder; without a timestamp.txt, the time of submission is each file's own."""
+        self.entries += 1
+        try:
+            status = os.lstat(path)
+            if stat.S_ISDIR(status.st_mode):
+                self._add_folder(path, name, marked_late, submitted_at)
+            elif stat.S_ISREG(status.st_mode):
+                time = clamp_to_calendar(status.st_mtime) if submitted_at is None else submitted_at
+                self._add_file(SubmittedFile(name, time, marked_late, path), status.st_size)
+            else:
+                kind = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
+                self.remarks.append(f"{escape_hidden(name)} is {kind}; hand in the file itself.")
+        except OSError as error:
+            self._refuse(name, f"It can't be opened ({error.strerror}): hand it in again.")
+        except Unreadable as broken:
+            self._refuse(name, str(broken))
+
+    def _add_file(self, file: SubmittedFile, size: int) -> None:
+        if not file.name.lower().endswith((NOTEBOOK_SUFFIX, ZIP_SUFFIX)):
+            self.other_names.append(file.name)
+        elif size > MAX_BYTES:
+            raise Unreadable(too_large(size))
+        elif file.name.lower().endswith(ZIP_SUFFIX):
+            self._add_zip(file)
+        else:
+            self.files.append(replace(file, name=escape_hidden(file.name)))
+
+    def _add_folder(self, path: Path, name: str, marked_late: bool, submitted_at: float | None) -> None:
+        if name.count("/") >= MAX_DEPTH:
+            self.remarks.append(
+                f"{escape_hidden(name)} is nested too deeply ({MAX_DEPTH} folders): hand it in nearer to the top."
+            )
+            return
+        names = sorted(entry for entry in os.listdir(path) if not is_hidden(entry))
+        if TIMESTAMP_FILE in names and name in self.assignments:
+            submitted_at = self._timestamp(path / TIMESTAMP_FILE)
+        elif TIMESTAMP_FILE in names and submitted_at is None:
+            self.remarks.append(OWN_TIMESTAMP)
+        for entry in names:
+            if self.entries >= MAX_ENTRIES:
+                self.remarks.append(f"There are more than {MAX_ENTRIES} files: the rest was not looked at.")
+                return
+            if entry != TIMESTAMP_FILE:
+                self.add(path / entry, f"{name}/{entry}".removeprefix("/"), marked_late, submitted_at)
+
+    def _timestamp(self, path: Path) -> float | None:
+        try:
+            with open_regular(path) as file:
+                seconds = parse_timestamp(file.read(200).decode("utf-8", "replace"))
+        except Unreadable:
+            seconds = None
+        if seconds is None:
+            self.remarks.append(f"{TIMESTAMP_FILE} contains no readable time: the time of each file counts.")
+        return seconds
+
+    def _add_zip(self, file: SubmittedFile) -> None:
+        notebooks = []
+        for info in list_members(file.path):
+            if any(map(is_hidden, re.split(r"[\\/]", info.filename))):
+                continue
+            self.entries += 1
+            if info.is_dir():
+                continue
+            if info.filename.lower().endswith(NOTEBOOK_SUFFIX):
+                notebooks.append(info)
+            else:
+                self.other_names.append(info.filename)
+        total = sum(info.file_size for info in notebooks)
+        if total > MAX_TOTAL:
+            raise Unreadable(too_large(total))
+        for info in notebooks:
+            if reason := why_refused(info):
+                self._refuse(info.filename, reason)
+            else:
+                self.files.append(replace(file, name=escape_hidden(info.filename), member=info.filename))
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self.remarks.append(f"{escape_hidden(name) or 'The folder'} can't be read. {reason}")
+
+    def finish(self) -> tuple[tuple[SubmittedFile, ...], tuple[str, ...]]:
+        """Return the files in the order of their names, and the remarks; no more of either than the limits."""
+        files = sorted(self.files, key=lambda file: (file.name, str(file.path)))
+        distinct = list(dict.fromkeys(self.remarks))
+        remarks = distinct[:MAX_REMARKS]
+        if len(distinct) > MAX_REMARKS:
+            remarks.append(f"{len(distinct) - MAX_REMARKS} more remarks were left out.")
+        if len(files) > MAX_NOTEBOOKS:
+            remarks.append(f"There are {len(files)} notebooks: only the first {MAX_NOTEBOOKS}, by name, were read.")
+        if not files and not self.remarks:
+            names = ", ".join(escape_hidden(name) for name in sorted(self.other_names)[:3])
+            listed = f": there is {names}{' and more' if len(self.other_names) > 3 else ''}" if names else ""
+            remarks.append(f"No notebook (.ipynb) was handed in{listed}.")
+        return tuple(files[:MAX_NOTEBOOKS]), tuple(remarks)
+
+
+def parse_timestamp(text: str) -> float | None:
+    """Parse a time as seconds since 1970; None if the text is not a time.
+
+    A time is ISO 8601, or nbgrader's format, such as "2015-02-02 15:58:23.948203 America/Los_Angeles"; without a zone
+    it is UTC, as in nbgrader.
+    """
+    zoned = _ZONED.fullmatch(text.strip())
+    try:
+        if zoned and zoned[2][0].isalpha():
+            moment = datetime.fromisoformat(zoned[1]).replace(tzinfo=ZoneInfo(zoned[2]))
+        else:
+            moment = datetime.fromisoformat("".join(zoned.groups()) if zoned else text.strip())
+        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        return seconds if seconds == clamp_to_calendar(seconds) else None
+    except (ValueError, KeyError, OverflowError, OSError):  # KeyError: a zone that this system does not know
+        return None
+
+
+def clamp_to_calendar(seconds: float) -> float:
+    """Clamp a file's time to those that every calendar has: a file may claim to be of the year 10000."""
+    return min(max(seconds, 0.0), LATEST)

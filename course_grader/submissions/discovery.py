@@ -1,0 +1,105 @@
+"""Find the students and their notebooks in a folder that a teacher collected or downloaded."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from .collector import MAX_ENTRIES, TIMESTAMP_FILE, FileCollector, is_hidden
+from .files_and_zips import SubmittedFile
+from .student_names import parse_submission_name
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What one student submitted.
+
+    Attributes:
+        student: The name of the folder or file.
+        files: The notebooks, in the order of their names.
+        remarks: Sentences about what cannot be read.
+    """
+
+    student: str
+    files: tuple[SubmittedFile, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def find_submissions(folder: Path) -> list[Submission]:
+    """Find the students and what they submitted.
+
+    Args:
+        folder: A folder that holds, per student, a folder, a notebook or a zip named after the student; or a download
+            of Moodle or Canvas. Links are not followed, nothing is unpacked to disk, and other files at the top level
+            are ignored.
+
+    Returns:
+        The submissions in the order of the students' names; a submission without a notebook has a remark with
+        the reason.
+
+    Raises:
+        ValueError: The folder does not exist, is a file, or holds no submission.
+    """
+    remedy = "give the folder that has a folder, a notebook or a zip for each student"
+    if not folder.exists():
+        raise ValueError(f"folder is {folder}, which doesn't exist: {remedy}.")
+    if not folder.is_dir():
+        raise ValueError(f"folder is {folder}, which is a file: {remedy}.")
+    collectors: dict[str, FileCollector] = {}
+    with os.scandir(folder) as entries:
+        ordered = sorted(entries, key=lambda entry: entry.name)
+    assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
+    for entry in ordered:
+        _collect(entry, collectors, assignments)
+    if not collectors:
+        raise ValueError(f"folder is {folder}, and nobody has handed anything in there: {remedy}.")
+    alike = Counter(" ".join(student.split()) for student in collectors)
+    return [
+        Submission(
+            _with_visible_spaces(student) if alike[" ".join(student.split())] > 1 else student, *finished.finish()
+        )
+        for student, finished in sorted(collectors.items())
+    ]
+
+
+def _with_visible_spaces(student: str) -> str:
+    """Write out the spaces in which a name differs from another's: tables and pages would show both alike."""
+    return re.sub(r"^\s|\s$|(?<=\s)\s", lambda space: f"\\u{ord(space[0]):04x}", student)
+
+
+def _assignments(folders: Sequence[os.DirEntry[str]]) -> frozenset[str]:
+    """Find the assignments of a class that nbgrader collected, as STUDENT/ASSIGNMENT/timestamp.txt.
+
+    What one student hands in must not decide it: most students, and two at least, have to have that file.
+    """
+    students = Counter(name for folder in folders for name in _with_timestamp(folder))
+    return frozenset(name for name, count in students.items() if count >= 2 and 2 * count > len(folders))
+
+
+def _with_timestamp(folder: os.DirEntry[str]) -> Iterator[str]:
+    """Yield the folders within a student's folder that hold a timestamp.txt."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in islice(entries, MAX_ENTRIES):
+            if entry.is_dir(follow_symlinks=False) and os.path.lexists(os.path.join(entry.path, TIMESTAMP_FILE)):
+                yield entry.name
+
+
+def _collect(entry: os.DirEntry[str], collectors: dict[str, FileCollector], assignments: frozenset[str]) -> None:
+    """Add one entry of the class's folder to its student's collector."""
+    # A link that leads to a folder or nowhere belongs to a student too, who gets a remark about it.
+    looks_like_folder = entry.is_dir() or (entry.is_symlink() and not entry.is_file())
+    name = parse_submission_name(entry.name, looks_like_folder)
+    if name is None or is_hidden(entry.name):
+        return
+    # In a folder of Moodle's everything is the student's own.
+    known = frozenset() if name.from_moodle else assignments
+    collector = collectors.setdefault(name.student, FileCollector(known))
+    # Files in the student's folder are named relative to it.
+    shown = "" if entry.is_dir(follow_symlinks=False) else name.file
+    collector.add(Path(entry.path), shown, name.marked_late)

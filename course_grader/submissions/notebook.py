@@ -1,0 +1,151 @@
+"""Read the code cells of a submitted notebook without trusting the file, and find the exercise that each answers."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from course_lib.exercises import EXERCISES
+
+from .files_and_zips import Unreadable
+from .plain_python import defined_names, plain_python
+from .safe_json import SAVE_AGAIN, parse_notebook_json
+from .visible_text import escape_hidden
+
+MAX_CELLS = 2000
+MAX_CODE = 400_000  # characters in all code cells together
+
+_CELL_TYPES = ("code", "markdown", "raw", "heading", "html")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell.
+
+    Attributes:
+        number: Its number as the student counts code cells, from 1.
+        source: The code as it was written.
+        exercise: The exercise that it answers, if any: that for which it was made, or else the first that it defines.
+        defines: The exercises whose names it defines.
+        made: Whether its metadata says that it was made for the exercise.
+    """
+
+    number: int
+    source: str
+    exercise: str | None = None
+    defines: tuple[str, ...] = ()
+    made: bool = field(default=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """Name it for a student, by its exercise or its first line: Jupyter does not show a cell's position."""
+        if self.exercise:
+            return f"the cell of `{self.exercise}`"
+        first = next((line.strip() for line in self.source.split("\n") if line.strip()), "")
+        shown = escape_hidden(first, 60).replace("`", "'")
+        return f"the cell that begins with `{shown}`" if shown else "an empty cell"
+
+    @cached_property
+    def plain(self) -> tuple[str, str | None]:
+        """Return its code as plain Python, and a remark on what was left out; parsed once."""
+        return plain_python(self.source)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """The code of a submitted notebook.
+
+    Attributes:
+        cells: The code cells.
+        stamp: The release and its version that the notebook claims to belong to; the student may have changed it.
+        remarks: Sentences for the student.
+        checksum: The SHA-256 of the file.
+    """
+
+    cells: tuple[Cell, ...]
+    stamp: dict[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    checksum: str = field(default="", compare=False)
+
+    @property
+    def exercises(self) -> frozenset[str]:
+        """Return the exercises that a cell was made for, or whose name a cell defines."""
+        return frozenset(name for cell in self.cells for name in (cell.exercise, *cell.defines) if name)
+
+    @property
+    def made_for(self) -> frozenset[str]:
+        """Return the exercises that a cell was made for, as its metadata says."""
+        return frozenset(cell.exercise for cell in self.cells if cell.made and cell.exercise)
+
+
+def read_notebook(content: bytes) -> Notebook:
+    """Read the bytes of a notebook of the current format or an old one, whole or damaged.
+
+    Raises:
+        Unreadable: The file is not a notebook, has no code, or is so large or so deeply nested that reading it would do
+            harm.
+    """
+    data = parse_notebook_json(content)
+    cells = _cells(data)
+    code = [cell for cell in cells if cell.get("cell_type") == "code"]
+    sources = [_source_text(cell.get("source", cell.get("input"))) for cell in code]
+    if not code:
+        raise Unreadable(f"It has no code cells: {SAVE_AGAIN}")
+    if len(cells) > MAX_CELLS or sum(map(len, sources)) > MAX_CODE:
+        raise Unreadable(
+            f"It has {len(cells)} cells with {sum(map(len, sources)) / 1e6:.1f} MB of code; "
+            f"up to {MAX_CELLS} cells and {MAX_CODE / 1e6:g} MB are read: hand in your answers only."
+        )
+    unknown = sum(cell.get("cell_type") not in _CELL_TYPES for cell in cells)
+    left_out = "a cell of an unknown kind was" if unknown == 1 else f"{unknown} cells of an unknown kind were"
+    numbered = enumerate(zip(code, sources, strict=True), 1)
+    return Notebook(
+        tuple(_cell(number, cell, source) for number, (cell, source) in numbered),
+        _stamp(data),
+        (f"{left_out} left out.",) if unknown else (),
+        hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _cells(data: dict[str, Any]) -> list[dict[str, Any]]:
+    lists = [data.get("cells")]
+    if isinstance(data.get("worksheets"), list):  # format 3
+        lists += [sheet.get("cells") for sheet in data["worksheets"] if isinstance(sheet, dict)]
+    cells = [cell for part in lists if isinstance(part, list) for cell in part]
+    if not cells:
+        raise Unreadable(f"It has no cells: {SAVE_AGAIN}")
+    return [cell if isinstance(cell, dict) else {} for cell in cells]
+
+
+def _source_text(source: Any) -> str:
+    """Join a source into one string that every file and every terminal can take."""
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    text = source if isinstance(source, str) else ""
+    return text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8", "replace").decode("utf-8")
+
+
+def _cell(number: int, cell: dict[str, Any], source: str) -> Cell:
+    defines: tuple[str, ...] = ()
+    if any(name in source for name in EXERCISES):
+        defines = tuple(name for name in defined_names(plain_python(source)[0]) if name in EXERCISES)
+    nbgrader = _metadata(cell, "nbgrader")
+    name = nbgrader.get("grade_id") if nbgrader.get("solution") is True else None
+    if isinstance(name, str) and name in EXERCISES:
+        return Cell(number, source, name, defines, made=True)
+    return Cell(number, source, defines[0] if defines else None, defines)
+
+
+def _stamp(data: dict[str, Any]) -> dict[str, str]:
+    stamp = _metadata(data, "attention_course")
+    known = {key: stamp.get(key) for key in ("release", "version")}
+    return {key: escape_hidden(value) for key, value in known.items() if isinstance(value, str)}
+
+
+def _metadata(part: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return what the metadata of a notebook or cell holds under a key; empty if it is not a dictionary."""
+    metadata = part.get("metadata")
+    found = metadata.get(key) if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}

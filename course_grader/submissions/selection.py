@@ -1,0 +1,144 @@
+"""Select which of a student's notebooks counts: the last before the due time; without a due time, the last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from course_lib.exercises import EXERCISES
+
+from .notebook import Notebook
+from .student_names import original_and_copy
+
+
+@dataclass(frozen=True, eq=False)
+class SubmittedNotebook:
+    """A submitted notebook that was read, or the reason why it could not be.
+
+    Attributes:
+        name: The name of the file.
+        submitted_at: When it was submitted, in seconds since 1970.
+        marked_late: Whether the school's platform marked it late.
+        notebook: Its code, or None.
+        reason: Why it could not be read, a sentence that begins with "It"; empty if it could.
+    """
+
+    name: str
+    submitted_at: float
+    marked_late: bool
+    notebook: Notebook | None
+    reason: str = ""
+
+    def answers(self, exercise: str) -> bool:
+        """Return whether it is meant to hold the answer to an exercise, and not only a helper of the same name."""
+        made_for = self.notebook.made_for if self.notebook else ()
+        return exercise in made_for or self.is_of(EXERCISES[exercise].lesson)
+
+    def is_of(self, lesson: str) -> bool:
+        """Return whether it is the notebook of a lesson: by its cells' metadata, without any by the file's name."""
+        made_for = self.notebook.made_for if self.notebook else ()
+        if made_for:
+            return any(EXERCISES[name].lesson == lesson for name in made_for)
+        return original_and_copy(self.name)[0].startswith(f"{lesson}_")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The notebooks that count.
+
+    Attributes:
+        notebook_of: Exercise -> the notebook that counts; an exercise that is in no notebook has no entry.
+        late: Exercise -> whether that notebook came late.
+        remarks: Sentences for the student.
+        submitted_at: When the last notebook that counts was submitted, in seconds since 1970; if none counts, when
+            the last of all was.
+    """
+
+    notebook_of: dict[str, Notebook]
+    late: dict[str, bool]
+    remarks: tuple[str, ...]
+    submitted_at: float | None
+
+
+def select_notebooks(
+    submitted: Sequence[SubmittedNotebook],
+    names: Iterable[str],
+    due: float | None = None,
+    release: str | None = None,
+) -> Selection:
+    """Select the notebook that counts for each exercise.
+
+    Of the notebooks that have the exercise, those count first in which a cell was made for it, or which belong to its
+    lesson: elsewhere its name may be a helper's. Of these, the last that was submitted before the due time counts, or
+    else the last of all; of two submitted at the same time, the one whose name sorts last. What the notebook answers
+    does not matter.
+
+    Args:
+        submitted: The notebooks of one student.
+        names: The names of the exercises.
+        due: The due time in seconds since 1970. Without one, only what Canvas marked is late.
+        release: The name of the release; a notebook with a different stamp gets a remark.
+    """
+    ordered = sorted(submitted, key=_order)
+    chosen: dict[str, SubmittedNotebook] = {}
+    remarks = [remark for one in ordered for remark in _reading_remarks(one, release)]
+    for name in names:
+        having = [one for one in ordered if one.notebook and name in one.notebook.exercises]
+        having = [one for one in having if one.answers(name)] or having
+        if having:
+            chosen[name] = ([one for one in having if not _is_late(one, due)] or having)[-1]
+        if len(having) > 1:
+            remarks.append(_repetition_remark(name, chosen[name], having, due))
+    used = [one for one in ordered if one in chosen.values()]
+    remarks += [_lateness_remark(one, due) for one in used if _is_late(one, due)]
+    return Selection(
+        {name: one.notebook for name, one in chosen.items() if one.notebook},
+        {name: _is_late(one, due) for name, one in chosen.items()},
+        tuple(dict.fromkeys(remarks)),  # the exercises of one notebook share their remarks
+        max((one.submitted_at for one in used or submitted), default=None),
+    )
+
+
+def _order(one: SubmittedNotebook) -> tuple[float, str, int, str]:
+    return (one.submitted_at, *original_and_copy(one.name), one.name)  # copy 10 comes after copy 2
+
+
+def _is_late(one: SubmittedNotebook, due: float | None) -> bool:
+    return one.marked_late or (due is not None and one.submitted_at > due)
+
+
+def _reading_remarks(one: SubmittedNotebook, release: str | None) -> list[str]:
+    if one.notebook is None:
+        return [f"{one.name} can't be read. {one.reason}"]
+    remarks = [f"{one.name}: {remark}" for remark in one.notebook.remarks]
+    claimed = one.notebook.stamp.get("release")
+    if release and claimed and claimed != release:
+        version = one.notebook.stamp.get("version", "unknown")
+        remarks.append(f"{one.name} says that it belongs to {claimed}, version {version}; this is {release}.")
+    return remarks
+
+
+def _repetition_remark(
+    name: str, winner: SubmittedNotebook, candidates: list[SubmittedNotebook], due: float | None
+) -> str:
+    rule = ", the last in time" if _is_late(candidates[-1], due) and not _is_late(winner, due) else ""
+    originals = {original_and_copy(one.name)[0] for one in candidates}
+    moment = _local_time(winner.submitted_at)
+    if len(originals) == 1:
+        times = "twice" if len(candidates) == 2 else f"{len(candidates)} times"
+        return f"{originals.pop()} was handed in {times}: the one from {moment} counts{rule}."
+    return f"`{name}` is in {len(candidates)} notebooks: the one in {winner.name} from {moment} counts{rule}."
+
+
+def _lateness_remark(one: SubmittedNotebook, due: float | None) -> str:
+    if due is None or one.submitted_at <= due:
+        return f"{one.name} is late: Canvas marked it so."
+    submitted = _local_time(one.submitted_at)
+    return f"{one.name} is late: it was handed in at {submitted} and due at {_local_time(due)}."
+
+
+def _local_time(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds).astimezone()
+    # With its time zone, because a worker on another machine may have a different one.
+    return f"{moment:%Y-%m-%d %H:%M} {timezone(moment.utcoffset() or timedelta())}"

@@ -1,0 +1,65 @@
+"""Read the student from the name of a submitted folder or file, as teachers, Moodle and Canvas write it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from .visible_text import escape_hidden
+
+NOTEBOOK_SUFFIX, ZIP_SUFFIX = ".ipynb", ".zip"
+
+# Jane Doe_1234567_assignsubmission_file for a folder; for a file, _01_exercises.ipynb follows
+# The display name before the number and the file's name after it are the student's to choose: a folder's name ends with
+# Moodle's own words, and in a file's name those must stand only once.
+_MOODLE = re.compile(r"(.+_\d+_assignsubmission_)(?:file|onlinetext)(?:_(.*))?", re.DOTALL)
+# doejane_12345_67890_01_exercises.ipynb; short numbers may mean anything, and no two students may be merged
+_CANVAS = re.compile(r"([^\W_]+)(_LATE)?_(\d{3,})_\d{3,}_(.+)", re.DOTALL)
+_COPY = re.compile(r"(?:-(\d{1,6})| ?\((\d{1,6})\))\Z")  # 01_exercises-1, 01_exercises (1)
+
+
+@dataclass(frozen=True)
+class SubmissionName:
+    """What the name of a submitted folder or file says.
+
+    Attributes:
+        student: The name to grade under: "Jane Doe_1234567_assignsubmission_file" with Moodle, and "doejane_12345"
+            with Canvas, because names alone are not unique.
+        file: The name of the file, without the prefix of Moodle or Canvas.
+        marked_late: Whether Canvas marked it late.
+        from_moodle: Whether Moodle named it.
+    """
+
+    student: str
+    file: str
+    marked_late: bool = False
+    from_moodle: bool = False
+
+
+def parse_submission_name(name: str, is_folder: bool) -> SubmissionName | None:
+    """Read the name of a folder or file at the top level of a class's submissions; None if it is not a student's."""
+    if (match := _MOODLE.fullmatch(name)) and not is_folder and match[1].count("_assignsubmission_") > 1:
+        return SubmissionName(_student(name), name, from_moodle=True)  # whole: it is in no roster
+    if match:
+        return SubmissionName(_student(f"{match[1]}file"), match[2] or name, from_moodle=True)
+    if not is_folder and (match := _CANVAS.fullmatch(name)):
+        return SubmissionName(_student(f"{match[1]}_{match[3]}"), match[4], marked_late=bool(match[2]))
+    for suffix in (NOTEBOOK_SUFFIX, ZIP_SUFFIX):
+        if name.lower().endswith(suffix):
+            return SubmissionName(_student(name[: -len(suffix)]), name)
+    return SubmissionName(_student(name), name) if is_folder else None
+
+
+def original_and_copy(name: str) -> tuple[str, int]:
+    """Return the notebook that a file is a copy of, and which copy: "a/01_ex-2.ipynb" gives ("01_ex.ipynb", 2)."""
+    stem, dot, suffix = name.rpartition("/")[2].rpartition(".")
+    copy = _COPY.search(stem)
+    if copy is None:
+        return f"{stem}{dot}{suffix}", 0
+    return f"{stem[: copy.start()]}{dot}{suffix}", int(copy[1] or copy[2])
+
+
+def _student(name: str) -> str:
+    # Never cut: two names must not become one.
+    return escape_hidden(unicodedata.normalize("NFC", name), limit=len(name) + 1)

@@ -1,0 +1,78 @@
+"""The doctor's findings and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from course_lib.about import page_of
+from course_lib.tracing import last_line
+
+from .catalogue import CATALOGUE
+
+if TYPE_CHECKING:
+    from course_lib.pictures import Picture
+
+Draw = Callable[[], "Picture | None"]
+NOT_EXAMINED = "It could not be examined"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One mistake in the code.
+
+    Attributes:
+        mistake: id in the catalogue, or None if the catalogue has no entry for it.
+        evidence: what was measured, with numbers.
+        where: "file.py:12" or "cell:3", the line to look at, or None if no line is to blame.
+        source: the text of that line.
+        title: one sentence that says what is wrong.
+        hint: a question that leads to it.
+        lesson: number of the lesson that teaches it, or None.
+    """
+
+    mistake: str | None
+    evidence: str
+    where: str | None = None
+    title: str = ""
+    hint: str = ""
+    lesson: str | None = None
+    draw: Draw | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def named(cls, mistake: str, evidence: str, where: str | None = None, draw: Draw | None = None) -> Finding:
+        """Return a finding with the catalogue's title, hint and lesson."""
+        entry = CATALOGUE[mistake]
+        return cls(mistake, evidence, where, entry.title, entry.hint, entry.lesson, draw)
+
+    @classmethod
+    def unnamed(cls, difference: str, evidence: str, where: str | None = None, draw: Draw | None = None) -> Finding:
+        """Return a finding without an entry in the catalogue; `difference` completes "It differs ... in this way:"."""
+        return cls(None, evidence, where, f"It differs from attention in this way: {difference}.", draw=draw)
+
+    @classmethod
+    def of_error(cls, error: BaseException, remedy: str = "") -> Finding:
+        """Return a finding for code that raised, with the message and the line of the error."""
+        return cls.unnamed("it could not be run", f"{error_message(error)}{remedy}", last_line(error))
+
+    @property
+    def source(self) -> str:
+        """The text of the line to look at; "" if it is unavailable."""
+        return getattr(self.where, "text", "")
+
+    @property
+    def picture(self) -> Picture | None:
+        """The picture that shows the mistake, or None."""
+        return self.draw() if self.draw is not None else None
+
+    def as_dict(self) -> dict[str, str | int | None]:
+        """Return the attributes, the position for an editor and the address of the mistake's page as plain data."""
+        names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson")
+        position = {name: getattr(self.where, name, None) for name in ("path", "line", "end_line", "column")}
+        return {name: getattr(self, name) for name in names} | position | {"url": page_of(self.mistake)}
+
+
+def error_message(error: BaseException) -> str:
+    """Return the type and the first line of an error."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])

@@ -1,0 +1,82 @@
+"""Find where an attribute of a module was set, and which attributes a statement reads."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torch import nn
+
+from course_lib.diagnosis.measure import Subject
+from course_lib.tracing import Operation, Source, SourceLine, source_of
+
+REGISTERS = ("register_buffer", "register_parameter")
+
+
+def locate_attribute(subject: Subject, name: str, inside: str = "") -> SourceLine | None:
+    """Find where a class of the subject sets `self.name`, or registers it as a buffer or parameter.
+
+    An identifier such as "Linear" in `inside` selects the line of a statement in several lines.
+    """
+    for source, node in statements_that_set(subject, name):
+        return SourceLine(source.file, _line_with(node, inside))
+    return None
+
+
+def statements_that_set(subject: Subject, name: str) -> Iterator[tuple[Source, ast.stmt]]:
+    """Yield the statements of the subject's classes that set an attribute."""
+    classes = dict.fromkeys(cls for module in subject.modules.values() for cls in type(module).__mro__)
+    own = [cls for cls in classes if cls.__module__.split(".")[0] != "torch" and issubclass(cls, nn.Module)]
+    for source in filter(None, map(source_of, own)):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.stmt) and (_assigns(node, name) or _registers(node, name)):
+                yield source, node
+
+
+def _assigns(node: ast.stmt, name: str) -> bool:
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+        return False
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    found = [one for target in targets for one in ast.walk(target) if isinstance(one, ast.Attribute)]
+    return any(one.attr == name and isinstance(one.value, ast.Name) for one in found)
+
+
+def _registers(node: ast.stmt, name: str) -> bool:
+    if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call) or not node.value.args:
+        return False
+    called, first = node.value.func, node.value.args[0]
+    registers = isinstance(called, ast.Attribute) and called.attr in REGISTERS
+    return registers and isinstance(first, ast.Constant) and first.value == name
+
+
+def _line_with(node: ast.stmt, identifier: str) -> int:
+    for one in ast.walk(node) if identifier else ():
+        if isinstance(one, (ast.Name, ast.Attribute)) and identifier in ast.unparse(one).rsplit(".", 1)[-1]:
+            return one.lineno
+    return node.lineno
+
+
+def attributes_read(operation: Operation, subject: Subject) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the attributes that an operation's statement reads from `self`."""
+    yield from attributes_in(operation.statement.source, subject)
+
+
+def attributes_in(text: str, subject: Subject) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the attributes that a piece of code reads from `self`."""
+    for name in dict.fromkeys(re.findall(r"self\.(\w+)", text)):
+        owner = next((module for module in subject.modules.values() if hasattr(module, name)), None)
+        if owner is not None:
+            yield name, getattr(owner, name)
+
+
+def locate_attribute_read(operation: Operation, subject: Subject, wanted: Callable[[Any], bool]) -> SourceLine | None:
+    """Find where an attribute of a wanted kind was set that an operation's statement reads."""
+    for name, value in attributes_read(operation, subject):
+        if wanted(value):
+            return locate_attribute(subject, name)
+    return None
+
+
+def locate_softmax_layer(operation: Operation, subject: Subject) -> SourceLine | None:
+    """Find where the nn.Softmax was made that an operation's statement calls."""
+    return locate_attribute_read(operation, subject, lambda value: isinstance(value, nn.Softmax))

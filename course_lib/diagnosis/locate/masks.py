@@ -1,0 +1,90 @@
+"""Find the line that made a mask, aligned it or applied it to the scores."""
+
+import ast
+import re
+
+from torch import Tensor, nn
+
+from course_lib.diagnosis.measure import SoftmaxPath, Subject
+from course_lib.tracing import Operation, SourceLine
+
+from .attributes import attributes_in, statements_that_set
+from .sources import assignments, assignments_above, last_line_of
+from .statements import locate_assignment
+
+PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
+TRANSPOSES = ("transpose", "t", "permute", "flip", "rot90", "numpy_T")
+COMBINES = ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and", "__or")
+MADE = re.compile(r"tri[ul]|ones|zeros|full|arange")
+
+
+def locate_masking(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line that masks, or else that of softmax."""
+    found = path.masking or path.softmaxes
+    return found[0].where if found else None
+
+
+def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine | None:
+    """Find the line that gave the mask its pattern: a triangle, comparison or loop; with `transposed`, a transpose."""
+    if not path.masking:  # a loop over queries that slices the keys
+        return locate_assignment(path.scores.structure.score_products[0].operation, r"slice|range|\[[^\]]*:[^\]]*\]")
+    masking = path.masking[0]
+    ancestors = _ancestors_of_mask(path, masking)
+    made = [one for one in ancestors if transposed and one.name in TRANSPOSES]
+    made = made or [one for one in ancestors if one.name in PATTERNS] or [one for one in ancestors if one.in_place]
+    if made:
+        return made[-1].where
+    before = [one.where for one in ancestors if one.where and one.where != masking.where]
+    return locate_mask_buffer(masking, path.scores.run.subject) or (before[-1] if before else None)
+
+
+def locate_combination(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line where a mask argument is combined with the code's own mask or with the scores."""
+    if not path.masking:
+        return None
+    both = [one for one in _ancestors_of_mask(path, path.masking[-1]) if one.name.rstrip("_") in COMBINES]
+    return both[-1].where if both else path.masking[-1].where
+
+
+def locate_alignment(path: SoftmaxPath, product: Operation, num_queries: int) -> SourceLine | None:
+    """Find the line that aligns a value product's mask with queries: its slice, its padding, or their positions."""
+    masking = [one for one in path.masking if one.number < product.number]
+    if not masking:
+        return None
+    own, made = masking[-1].where, _ancestors_of_mask(path, masking[-1])
+    if any(one.name.startswith(("triu", "tril")) and one.where == own for one in made):
+        return own  # the triangle is made where it is used
+    ancestors = [one for one in made if one.where and one.where != own]
+    positions = [one for one in ancestors if one.name == "arange" and one.outputs[0].tensor.numel() == num_queries]
+    return positions[-1].where if positions else ancestors[-1].where if ancestors else own
+
+
+def _ancestors_of_mask(path: SoftmaxPath, operation: Operation) -> list[Operation]:
+    """Return the operations behind an operation's mask, in order; the operation itself if it makes the triangle."""
+    scores, on_input = path.scores, path.scores.dependence.on_input
+    masks = [v for v in operation.inputs if not scores.reaches(v) and not on_input(v)]
+    own = [one for one in scores.structure.ancestors_of(masks) if one.outputs and not one.by(scores.trace.caller)]
+    ancestors = [one for one in own if not on_input(one.outputs[0])]
+    return [*ancestors, operation] if operation.name in PATTERNS else ancestors
+
+
+def locate_mask_buffer(operation: Operation, subject: Subject) -> SourceLine | None:
+    """Find where the triangle of the buffer was made that an operation's statement reads, perhaps by a variable."""
+    text = " ".join([operation.statement.source, *(one.value for one in assignments_above(operation))])
+    for name, value in attributes_in(text, subject):
+        if isinstance(value, Tensor) and value.dim() >= 2 and not isinstance(value, nn.Parameter):
+            return _locate_triangle(subject, name)
+    return None
+
+
+def _locate_triangle(subject: Subject, name: str) -> SourceLine | None:
+    """Find where the triangle that is registered under a name was made."""
+    for source, node in statements_that_set(subject, name):
+        names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+        functions = (one for one in ast.walk(source.tree) if isinstance(one, ast.FunctionDef) and node in ast.walk(one))
+        above = [
+            one for one in assignments(source._replace(tree=next(functions, source.tree))) if one.line < node.lineno
+        ]
+        made = [one.line for one in above if one.names & names and MADE.search(one.value)]
+        return last_line_of(source, made or [node.lineno])
+    return None

@@ -1,0 +1,79 @@
+"""Find statements around an operation: its own, those above and those below."""
+
+import ast
+import re
+from collections.abc import Callable
+
+from course_lib.tracing import Operation, Source, SourceLine, enclosing_comprehension, line_at, source_of
+
+from .sources import assignments_above, forward_of, function_of, last_line_of, nodes_in, returns_below, returns_in
+
+
+def locate_assignment(operation: Operation, pattern: str) -> SourceLine | None:
+    """Find the last line above an operation that sets a name of its statement to code that matches a pattern."""
+    lines = [one.line for one in assignments_above(operation) if re.search(pattern, one.value)]
+    return last_line_of(function_of(operation), lines)
+
+
+def locate_read(operation: Operation, wanted: Callable[[str], bool], excluded: set[SourceLine]) -> SourceLine | None:
+    """Find the first line below an operation, in the subject's own forward, that reads a wanted name."""
+    source, line = forward_of(operation), operation.statement.line
+    names = [node for node in nodes_in(source) if isinstance(node, ast.Name) and node.lineno > line]
+    for node in sorted(names, key=lambda node: node.lineno):
+        read = last_line_of(source, [node.lineno])
+        if isinstance(node.ctx, ast.Load) and wanted(node.id) and read not in excluded:
+            return read
+    return None
+
+
+def locate_return(operation: Operation) -> SourceLine | None:
+    """Find the last `return` of the forward that an operation ran in; its last line where there is none."""
+    return _locate_last_return(forward_of(operation)) or line_at(operation.outermost_statement)
+
+
+def locate_missing_return(operation: Operation) -> SourceLine | None:
+    """Find where code lacks a return: a `return` in a branch, or the last line of a function without one."""
+    for code, _ in reversed(operation.frames):  # from forward inwards, because a helper may lack the return
+        source = source_of(code)
+        if not isinstance(_last_statement(source), ast.Return) and (line := _locate_last_return(source)):
+            return line
+    return line_at(operation.outermost_statement)
+
+
+def _locate_last_return(source: Source | None) -> SourceLine | None:
+    """Find the last `return` of a function, or else its last statement; None for a lambda."""
+    last = _last_statement(source)
+    return last_line_of(source, [node.lineno for node in returns_in(source)] or [last.lineno]) if last else None
+
+
+def _last_statement(source: Source | None) -> ast.stmt | None:
+    return None if source is None or isinstance(source.tree, ast.Lambda) else source.tree.body[-1]
+
+
+def locate_return_after(operation: Operation) -> SourceLine | None:
+    """Find the first `return` below an operation, in its own function."""
+    return last_line_of(function_of(operation), [node.lineno for node in returns_below(operation)[:1]])
+
+
+def locate_fixed_loop(line: SourceLine | None, operation: Operation) -> SourceLine | None:
+    """Find the loop with a fixed number of iterations around a line of an operation's forward."""
+    source = forward_of(operation)
+    if source is None or line is None:
+        return None
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.For) and node.lineno < line.line <= (node.end_lineno or 0):
+            iterated = ast.unparse(node.iter)
+            if iterated.startswith("range(") and not re.search(r"shape|size\(|len\(", iterated):
+                return SourceLine(source.file, node.lineno)
+    return None
+
+
+def locate_discarded(operation: Operation) -> SourceLine | None:
+    """Find the innermost statement that neither assigns nor returns an operation's result, or None."""
+    for frame in operation.frames:
+        if frame[0].co_name.startswith("<"):  # a comprehension: the statement around it counts
+            continue
+        statement = enclosing_comprehension(*frame)
+        if not any(statement.names) and not statement.source.startswith("return"):
+            return line_at(statement)
+    return None

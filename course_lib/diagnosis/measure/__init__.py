@@ -1,0 +1,27 @@
+"""Measure the code stage by stage; no module here knows the name of a mistake."""
+
+from .attention import NO_WEIGHT, Attention
+from .attention_sinks import TokenlessWeights, has_sink
+from .calling import CACHE, cache_argument
+from .dependence import SEVERAL, Dependence
+from .probes import influence, other_sizes
+from .projections import column_sets
+from .roles import OUTPUT, role_of, unused_roles
+from .rotary_angles import RotaryAngles
+from .rows import Row, Rows
+from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun
+from .scores import Scores
+from .second_prompt import FreshRuns, SecondPrompt
+from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
+from .stages import NoStructure, Stages
+from .structure import Structure
+from .subject import Subject, SubjectFailed, asks_for_gpu
+from .visibility import Visibility
+
+__all__ = [
+    "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
+    "Dependence", "FailedRun", "FreshRuns", "NoStructure", "RotaryAngles", "Row", "Rows", "Run", "RunWithoutTensor",
+    "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
+    "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets",
+    "has_sink", "influence", "other_sizes", "role_of", "unused_roles",
+]  # fmt: skip

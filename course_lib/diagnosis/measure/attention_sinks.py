@@ -1,0 +1,66 @@
+"""Attention weights that no token receives: those of a sink, a learned prefix or slots that were never filled."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import UNLABELLED, propagate
+
+from .attention import Attention
+from .rows import Row, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class TokenlessWeights:
+    """The attention weights of values that belong to no token."""
+
+    rows: Rows
+
+    @cached_property
+    def is_prefix(self) -> bool:
+        """Whether all weights that no token receives belong to learned values, as with a prefix."""
+        rows = self.rows.all
+        return any(row.tokenless for row in rows) and all(map(self._is_complete, rows))
+
+    def unexplained(self, row: Row) -> bool:
+        """Return whether elements that belong to neither a token nor a parameter received a weight."""
+        return bool(row.tokenless) and not self._is_complete(row)
+
+    def _is_complete(self, row: Row) -> bool:
+        return abs(sum(row.weights) + self._learned_weight(row) - 1) <= 1e-6
+
+    def _learned_weight(self, row: Row) -> float:
+        """Return the weight that a row gives to values that are read from a parameter."""
+        (weights, weights_at), (values, values_at) = self.rows.scores.weights_and_values(row.product)
+        first = row.outputs[0]
+        learned = self._learned[values.number].flatten()[values_at[first]] != UNLABELLED
+        tokenless = self.rows.dependence.token_of(values).flatten()[values_at[first]] == UNLABELLED
+        return float(weights.tensor.flatten()[weights_at[first]][learned & tokenless].double().sum())
+
+    @cached_property
+    def _learned(self) -> list[Tensor]:
+        """For each value, label the elements that only layout operations separate from a parameter's."""
+        reads = [value for values in self.rows.run.parameter_reads.values() for value in values]
+        start = {value.number: torch.zeros(value.tensor.shape, dtype=torch.int64) for value in reads}
+        return propagate(self.rows.trace, start)
+
+
+def has_sink(attention: Attention) -> bool:
+    """Return whether every head keeps weight from all tokens, as one more score that all queries share does."""
+    weights, scale = attention.weights, attention.fitted_scale
+    if scale is None or any(row.tokenless for row in attention.rows.all):
+        return False
+    sees_itself = (attention.expected & (weights > 0)).diagonal(dim1=-2, dim2=-1)  # (batch, head, query)
+    denominator = ((scale[:, None, None] * attention.scores).exp() / weights).diagonal(dim1=-2, dim2=-1)
+    rest = denominator * (1 - weights.sum(-1))  # the sink's part before the division
+    return all(_is_constant(rest[:, head][sees_itself[:, head]]) for head in range(rest.shape[1]))
+
+
+def _is_constant(rest: Tensor) -> bool:
+    """Return whether all elements are equal and not negative; true if there are none, where no token sees itself."""
+    if not len(rest):
+        return True
+    largest = float(rest.abs().max()) if len(rest) > 1 else torch.nan
+    return float(rest.min()) > -1e-9 and float(rest.max() - rest.min()) <= 1e-4 * largest + 1e-9

@@ -1,0 +1,57 @@
+"""Read from the signature how to call code that takes more than x or returns more than its output."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Call = Callable[[Any, Tensor], Any]  # (code, x) -> output
+CACHE = re.compile(r"(kv_?|layer_)?(cache|past)s?|past_(kvs?|key_values?)")
+
+
+def usual_call(code: Callable[..., Any]) -> Call:
+    """Return how to run code on x; code with three tensor arguments gets x as queries, keys and values."""
+    if isinstance(code, nn.MultiheadAttention):
+        return _call_library_module
+    needed = [one for one in _parameters(code) if one.default is one.empty and one.kind <= one.POSITIONAL_OR_KEYWORD]
+    count = 3 if len(needed) == 3 and [one.name[:1].lower() for one in needed] == ["q", "k", "v"] else 1
+    return lambda code, x: first_tensor(code(*[x] * count))
+
+
+def first_tensor(output: Any) -> Any:
+    """Return the output alone if the code also returns weights or a cache."""
+    if isinstance(output, (tuple, list)) and output and isinstance(output[0], Tensor):
+        return output[0]
+    return output
+
+
+def _call_library_module(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
+    """Run nn.MultiheadAttention with the causal mask as an argument, as this course uses it."""
+    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+    given = x if module.batch_first else x.transpose(0, 1)
+    output, _ = module(given, given, given, attn_mask=hidden, need_weights=False)
+    return output if module.batch_first else output.transpose(0, 1)
+
+
+def mask_argument(code: Callable[..., Any]) -> str | None:
+    """Return the name of the code's mask argument, or None."""
+    return _argument(code, lambda name: ("mask" in name or name == "keep") and "pad" not in name)
+
+
+def cache_argument(code: Callable[..., Any]) -> str | None:
+    """Return the name of the argument for the keys of earlier tokens, or None."""
+    return _argument(code, lambda name: CACHE.fullmatch(name) is not None)
+
+
+def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:
+    return next((one.name for one in _parameters(code)[1:] if wanted(one.name)), None)
+
+
+def _parameters(code: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values())
+    except (TypeError, ValueError):
+        return []

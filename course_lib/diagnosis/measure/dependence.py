@@ -1,0 +1,90 @@
+"""Find the tokens and samples that each element depends on: change one, run again and compare."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import UNLABELLED, Trace, Value, replay
+
+from .run import Run, changed, noise_of
+
+SEVERAL = -2  # the token, or the sample, of an element that depends on more than one
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """The tokens and samples that each element of a run depends on.
+
+    Attributes:
+        run: whose output has a row per token.
+        tokens, samples: per value, for each element a bit mask of the tokens, or samples, that it depends on.
+    """
+
+    run: Run
+    tokens: list[Tensor]
+    samples: list[Tensor]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """batch, num_tokens"""
+        return self.run.x.shape[0], self.run.x.shape[1]
+
+    def token_of(self, value: Value) -> Tensor:
+        """Return the token of each element: UNLABELLED if it depends on none, SEVERAL if on more."""
+        return only_bit(self.tokens[value.number])
+
+    def sample_of(self, value: Value) -> Tensor:
+        """Return the sample of each element: UNLABELLED if it depends on none, SEVERAL if on more."""
+        return only_bit(self.samples[value.number])
+
+    def on_input(self, value: Value) -> bool:
+        """Return whether any element depends on a token."""
+        return bool(self.tokens[value.number].any())
+
+    def combines_tokens(self, value: Value) -> bool:
+        """Return whether any element depends on several tokens."""
+        return bool((self.token_of(value) == SEVERAL).any())
+
+    def combines_samples(self, value: Value) -> bool:
+        """Return whether any element depends on several samples."""
+        return bool((self.sample_of(value) == SEVERAL).any())
+
+    def keeps_tokens_apart(self, value: Value) -> bool:
+        """Return whether each element depends on at most one token, and some element on exactly one."""
+        token = self.token_of(value)
+        return not (token == SEVERAL).any() and bool((token >= 0).any())
+
+
+def only_bit(bits: Tensor) -> Tensor:
+    """Return the index of the only bit that is set: UNLABELLED if none is, SEVERAL if more are."""
+    one = (bits & (bits - 1)) == 0
+    index = torch.where(bits > 0, bits, 1).double().log2().round().long()
+    return torch.where(bits == 0, UNLABELLED, torch.where(one, index, SEVERAL))
+
+
+def measure_dependence(run: Run) -> Dependence | None:
+    """Change each token and each sample in turn and run again; None if the output has no row per token.
+
+    Raises:
+        NotFound: shapes depend on the values of the input.
+    """
+    batch, num_tokens = run.x.shape[:2]
+    shape = run.output.tensor.shape
+    if len(shape) != 3 or shape[:2] != (batch, num_tokens):
+        return None
+    return Dependence(run, _bits(run.trace, run.x, 1, num_tokens), _bits(run.trace, run.x, 0, batch))
+
+
+def _bits(trace: Trace, x: Tensor, axis: int, count: int) -> list[Tensor]:
+    noise = noise_of(x.shape, seed=7).to(x.dtype)
+    found = [torch.zeros(value.tensor.shape, dtype=torch.int64) for value in trace.values]
+    for index in range(count):
+        here = torch.zeros(x.shape[:2], dtype=torch.bool)
+        here.select(axis, index).fill_(True)
+        seen = replay(trace, torch.where(here[..., None], x + noise, x))
+        for value, bits in zip(trace.values, found, strict=True):
+            now = seen[value.number]
+            if now is not value.tensor and not torch.equal(now, value.tensor):  # most tensors do not change
+                bits |= changed(now, value.tensor).long() << index
+    return found

@@ -1,0 +1,61 @@
+"""Give code that takes a mask a mask in the convention that it uses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .attention import Attention
+from .calling import Call, first_tensor, mask_argument
+from .options import Options
+from .run import FailedRun, measure_run
+from .stages import Stages
+from .subject import Subject
+
+Sense = Callable[[Tensor, Tensor], Tensor]  # (which pairs may attend, x) -> mask
+
+# What True or a number may mean: may attend, must not attend, added to the scores, 1 = must not attend.
+SENSES: tuple[Sense, ...] = (
+    lambda seen, x: seen,
+    lambda seen, x: ~seen,
+    lambda seen, x: torch.zeros(seen.shape, dtype=x.dtype, device=x.device).masked_fill(~seen, -torch.inf),
+    lambda seen, x: (~seen).to(x.dtype),
+)
+
+
+def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
+    """Run code on x, (batch, token, d_in), with a mask if it does not run without or `keep` is given.
+
+    Returns:
+        The stages in which the right tokens are visible, or else the first with a mask that reach attention, or else
+        those of the run without a mask.
+    """
+    stages = Stages(measure_run(subject, x, options))
+    attempt, argument = stages.attempt, None if options.has_call else mask_argument(subject.original)
+    lacks = isinstance(attempt, FailedRun) and isinstance(attempt.error, TypeError) and "argument" in str(attempt.error)
+    if argument is None or not (lacks or options.keep is not None) or _is_right(stages):
+        return stages
+    first = None
+    for sense in SENSES[:1] if argument == "keep" else SENSES:
+        tried_subject = Subject(subject.original, _call(argument, sense, options))
+        tried = Stages(measure_run(tried_subject, x, options))
+        if _is_right(tried):
+            return tried
+        if first is None and tried.reach(Attention) is not None:
+            first = tried
+    return first or stages
+
+
+def _is_right(stages: Stages) -> bool:
+    attention = stages.reach(Attention)
+    return attention is not None and torch.equal(attention.seen, attention.expected)
+
+
+def _call(argument: str, sense: Sense, options: Options) -> Call:
+    def call(code: Any, x: Tensor) -> Any:
+        seen = options.expected_keep(len(x), 1, x.shape[1]).to(x.device)
+        mask = sense(seen[0, 0] if options.keep is None else seen, x)
+        return first_tensor(code(x, **{argument: mask}))
+
+    return call

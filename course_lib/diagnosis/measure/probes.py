@@ -1,0 +1,82 @@
+"""Measure any attention code from outside, by its inputs and outputs alone."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import SourceLine
+
+from .subject import Subject, SubjectFailed
+
+CHANGE = 3.0  # added to a token to see which outputs change
+
+
+def influence(subject: Subject, x: Tensor, *, axis: int = 1) -> Tensor:
+    """Measure how much each token's output changes with each token of the input, or each sample's with each sample.
+
+    For causal attention, all elements above the diagonal of tokens are zero. Each mistake with masks shows its own
+    pattern, as do heads that were split or merged in the wrong order. Off the diagonal of samples, all are zero.
+
+    Args:
+        subject: what to run.
+        x: (batch, token, d_in), float64.
+        axis: 1 for tokens, 0 for samples.
+
+    Returns:
+        (token of the output, token of the input), or the same for samples: the largest change of any element.
+
+    Raises:
+        SubjectFailed: it can't be run, or does not return a row per token.
+    """
+    before = subject.run(x)
+    if before.dim() != 3 or before.shape[:2] != x.shape[:2]:
+        raise SubjectFailed(
+            f"its output has the shape {tuple(before.shape)} for an input of {tuple(x.shape)}: there is no row for "
+            "each token"
+        )
+    columns = []
+    for index in range(x.shape[axis]):
+        changed = x.clone()
+        changed.select(axis, index).add_(CHANGE)
+        moves = (subject.run(changed) - before).abs().nan_to_num(nan=torch.inf)
+        columns.append(moves.amax(dim=(1 - axis, 2)))
+    return torch.stack(columns, dim=1)
+
+
+class SizeFailure(NamedTuple):
+    """What happened at a size that the code can't take, and the line that raised an error, if any."""
+
+    evidence: str
+    line: SourceLine | None
+
+
+def other_sizes(subject: Subject, x: Tensor) -> dict[str, SizeFailure]:
+    """Find which other numbers of tokens and samples the code can't take, given x, (batch, token, d_in), that it can.
+
+    Returns:
+        "tokens" and "samples" -> what happened at the first size that failed; empty if all sizes work. A maximum
+        length does not count.
+    """
+    batch, num_tokens, _ = x.shape
+    longer, more = torch.cat([x, x.flip(1)], dim=1), torch.cat([x, x.flip(0)])
+    failed = {}
+    fewer = _failure(subject, longer[:, : num_tokens - 1])
+    one_more = _failure(subject, longer[:, : num_tokens + 1])
+    # A maximum length may be reached; code that takes shorter inputs has not fixed its length.
+    if fewer is not None:
+        failed["tokens"] = fewer
+    elif one_more is not None and one_more.line is None:
+        failed["tokens"] = one_more
+    happened = _failure(subject, x[:1]) or _failure(subject, more[: batch + 1])
+    return failed if happened is None else failed | {"samples": happened}
+
+
+def _failure(subject: Subject, x: Tensor) -> SizeFailure | None:
+    try:
+        output = subject.run(x)
+    except SubjectFailed as failure:
+        return SizeFailure(f"with an input of {tuple(x.shape)}: {failure}", failure.line)
+    if output.shape[: x.dim() - 1] == x.shape[:-1]:
+        return None
+    return SizeFailure(f"with an input of {tuple(x.shape)}: its output has the shape {tuple(output.shape)}", None)

@@ -1,0 +1,53 @@
+"""Read from the name of a parameter or variable what it makes: queries, keys, values or the output."""
+
+import re
+
+import torch
+
+from .structure import Structure
+
+# A name contains its role as a whole word ("key", "queries") or as a letter beside others ("w_k", "to_q", "v_proj").
+LETTER = r"(^|[._])(w_?)?(to_?)?(lin(ear)?_?)?{}([._]|$|_|\d|proj|lin)"
+ROLES = {
+    "keys": re.compile(LETTER.format("k(ey)?s?") + "|key", re.I),
+    "values": re.compile(LETTER.format("v(al(ue)?)?s?") + "|val", re.I),
+    "queries": re.compile(LETTER.format("q(uery|ueries)?s?") + "|quer", re.I),
+}
+IN_ORDER = ("queries", "keys", "values")
+LAST = "o|out|proj|output|fc|combine|merge|dense|final|unify|mix"
+OUTPUT = re.compile(rf"(^|[._])(w_?)?(lin(ear)?_?)?({LAST})([._]|$|_|\d|put|proj|w)|out|proj_?o|o_?proj", re.I)
+
+
+def role_of(name: str) -> str | None:
+    """Return "queries", "keys", "values", or None if the name contains none of them."""
+    return next((role for role, pattern in ROLES.items() if pattern.search(name)), None)
+
+
+def unused_roles(structure: Structure) -> set[str]:
+    """Return the roles whose weights don't change the output, by the names of parameters and unused variables."""
+    run = structure.run
+    names = list(run.unused_parameters)
+    for product in structure.projections:
+        if product.operation.number not in run.live:
+            statement = product.operation.statement
+            names += [*statement.names, *re.findall(r"[A-Za-z_]\w*", statement.expression)]
+    roles = {role_of(name) for name in names} | _unused_part(structure)
+    return {role for role in roles if role}
+
+
+def _unused_part(structure: Structure) -> set[str]:
+    """Return the role of the part of packed weights that nothing uses."""
+    live = [number in structure.run.live for number in sorted(structure.projection_operations)]
+    if len(live) == 3 and sum(live) == 2:  # three projections in their usual order
+        return {IN_ORDER[live.index(False)]}
+    values = [v for p in (*structure.score_products, *structure.value_products) for v, _ in p.sides()]
+    used = set().union(*map(structure.columns_in, values))
+    for product in structure.projections:
+        columns = torch.unique(structure.columns[product.out.number])
+        for roles in (IN_ORDER, IN_ORDER[1:]):
+            if len(columns) % len(roles) or product.operation.number not in structure.run.live:
+                continue
+            touched = [bool(set(part.tolist()) & used) for part in columns.view(len(roles), -1)]
+            if sum(touched) == len(roles) - 1:
+                return {roles[touched.index(False)]}
+    return set()

@@ -1,0 +1,95 @@
+"""Find where rotary angles come from: computed cosines, stored tables, and the positions that they belong to."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from course_lib.tracing import Operation, storage_of
+
+from .structure import AfterStructure
+
+TRIGONOMETRY = ("cos", "sin", "polar", "cos_", "sin_")
+TABLE = re.compile(r"cos|sin|freq|rot|rope|theta|angle|phase|cis", re.I)
+ROTATING = re.compile(r"(^|[._])(cos|sin|cis|rope|rotary)", re.I)  # unambiguous names of tables
+RANGES = (
+    "arange", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class RotaryAngles(AfterStructure):
+    """The operations of a run that are part of rotary positions."""
+
+    @cached_property
+    def tables(self) -> dict[str, int]:
+        """The storages of the buffers and attributes that hold cosines, frequencies or angles, by name."""
+        found = {}
+        for prefix, module in self.run.subject.modules.items():
+            plain = {name: value for name, value in vars(module).items() if isinstance(value, Tensor)}
+            for name, tensor in (dict(module.named_buffers(recurse=False)) | plain).items():
+                if TABLE.search(name) and (tensor.is_floating_point() or tensor.is_complex()):
+                    found[f"{prefix}.{name}" if prefix else name] = storage_of(tensor)
+        return found
+
+    @cached_property
+    def trigonometry(self) -> list[Operation]:
+        """The operations that compute cosines and sines, used or not."""
+        return [operation for operation in self.trace.operations if operation.name in TRIGONOMETRY]
+
+    @cached_property
+    def readers(self) -> set[int]:
+        """The live operations that compute cosines of positions or read a table of them."""
+        tables = {storage for name, storage in self.tables.items() if ROTATING.search(name)}
+        return {
+            operation.number
+            for operation in self.run.live_operations
+            if (operation.name in TRIGONOMETRY and not self.dependence.on_input(operation.outputs[0]))
+            or any(value.made_by is None and value.storage in tables for value in operation.inputs)
+        }
+
+    @cached_property
+    def descendants(self) -> set[int]:
+        """The operations that an angle flows into."""
+        return self.trace.descendants(self.readers) if self.readers else set()
+
+    @property
+    def first_rotation(self) -> Operation | None:
+        """The first operation that rotates a projected value."""
+        return next((one for one in self.run.in_order(self.descendants) if self._is_projected(one)), None)
+
+    @property
+    def first_lookup(self) -> Operation | None:
+        """The first operation that looks up rows of a table."""
+        lookups = ("slice", "index", "select", "index_select")
+        return next((one for one in self.run.in_order(self.readers) if one.name in lookups), None)
+
+    def positions_of(self, num_tokens: int, *, after: int = 0) -> Operation | None:
+        """Return the first operation, from `after` on, that makes the positions of some tokens for the angles."""
+        trace, batch = self.trace, self.run.x.shape[0]
+        ancestors = trace.ancestors([value for one in self.run.in_order(self.readers) for value in one.inputs])
+        for operation in self.run.in_order(ancestors):
+            makes = operation.number >= after and operation.name in RANGES and operation.where
+            if makes and operation.outputs[0].tensor.numel() in (num_tokens, batch * num_tokens):
+                return operation
+        return None
+
+    def unused_rotations(self, start: set[int]) -> list[Operation]:
+        """Return the unused operations that rotate a projected value by angles from the operations `start`."""
+        unused = self.trace.descendants(start) - self.run.live
+        return [one for one in self.run.in_order(unused) if self._is_projected(one)]
+
+    @property
+    def stretch(self) -> float:
+        """The factor by which the tables lengthen vectors: 1, except in models extended to longer contexts."""
+        on_input, largest = self.dependence.on_input, 1.0
+        products = [one for one in self.run.in_order(self.descendants) if one.name in ("mul", "mul_")]
+        for operation in products:
+            tables = [v for v in operation.inputs if v.tensor.dim() and not on_input(v)]
+            if tables and any(map(self.structure.is_projected, operation.inputs)):
+                largest = max(largest, float(tables[0].tensor.abs().max()))
+        return largest if largest > 1.02 else 1.0
+
+    def _is_projected(self, operation: Operation) -> bool:
+        return bool(operation.outputs) and self.structure.is_projected(operation.outputs[0])

@@ -1,0 +1,147 @@
+"""Find the scores, keys and weights behind each row of a value product's result."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from course_lib.tracing import UNLABELLED, Contraction
+
+from .projections import ColumnSet, column_sets
+from .scores import Scores
+from .structure import AfterStructure
+
+NO_WEIGHT = 1e-12
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one query of one head attends to. Each list has an entry per key.
+
+    Attributes:
+        product: the value product.
+        sample, query: of the token that attends; negative if unknown.
+        head: index, in the order of the columns that make the queries.
+        keys: the token of each key, according to its value.
+        score_keys: the token of each key, according to its score; different if a value is misplaced.
+        positions: the index of each key among all terms of the sum.
+        scores: the index of each key's score among all scores.
+        weights: the factors of the values.
+        outputs: elements of the product's result, one per column of the values.
+        query_columns, key_columns, value_columns: the columns of weights behind them.
+        all_query_columns: those of all scores; more than one set if a sum runs over several heads.
+        tokenless: how many terms that belong to no token have a weight.
+    """
+
+    product: Contraction
+    sample: int
+    query: int
+    head: int
+    keys: list[int]
+    score_keys: list[int]
+    positions: list[int]
+    scores: list[int]
+    weights: list[float]
+    outputs: list[int]
+    query_columns: ColumnSet
+    key_columns: list[ColumnSet]
+    value_columns: list[ColumnSet]
+    all_query_columns: frozenset[ColumnSet]
+    tokenless: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(AfterStructure):
+    """What all queries of all heads attend to.
+
+    Attributes:
+        scores: of the run.
+        all: one row per sample, head and query, or more if a row is computed in parts; at least one.
+    """
+
+    scores: Scores
+    all: list[Row]
+
+    @cached_property
+    def num_heads(self) -> int:
+        return 1 + max(row.head for row in self.all)
+
+    @cached_property
+    def first_of_head(self) -> dict[int, Row]:
+        return {row.head: row for row in reversed(self.all)}
+
+    @cached_property
+    def queries_at_once(self) -> int:
+        """The largest number of queries that one value product processes."""
+        passes: dict[int, set[int]] = {}
+        for row in self.all:
+            passes.setdefault(row.product.operation.number, set()).add(row.query)
+        return max(map(len, passes.values()))
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether the queries of a sample are processed in several passes, as with a cache."""
+        return self.queries_at_once < self.dependence.sizes[1]
+
+    def score_product(self, row: Row) -> Contraction:
+        """Return the product that made a row's scores."""
+        return self.scores.origin_of(row.scores[0])[0]
+
+
+def find_rows(scores: Scores) -> Rows | None:
+    """Find the rows of all value products; None if no known score reaches a value product."""
+    rows = [row for product in scores.structure.value_products for row in _rows_of(scores, product)]
+    return Rows(scores.structure, scores, list(_with_heads(rows))) if rows else None
+
+
+def _rows_of(scores: Scores, product: Contraction) -> Iterator[Row]:
+    (weights, weights_at), (values, values_at) = scores.weights_and_values(product)
+    groups: dict[int, list[int]] = {}  # the elements of the result that come from the same weights
+    for element, first in enumerate(weights_at[:, 0].tolist()):
+        groups.setdefault(first, []).append(element)
+    leading = torch.tensor([elements[0] for elements in groups.values()])
+    labels = scores.labels[weights.number].flatten()[weights_at[leading]].tolist()
+    tokens = scores.dependence.token_of(values).flatten()[values_at[leading]].tolist()
+    applied = weights.tensor.flatten()[weights_at[leading]].tolist()
+    columns = scores.structure.columns[values.number].flatten()
+    queries, keys = (scores.left, scores.right) if scores.keys_are_right(product) else (scores.right, scores.left)
+    for elements, label, token, weight in zip(groups.values(), labels, tokens, applied, strict=True):
+        scored = [c for c, one in enumerate(label) if one != UNLABELLED]
+        terms = [c for c in scored if token[c] != UNLABELLED]
+        if not terms:
+            continue
+        compared = [label[c] for c in terms]
+        yield Row(
+            product,
+            sample=int(scores.samples[compared[0]]),
+            query=int(queries.tokens[compared[0]]),
+            head=-1,
+            keys=[token[c] for c in terms],
+            score_keys=keys.tokens[compared].tolist(),
+            positions=terms,
+            scores=compared,
+            weights=[weight[c] for c in terms],
+            outputs=elements,
+            query_columns=queries.columns[compared[0]],
+            key_columns=[keys.columns[one] for one in compared],
+            value_columns=column_sets(columns[values_at[elements].T[terms]]),
+            all_query_columns=frozenset(queries.columns[one] for one in compared),
+            tokenless=sum(abs(weight[c]) > NO_WEIGHT for c in scored if token[c] == UNLABELLED),
+        )
+
+
+def _with_heads(rows: list[Row]) -> Iterator[Row]:
+    """Number heads in the order of their columns; rows of the same query and columns are parts or further heads."""
+    parts: dict[tuple, list[set[int]]] = {}
+    keys = []
+    for row in rows:
+        taken = parts.setdefault((row.sample, row.query, row.query_columns), [])
+        part = next((number for number, keys_of in enumerate(taken) if not keys_of & set(row.keys)), len(taken))
+        if part == len(taken):
+            taken.append(set())
+        taken[part] |= set(row.keys)
+        keys.append((*row.query_columns, part))
+    order = {key: head for head, key in enumerate(sorted(set(keys)))}
+    for row, key in zip(rows, keys, strict=True):
+        yield replace(row, head=order[key])

@@ -1,0 +1,192 @@
+"""The first stage runs the code once, on inputs that show most, and traces every operation."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import Operation, Trace, Value, replay, storage_of
+
+from .options import Options
+from .subject import Subject, SubjectFailed
+
+TOLERANCE = 1e-9  # of changes, relative to 1 + the size of the element
+MAX_SAMPLES, MAX_TOKENS = 3, 8  # further ones are cut off because they show the same mistakes
+ORDINARY = (0.2, 3)  # standard deviations; outside, attention is flat or all on one token, and shows nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One run of the code, however it ended.
+
+    Attributes:
+        subject: the code, on copies.
+        options: the caller's.
+        given: x as the caller passed it.
+        x: the input of the run: float64, if possible with several samples and tokens.
+        trace: of the run, up to its end or error.
+    """
+
+    subject: Subject
+    options: Options
+    given: Tensor
+    x: Tensor
+    trace: Trace
+
+
+@dataclass(frozen=True, eq=False)
+class FailedRun(Attempt):
+    """A run that raised."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, eq=False)
+class UntraceableRun(Attempt):
+    """Code that runs, but raises while its operations are traced."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, eq=False)
+class RunWithoutTensor(Attempt):
+    """A run that returned something other than a tensor."""
+
+    result: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Attempt):
+    """A run that returned a tensor."""
+
+    output: Value
+
+    @cached_property
+    def live(self) -> set[int]:
+        """The operations that the output comes from."""
+        return self.trace.ancestors([self.output])
+
+    @cached_property
+    def live_operations(self) -> list[Operation]:
+        return self.in_order(self.live)
+
+    def in_order(self, indices: set[int]) -> list[Operation]:
+        """Return the operations at some indices, in order."""
+        return [self.trace.operations[index] for index in sorted(indices)]
+
+    @cached_property
+    def parameter_reads(self) -> dict[str, list[Value]]:
+        """The values read from parameters, by the parameter's name."""
+        names = {storage_of(tensor): name for name, tensor in self.subject.parameters.items()}
+        found: dict[str, list[Value]] = {}
+        for value in self.trace.values:
+            if value.made_by is None and value.storage in names:
+                found.setdefault(names[value.storage], []).append(value)
+        return found
+
+    @cached_property
+    def unused_parameters(self) -> list[str]:
+        """The matrices that do not affect the output, in order: "k_proj.weight", or "w[3]" for part of a packed matrix.
+
+        Biases are left out because that of the keys never has an effect.
+        """
+        found = []
+        for name, tensor in self.subject.parameters.items():
+            values = self.parameter_reads.get(name, [])
+            if tensor.dim() < 2:
+                continue
+            if not values or not self._matters(values, slice(None)):
+                found.append(name)
+            elif tensor.dim() > 2 and tensor.shape[0] <= 6 and all(v.tensor.shape == tensor.shape for v in values):
+                found += [f"{name}[{part}]" for part in range(len(tensor)) if not self._matters(values, part)]
+        return found
+
+    def _matters(self, values: list[Value], part: int | slice) -> bool:
+        """Return whether the output changes with a part of some parameters."""
+        leaves = {}
+        for value in values:
+            noise = noise_of(value.tensor.shape, seed=5)
+            leaves[value.number] = value.tensor.clone()
+            leaves[value.number][part] += noise.to(value.tensor.dtype)[part]
+        return bool(changed(replay(self.trace, leaves=leaves)[self.output.number], self.output.tensor).any())
+
+    @cached_property
+    def with_equal_tokens(self) -> list[Tensor]:
+        """Each value's tensor in a run in which every token is the first token."""
+        return replay(self.trace, self.x[:, :1].expand_as(self.x).contiguous())
+
+    def response_of(self, value: Value) -> Tensor:
+        """Return how much each element of a value changes when all of x does."""
+        return (self._with_noise[value.number] - value.tensor).double()
+
+    @cached_property
+    def _with_noise(self) -> list[Tensor]:
+        return replay(self.trace, self.x + noise_of(self.x.shape, seed=13).to(self.x.dtype))
+
+
+def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
+    """Run the code on the most informative input that it takes, and trace the run; x is (batch, token, d_in)."""
+    tried, *further = _informative_inputs(x.double(), fixed=options.keep is not None)
+    trace, result = subject.trace(tried)
+    while isinstance(result, Exception) and further:
+        subject.code = subject.copy(torch.float64)  # the failed run may have changed the state
+        tried = further.pop(0)
+        trace, result = subject.trace(tried)
+    if isinstance(result, Exception):
+        with suppress(SubjectFailed):
+            subject.run(tried)
+            return UntraceableRun(subject, options, x, tried, trace, result)
+        return FailedRun(subject, options, x, tried, trace, result)
+    if trace.output is None:
+        return RunWithoutTensor(subject, options, x, tried, trace, result)
+    return Run(subject, options, x, tried, trace, trace.output)
+
+
+def _informative_inputs(x: Tensor, *, fixed: bool) -> list[Tensor]:
+    """Return inputs to try in turn, the most informative first and x last; with `fixed`, of the sizes of x only."""
+    noise = noise_of((max(2, len(x)), max(5, x.shape[1]), x.shape[2]), seed=11)
+    size = float(x.std()) if x.numel() > 1 and float(x.std()) > 0 else 1.0
+    scaled = x
+    if not ORDINARY[0] < size < ORDINARY[1] and not fixed:
+        scaled, size = x / size, 1.0
+    rows = scaled.reshape(-1, x.shape[-1])
+    if len(torch.unique(rows, dim=0)) < len(rows):
+        scaled = scaled + 0.3 * size * noise[: len(x), : x.shape[1]]
+    if fixed:
+        return [scaled, x]
+    few = scaled[:MAX_SAMPLES, :MAX_TOKENS]
+    if len(few) == 1:
+        few = torch.cat([few, few.flip(1) + size * noise[:1, : few.shape[1]]])
+    if few.shape[1] < 3:
+        longer = size * noise[: len(few), : 5 - few.shape[1]]
+        return [torch.cat([few, longer], dim=1), few, scaled, x]
+    return [few, scaled, x]
+
+
+def noise_of(shape: Sequence[int], *, seed: int) -> Tensor:
+    """Return random elements that are the same in every diagnosis."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class NotFound(Exception):
+    """A part of attention could not be found in a run; the message names it."""
+
+
+def changed(now: Tensor, before: Tensor) -> Tensor:
+    """Return which elements of two tensors differ by more than rounding errors.
+
+    Raises:
+        NotFound: the shapes differ.
+    """
+    if now.shape != before.shape:
+        raise NotFound("its shapes depend on the values of the input")
+    if torch.equal(now, before):  # most tensors do not change
+        return torch.zeros_like(now, dtype=torch.bool)
+    if not now.is_floating_point():
+        return now != before
+    same = (now == before) | (now.isnan() & before.isnan())
+    return ~(same | ((now - before).abs() <= TOLERANCE * (1 + before.abs())))

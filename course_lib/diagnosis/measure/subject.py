@@ -1,0 +1,152 @@
+"""The code under diagnosis, of which only copies run, so that neither it nor its inputs change."""
+
+import copy
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
+
+from .calling import Call, usual_call
+
+NO_GPU = re.compile(
+    r"not compiled with CUDA|NVIDIA driver|No (CUDA|HIP) GPUs|cuda\.is_available\(\) is False|MPS backend"
+)
+
+
+class SubjectFailed(RuntimeError):
+    """The code raised, or returned something other than a tensor; the message says which.
+
+    Attributes:
+        line: the innermost line of the code that the error passed through, or None.
+    """
+
+    def __init__(self, message: str, line: SourceLine | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Subject:
+    """A module or function to run in float64 and evaluation mode, with its own random seed.
+
+    Args:
+        code: a module, which is copied, or a function.
+        call: (code, x) -> output, for code that takes or returns more than one tensor. By default, code with three
+            tensor arguments gets x as queries, keys and values, and the first of several results is the output.
+
+    Attributes:
+        original: the code as the caller passed it.
+        code: the copy in float64 that is traced.
+        caller: code object of `call`, whose lines are not the subject's.
+
+    Raises:
+        TypeError: code that can't be called.
+        RuntimeError: a module that can't be copied.
+    """
+
+    def __init__(self, code: Callable[..., Any], call: Call | None = None) -> None:
+        if not callable(code):
+            raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
+        self.original = code
+        self.code = self.copy(torch.float64)
+        self.caller = getattr(call, "__code__", None)
+        self._call = call or usual_call(code)
+
+    @property
+    def is_module(self) -> bool:
+        return isinstance(self.original, nn.Module)
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """The module and those inside it, by name; empty for a function."""
+        return dict(self.code.named_modules()) if isinstance(self.code, nn.Module) else {}
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        return dict(self.code.named_parameters()) if isinstance(self.code, nn.Module) else {}
+
+    def dtype(self, x: Tensor) -> torch.dtype:
+        """Return the dtype that the code is meant to run in: that of its parameters, or else of x."""
+        parameters = self.original.parameters() if isinstance(self.original, nn.Module) else iter(())
+        return next((one.dtype for one in parameters), x.dtype)
+
+    def call(self, code: Callable[..., Any], x: Tensor) -> Any:
+        """Run a copy; a function runs on copies of the tensors outside its arguments."""
+        if self.is_module:
+            return self._call(code, x)
+        with _IsolatedTensors(x):
+            return self._call(code, x)
+
+    def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
+        """Return a copy of the module on the CPU, in a dtype; return a function itself."""
+        if not isinstance(self.original, nn.Module):
+            return self.original
+        return copy.deepcopy(self.original, _kept_results(self.original)).to("cpu", dtype).train(training)
+
+    def trace(self, x: Tensor, code: Callable[..., Any] | None = None) -> tuple[Trace, Any]:
+        """Trace a run; the result may be the exception that it raised."""
+        return trace_run(lambda given: self.call(self.code if code is None else code, given), x, self.caller)
+
+    def run(self, x: Tensor, code: Callable[..., Any] | None = None, *, seed: int = 0) -> Tensor:
+        """Run the code on a copy of x.
+
+        Args:
+            x: (batch, token, d_in).
+            code: the copy to run; a fresh one in float64 if None.
+            seed: of the random numbers.
+
+        Raises:
+            SubjectFailed: it raised, or did not return a tensor.
+        """
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(seed)
+            try:
+                output = self.call(self.copy(torch.float64) if code is None else code, x.clone())
+            except Exception as error:
+                raise SubjectFailed(f"{type(error).__name__}: {error}", last_line(error)) from error
+        if not isinstance(output, Tensor):
+            raise SubjectFailed(f"it gave back {type(output).__name__} instead of a tensor")
+        return output
+
+
+def _kept_results(module: nn.Module) -> dict[int, Tensor]:
+    """Copy the results that modules keep, because `deepcopy` refuses tensors with a gradient history."""
+    kept = (tensor for one in module.modules() for tensor in tensors_in(list(vars(one).values())))
+    return {id(tensor): tensor.detach().clone() for tensor in kept if not tensor.is_leaf}
+
+
+class _IsolatedTensors(FunctionWatch):
+    """Replaces every tensor that existed before the run by a copy; tensors that the code makes stay as they are.
+
+    A module can be copied and converted beforehand, but a function's outside tensors are copied when it first uses
+    them: it must not change the originals, and a float32 matrix does not multiply a float64 x.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        super().__init__()
+        self._made = {self.hold(x)}
+        self._copies: dict[int, Tensor] = {}
+        self._float64 = x.dtype == torch.float64
+
+    def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run a call on copies."""
+        args, kwargs = map_instances(Tensor, self._copy_of, (args, kwargs))
+        result = func(*args, **kwargs)
+        self._made |= {self.hold(tensor) for tensor in tensors_in(result)}
+        return result
+
+    def _copy_of(self, tensor: Tensor) -> Tensor:
+        if id(tensor) in self._made:
+            return tensor
+        if id(tensor) not in self._copies:
+            copy = tensor.detach().cpu().clone()
+            self._copies[self.hold(tensor)] = copy.double() if self._float64 and copy.is_floating_point() else copy
+        return self._copies[id(tensor)]
+
+
+def asks_for_gpu(error: BaseException) -> bool:
+    """Return whether code failed because it names a GPU that the machine lacks."""
+    return bool(NO_GPU.search(str(error)))

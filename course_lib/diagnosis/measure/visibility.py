@@ -1,0 +1,47 @@
+"""Compare the tokens that are visible with those that should be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from .attention import Attention
+from .softmax_path import SoftmaxPath
+
+
+@dataclass(frozen=True, eq=False)
+class Visibility:
+    """Which token attends to which, compared with what is expected; all masks are bool (batch, head, query, key)."""
+
+    attention: Attention
+    path: SoftmaxPath
+
+    @cached_property
+    def asked(self) -> Tensor:
+        """(batch, head, query), the rows that may attend to something; nothing is expected of the others."""
+        return self.attention.expected.any(-1)
+
+    @cached_property
+    def leaked(self) -> Tensor:
+        """The pairs that should be hidden and are visible."""
+        return self.attention.seen & ~self.attention.expected & self.asked[..., None]
+
+    @cached_property
+    def missing(self) -> Tensor:
+        """The pairs that should be visible and are hidden."""
+        return self.attention.expected & ~self.attention.seen
+
+    def fits(self, shown: Callable[[Tensor, Tensor], Tensor]) -> bool:
+        """Return whether a pattern agrees in all rows, except those that see nothing, whose weights are arbitrary.
+
+        Args:
+            shown: (causal mask, keep mask without it) -> visible pairs.
+        """
+        seen = self.attention.seen
+        options, sizes = self.attention.options, seen.shape[:3]
+        causal = replace(options, keep=None).expected_keep(*sizes)
+        pattern = shown(causal, replace(options, causal=False).expected_keep(*sizes))
+        rows = pattern.any(-1) & self.asked
+        return bool(rows.any()) and torch.equal(seen[rows], pattern[rows])

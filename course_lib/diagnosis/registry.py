@@ -1,0 +1,63 @@
+"""Rules register themselves: `@rule` turns a function into a rule, and `collect` returns the rules of a package."""
+
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+
+from .finding import Finding
+from .measure.run import Run
+from .measure.stages import Stages
+
+Check = Callable[..., Iterator[Finding] | Iterator[str]]  # findings, or what is worth knowing
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A function that reads stages and yields findings or remarks.
+
+    Attributes:
+        check: the function; it runs if the stages that its parameters name by their types were reached.
+        order: findings of a rule with a lower order are likelier to be the cause.
+    """
+
+    check: Check
+    order: int
+
+    @property
+    def title(self) -> str:
+        """What it checks, as a phrase: the first line of its docstring."""
+        first = (self.check.__doc__ or self.check.__name__).splitlines()[0].removesuffix(".")
+        return first[0].lower() + first[1:]
+
+
+def rule(*, order: int) -> Callable[[Check], Rule]:
+    """Turn a function into a rule, as in `@rule(order=280)`."""
+    return lambda check: Rule(check, order)
+
+
+def collect(package: ModuleType) -> list[Rule]:
+    """Return the rules in the modules of a package, by order."""
+    modules = [import_module(f"{package.__name__}.{info.name}") for info in pkgutil.iter_modules(package.__path__)]
+    found = {value for module in modules for value in vars(module).values() if isinstance(value, Rule)}
+    return sorted(found, key=lambda one: one.order)
+
+
+def apply(rules: list[Rule], stages: Stages) -> tuple[list[Finding], list[str]]:
+    """Return the findings of the rules, by order, and their remarks."""
+    findings: list[Finding] = []
+    remarks: list[str] = []
+    for one in rules:
+        try:
+            needed = stages.arguments(one.check)
+            for found in () if needed is None else one.check(*needed):
+                if isinstance(found, Finding):
+                    findings.append(found)
+                else:
+                    remarks.append(found)
+        except Exception as error:  # the subject's code may break a rule; the others still count
+            if not isinstance(stages.attempt, Run):
+                raise
+            remarks.append(f"not checked: {one.title} ({type(error).__name__}: {error})")
+    return findings, remarks

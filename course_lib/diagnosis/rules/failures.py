@@ -1,0 +1,170 @@
+"""Explain code that could not be measured by its error, its result, its products, or its inputs and outputs alone."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from course_lib.diagnosis.finding import NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned
+from course_lib.diagnosis.measure import (
+    CACHE,
+    Dependence,
+    FailedRun,
+    NoStructure,
+    Run,
+    RunWithoutTensor,
+    SubjectFailed,
+    UntraceableRun,
+    asks_for_gpu,
+    influence,
+)
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import FACTORS, Value, contractions, last_line
+
+DTYPE = re.compile(r"expected scalar type|same dtype")
+WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
+REMEDY = "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
+FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
+
+
+@rule(order=0)
+def check_failure(failed: FailedRun) -> Iterator[Finding]:
+    """Whether the code runs."""
+    error, subject, evidence, line = failed.error, failed.subject, error_message(failed.error), last_line(failed.error)
+    projection = _broken_projection(failed)
+    if _runs_in_own_dtype(failed):
+        where = locate_pinned(failed, torch.float64) or line
+        yield Finding.named("dtype-pinned", f"in float64: {evidence}", where)
+    elif "same device" in evidence:
+        yield Finding.named("device-pinned", evidence, line)
+    elif asks_for_gpu(error):
+        found = Finding.named("device-pinned", f"{evidence}; make the device that of x, or an argument", line)
+        yield replace(found, title="A tensor is put on a GPU wherever the input is.")
+    elif DTYPE.search(evidence):
+        yield Finding.named("dtype-pinned", evidence, line)
+    elif projection is not None:
+        where = locate_attribute(subject, projection, "Linear") or line
+        yield Finding.named("output-projection-shape", evidence, where)
+    else:
+        yield Finding.of_error(error, _remedy(failed))
+
+
+def _runs_in_own_dtype(failed: FailedRun) -> bool:
+    """Return whether the code runs in its own dtype although it fails in float64."""
+    dtype = failed.subject.dtype(failed.given)
+    with suppress(SubjectFailed):
+        failed.subject.run(failed.given.to(dtype), failed.subject.copy(dtype))
+        return True
+    return False
+
+
+def _broken_projection(failed: FailedRun) -> str | None:
+    """Return the attribute of the output projection if the run failed on a width after the weights were computed."""
+    softmax = any("softmax" in operation.name for operation in failed.trace.operations)
+    linears = [name for name, module in failed.subject.modules.items() if isinstance(module, nn.Linear)]
+    if not softmax or not linears or not WIDTH.search(error_message(failed.error)):
+        return None
+    return next((part for part in reversed(linears[-1].split(".")) if not part.isdigit()), None)
+
+
+def _remedy(failed: FailedRun) -> str:
+    """Return what to do about an error, as the end of a clause; "" if nothing is known."""
+    message = error_message(failed.error)
+    if "indices" in message and "Long" in message:
+        return "; it takes token ids: give the attention inside it, which takes embeddings"
+    missing = isinstance(failed.error, TypeError) and last_line(failed.error) is None and "missing" in message
+    if not missing or failed.options.has_call:
+        return ""
+    if inspect.isclass(failed.subject.original):
+        return "; it is a class: give an instance of it"
+    cached = any(CACHE.fullmatch(name) for name in re.findall(r"'(\w+)'", message))
+    return "; give `call`, a function of (code, x), to say how to run it" + ", with a new cache each time" * cached
+
+
+@rule(order=1)
+def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
+    """Whether the output is a tensor."""
+    own = [operation for operation in run.trace.operations if operation.where]
+    if run.result is None:
+        yield Finding.named("returns-none", "it gave back None", locate_missing_return(own[-1]) if own else None)
+        return
+    evidence = f"it gave back {type(run.result).__name__}; give `call` to say what of it is the output"
+    yield Finding.unnamed("its output is not a tensor", evidence, own[-1].where if own else None)
+
+
+@rule(order=30)
+def check_shape(run: Run) -> Iterator[Finding]:
+    """The shape of the output."""
+    given, got = tuple(run.x.shape), tuple(run.output.tensor.shape)
+    if len(got) != 3 or got[:2] != given[:2]:
+        evidence = f"for an input of {given} it gave {got}; (batch, token, width) was expected"
+        yield Finding.unnamed("there is no row of the output for each token", evidence)
+
+
+@rule(order=900)
+def check_keys(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
+    """Whether the keys are made from x."""
+    run = missing.run
+    parameters = {read.number for reads in run.parameter_reads.values() for read in reads}
+    if not run.subject.is_module:
+        return
+    for product in contractions(run.trace):
+        for (queries, _), (keys, _) in (product.sides(), product.sides()[::-1]):
+            if dependence.on_input(keys) or not (dependence.token_of(queries) >= 0).all():
+                continue
+            context = _context_of(run, keys, parameters)
+            if context is not None:
+                shape = tuple(context.tensor.shape)
+                evidence = f"the keys come from a tensor of the shape {shape} that is the same for every x; {REMEDY}"
+                yield Finding(None, evidence, product.operation.where, FOREIGN_KEYS)
+                return
+
+
+def _context_of(run: Run, keys: Value, parameters: set[int]) -> Value | None:
+    """Return the tensor other than x that the keys are projected from."""
+    ancestors = [run.trace.operations[number] for number in run.trace.ancestors([keys])]
+    if not any(operation.name in FACTORS for operation in ancestors):
+        return None
+    for value in (value for operation in ancestors for value in operation.inputs):
+        given = value.made_by is None and value.number not in parameters and value is not run.trace.x
+        if given and value.tensor.dim() > 1 and value.tensor.is_floating_point():
+            return value
+    return None
+
+
+@rule(order=910)
+def check_recognised(missing: NoStructure) -> Iterator[Finding]:
+    """Whether queries and keys can be found."""
+    yield Finding.unnamed("queries and keys can't be found", missing.reason)
+
+
+@rule(order=2)
+def check_influence(run: UntraceableRun) -> Iterator[Finding]:
+    """Which tokens affect the output of each token."""
+    seen = influence(run.subject, run.x) > 1e-9  # (token of the output, token of the input)
+    batch, num_tokens, _ = run.x.shape
+    expected = run.options.expected_keep(batch, 1, num_tokens)[:, 0].any(0)
+    stray = (seen & ~expected & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
+    if len(stray):
+        token, other = stray[0].tolist()
+        evidence = f"the output of token {token} moves when token {other} changes"
+        if run.options.causal and seen.all():
+            yield Finding.named("no-causal-mask", evidence)
+        else:
+            yield Finding.unnamed("hidden tokens are seen", evidence)
+
+
+@rule(order=3)
+def check_influence_of_samples(run: UntraceableRun) -> Iterator[Finding]:
+    """Whether samples affect each other."""
+    if len(run.x) > 1:
+        mixed = influence(run.subject, run.x, axis=0) > 1e-9
+        mixed.fill_diagonal_(False)
+        if mixed.any():
+            sample, other = mixed.nonzero()[0].tolist()
+            yield Finding.named("batch-mixed", f"the output of sample {sample} changes when sample {other} changes")

@@ -1,0 +1,170 @@
+"""Compare which token attends to which with what was intended, and name the pattern of a wrong mask."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_weights
+from course_lib.diagnosis.locate import locate_alignment, locate_combination, locate_masking, locate_pattern
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import SourceLine, Value
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The pattern of a wrong mask.
+
+    Attributes:
+        mistake: its id.
+        effect: which tokens are then visible, in words.
+        shown: (causal mask, keep mask without it) -> visible pairs, all bool (..., query, key).
+        locate: finds the line to blame.
+        of_keep: whether it is a pattern of the keep mask rather than of the causal mask.
+    """
+
+    mistake: str
+    effect: str
+    shown: Callable[[Tensor, Tensor], Tensor]
+    locate: Callable[[SoftmaxPath], SourceLine | None]
+    of_keep: bool = False
+
+
+# The caller gave the keep mask, so its patterns come before those that merely fit.
+PATTERNS = (
+    Pattern("mask-inverted", "every token sees exactly those that keep should hide",
+            lambda causal, keep: causal & ~keep, locate_combination, of_keep=True),
+    Pattern("mask-rank", "the mask of the keys is applied to the queries",
+            lambda causal, keep: causal & keep.mT, locate_combination, of_keep=True),
+    Pattern("mask-inverted", "every token sees exactly the later ones that it should not see",
+            lambda causal, keep: torch.ones_like(causal).triu(1) & keep, locate_masking),
+    Pattern("mask-transposed", "every token sees itself and the later ones",
+            lambda causal, keep: torch.ones_like(causal).triu() & keep, partial(locate_pattern, transposed=True)),
+    Pattern("mask-off-by-one", "every token sees the next one, too",
+            lambda causal, keep: torch.ones_like(causal).tril(1) & keep, locate_pattern),
+    Pattern("mask-off-by-one", "no token sees itself", lambda causal, keep: causal.tril(-1) & keep, locate_pattern),
+)  # fmt: skip
+
+
+@rule(order=100)
+def check_rank(path: SoftmaxPath) -> Iterator[Finding]:
+    """The shape of the mask."""
+    for operation in path.masking:
+        before = [value.tensor for value in operation.inputs if path.scores.reaches(value)]
+        after = operation.outputs[0].tensor
+        if before and before[0].dim() < after.dim() and operation.name not in ("baddbmm", "addmm"):
+            evidence = f"the mask turns scores of the shape {tuple(before[0].shape)} into {tuple(after.shape)}"
+            yield Finding.named("mask-rank", evidence, operation.where, partial(picture_of_layout, path.run))
+            return
+
+
+@rule(order=250)
+def check_hidden_rows(attention: Attention) -> Iterator[Finding]:
+    """Queries that may attend to no token."""
+    output = attention.run.output.tensor
+    if attention.options.keep is None or not output.isnan().any():
+        return
+    blind = ~attention.expected[:, 0].any(-1)  # (batch, query)
+    rows = output.isnan().any(-1)
+    if not (rows & blind).any() or (rows & ~blind).any():
+        return
+    sample, query = (rows & blind).nonzero()[0].tolist()
+    made = (op for op in attention.trace.operations if any(map(_has_nan, op.outputs)))
+    first = next((op for op in made if not any(map(_has_nan, op.inputs))), None)
+    count = f"{int(rows.sum())} of {rows.numel()} rows are nan"
+    evidence = f"query {query} of sample {sample} may attend to nothing and becomes nan; {count}"
+    yield Finding.named("nan-on-hidden-rows", evidence, first.where if first else None)
+
+
+def _has_nan(value: Value) -> bool:
+    return value.tensor.is_floating_point() and bool(value.tensor.isnan().any())
+
+
+@rule(order=270)
+def check_pattern(visibility: Visibility) -> Iterator[Finding]:
+    """The pattern of the mask."""
+    found = wrong_pattern(visibility)
+    if found is not None:
+        yield found
+
+
+def wrong_pattern(visibility: Visibility) -> Finding | None:
+    """Name the pattern of a wrong mask, or the axes that it was applied to; None if nothing is wrong or known."""
+    hidden, missing = visibility.leaked, visibility.missing
+    if not hidden.any() and not missing.any():
+        return None
+    elsewhere = _applied_elsewhere(visibility.attention)
+    options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
+    for pattern in PATTERNS:
+        possible = options.keep is not None if pattern.of_keep else options.causal and elsewhere is None
+        if possible and visibility.fits(pattern.shown):
+            evidence = f"{pattern.effect}: {describe_leak(visibility)}" if hidden.any() else pattern.effect
+            where = pattern.locate(visibility.path) or locate_masking(visibility.path)
+            return Finding.named(pattern.mistake, evidence, where, draw)
+    if elsewhere is not None:
+        return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
+    # A window in the wrong corner shows what the right one hides.
+    return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
+
+
+def describe_leak(visibility: Visibility) -> str:
+    largest = float(visibility.attention.weights[visibility.leaked].abs().max())
+    return f"a hidden token gets a weight of up to {largest:.4f}"
+
+
+def _applied_elsewhere(attention: Attention) -> str | None:
+    """Describe where masks of samples were applied instead: to heads, to other samples or to all; None if nowhere."""
+    seen, expected = attention.seen, attention.expected
+    if attention.options.keep is None or not (expected & ~seen).any():
+        return None
+    rows = expected.any(-1).all(0).all(0)
+    each = expected[:, 0]
+    differ = not (each == each[:1]).all()
+    if (expected == expected[:, :1]).all() and not (seen == seen[:, :1]).all():
+        return "the heads of one sample have different masks"
+    if differ and (seen == seen[:1]).all():
+        return "every sample has the same mask although other tokens are hidden in each"
+    for sample in range(len(seen)) if differ else ():
+        own = seen[sample, 0][rows]
+        others = [other for other in range(len(seen)) if other != sample and torch.equal(own, each[other][rows])]
+        if others and not torch.equal(own, each[sample][rows]):
+            return f"sample {sample} is masked as sample {others[0]} should be"
+    return None
+
+
+def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
+    """Detect a mask for fewer queries than keys whose triangle begins with the first key."""
+    attention = visibility.attention
+    seen, expected, rows = attention.seen, attention.expected, attention.rows.all
+    for row in rows if attention.options.causal else ():
+        keys = sorted(set(row.score_keys))
+        own = seen[row.sample, row.head, row.query]
+        if not (expected[row.sample, row.head, row.query] & ~own).any() or len(keys) < 2:
+            continue
+        visible = [key for key in keys if own[key]]
+        together = sorted({one.query for one in rows if one.product is row.product and one.sample == row.sample})
+        corner = keys[min(together.index(row.query), len(keys) - 1)]  # the key that the mask aligns with the query
+        if len(together) < len(keys) and visible == [k for k in keys if expected[row.sample, row.head, corner, k]]:
+            product = row.product.operation
+            first = visible == keys[: len(visible)]
+            which = f"the first {len(visible)}" if first else f"the tokens {visible}, as token {corner} should"
+            evidence = f"token {row.query} is compared with {len(keys)} keys and sees only {which}"
+            where = locate_alignment(visibility.path, product, len(together)) or product.where
+            return Finding.named("causal-top-left", evidence, where, partial(picture_of_weights, attention))
+    return None
+
+
+@rule(order=272)
+def check_missing(visibility: Visibility) -> Iterator[Finding]:
+    """Tokens that are hidden by mistake."""
+    missing, expected = visibility.missing, visibility.attention.expected
+    if missing.any():
+        sample, head, query, key = missing.nonzero()[0].tolist()
+        count = f"{int(missing.sum())} of {int(expected.sum())} pairs that should be seen are not"
+        evidence = f"in sample {sample}, head {head}, query {query} does not see key {key}; {count}"
+        draw = partial(picture_of_weights, visibility.attention)
+        yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)

@@ -1,0 +1,77 @@
+"""Explain why some tokens are visible that should be hidden."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_weights
+from course_lib.diagnosis.locate import locate_discarded, locate_mask_buffer
+from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import Operation, SourceLine
+
+from .mask_patterns import describe_leak, wrong_pattern
+
+
+@rule(order=271)
+def check_leak(visibility: Visibility) -> Iterator[Finding]:
+    """Tokens that are visible by mistake."""
+    if not visibility.leaked.any() or visibility.missing.any() or wrong_pattern(visibility) is not None:
+        return
+    path, attention, leak = visibility.path, visibility.attention, describe_leak(visibility)
+    masking, late = path.masking, path.masking_after_softmax
+    fill = _common_score(attention, visibility.leaked)
+    discarded, broadcast = path.scores.first_unused((*MASKS, "add", "sub", "mul", "zero_")), _mask_of_one_element(path)
+    if fill is not None and masking:
+        found = "mask-with-zero", f"all hidden scores count as {fill:.4g}; {leak}", masking[0].where
+    elif discarded is not None:
+        evidence = f"the result of `{discarded.name.rstrip('_')}` is never used, and {leak}"
+        found = "mask-discarded", evidence, locate_discarded(discarded) or discarded.where
+    elif late:
+        found = "mask-after-softmax", leak, late[0].where
+    elif broadcast is not None:
+        shape, num_tokens = tuple(broadcast.inputs[1].tensor.shape), visibility.leaked.shape[-1]
+        evidence = f"the mask has the shape {shape} for {num_tokens} tokens, is broadcast and hides nothing: {leak}"
+        where = locate_mask_buffer(broadcast, path.scores.run.subject) or broadcast.where
+        found = "fixed-length", evidence, where
+    else:
+        all_seen = (attention.weights.abs()[attention.expected.any(-1)] > NO_WEIGHT).all()
+        who = "every token sees every other one" if all_seen else "tokens are seen that should be hidden"
+        found = "no-causal-mask", f"{who}: {leak}", _locate_idle_mask(path)
+    yield Finding.named(*found, partial(picture_of_weights, attention))
+
+
+def _common_score(attention: Attention, hidden: Tensor) -> float | None:
+    """Return the number that replaced all hidden scores before softmax, or None if there is no such number."""
+    if attention.fitted_scale is None:
+        return None
+    fills = []
+    for sample, head, query in hidden.any(-1).nonzero().tolist():
+        weights, here = attention.weights[sample, head, query], hidden[sample, head, query]
+        if (weights[here] <= 0).any() or float(weights[here].max() - weights[here].min()) > 1e-9:
+            return None
+        anchor = attention.expected[sample, head, query].nonzero()[0, 0]
+        score = attention.fitted_scale[head] * attention.scores[sample, head, query, anchor]
+        fills.append(float(torch.log(weights[here][0] / weights[anchor]) + score))
+    same = fills and max(fills) - min(fills) <= 1e-5 * (1 + abs(fills[0]))
+    return fills[0] if same else None
+
+
+def _mask_of_one_element(path: SoftmaxPath) -> Operation | None:
+    """Return the operation that masks all pairs with one element."""
+    for operation in path.operations:
+        mask = operation.inputs[1] if len(operation.inputs) > 1 else None
+        if mask is not None and mask.tensor.shape[-2:] == (1, 1) and not path.scores.dependence.on_input(mask):
+            return operation
+    return None
+
+
+def _locate_idle_mask(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line of a mask that hides nothing, or else that of the softmax that lacks a mask."""
+    for operation in path.operations:
+        if operation.name in MASKS:
+            return locate_mask_buffer(operation, path.run.subject) or operation.where
+    return path.softmaxes[0].where if path.softmaxes else None

@@ -1,0 +1,101 @@
+"""Find random numbers in evaluation, dropout before softmax in training, and changes of the input in place."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_attribute_read
+from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import FunctionWatch, Operation, trace_run
+
+DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
+RANDOM = re.compile(r"dropout|bernoulli|rand|normal_|uniform_|multinomial")
+
+
+@rule(order=10)
+def check_determinism(run: Run) -> Iterator[Finding]:
+    """Random numbers in evaluation."""
+    drawn = [op for op in run.live_operations if RANDOM.search(op.name)]
+    try:
+        apart = difference_between_calls(run.subject, run.x) if drawn and run.options.keep is None else 0.0
+    except SubjectFailed:
+        return
+    if apart > 1e-9:
+        where = locate_attribute_read(drawn[0], run.subject, _holds_modules) or drawn[0].where
+        yield Finding.named("dropout-at-eval", f"two runs in evaluation are up to {apart:.4f} apart", where)
+
+
+def difference_between_calls(subject: Subject, x: Tensor) -> float:
+    """Measure how much two runs in evaluation with different random seeds differ; zero if nothing is random."""
+    many = x.repeat(8, 1, 1)  # so that dropout would surely drop a weight
+    return float((subject.run(many, seed=1) - subject.run(many, seed=2)).abs().max())
+
+
+def _holds_modules(value: Any) -> bool:
+    """Return whether an attribute is a plain list of modules, which eval() does not reach."""
+    return isinstance(value, (list, tuple)) and any(isinstance(one, nn.Module) for one in value)
+
+
+@rule(order=20)
+def check_input(run: Run) -> Iterator[Finding]:
+    """Whether x is changed in place."""
+    for operation in run.trace.operations:
+        if not operation.in_place or not operation.outputs or operation.outputs[0].storage != run.trace.x.storage:
+            continue
+        before, after = operation.inputs[0].tensor, operation.outputs[0].tensor
+        if not torch.equal(before, after):
+            apart = float((before.double() - after.double()).abs().nan_to_num().max())
+            evidence = f"`{operation.name}` writes into x, by up to {apart:.4f}"
+            yield Finding.named("input-modified", evidence, operation.where)
+            return
+
+
+@rule(order=480)
+def check_dropout(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+    """Whether dropout comes after softmax."""
+    run = _run_in_training(fresh.run) if fresh.run.subject.is_module else None
+    if run is None or not any(map(_is_dropout, run.trace.operations)):
+        return
+    path = Stages(run).reach(SoftmaxPath)
+    if path is None or not path.softmaxes:
+        return
+    for operation in path.structure.ancestors_of([path.softmaxes[0].inputs[0]]):
+        if _is_dropout(operation) and path.scores.reaches(operation.outputs[0]):
+            evidence = "in training, dropout is given scores; softmax comes after it"
+            yield Finding.named("dropout-before-softmax", evidence, operation.where)
+            return
+
+
+def _run_in_training(run: Run) -> Run | None:
+    """Return a run in training with a marker in place of dropout; None if it fails."""
+    code = run.subject.copy(torch.float64, training=True)
+
+    def call(x: Tensor) -> Any:
+        with _MarkedDropout():
+            return run.subject.call(code, x)
+
+    trace, result = trace_run(call, run.x, run.subject.caller)
+    if isinstance(result, Exception) or trace.output is None:
+        return None
+    return Run(run.subject, run.options, run.given, run.x, trace, trace.output)
+
+
+class _MarkedDropout(FunctionWatch):
+    """Replaces every dropout with an operation that changes nothing and that no author writes."""
+
+    def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        if func not in DROPOUTS:
+            return func(*args, **kwargs)
+        given = args[0] if args else kwargs["input"]
+        return torch.nan_to_num(given, nan=math.nan, posinf=math.inf, neginf=-math.inf)
+
+
+def _is_dropout(operation: Operation) -> bool:
+    return operation.name == "nan_to_num" and operation.args[2:] == (math.inf, -math.inf)

@@ -1,0 +1,185 @@
+"""Queries and keys must both be rotated, each by the angles of its own position."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import find_join
+from course_lib.diagnosis.measure import Attention, RotaryAngles, Row
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import SourceLine, Value, line_at
+
+SAME = 1e-5  # angles may be rounded to float32
+EQUAL = "with the same token everywhere,"
+
+
+@dataclass(frozen=True, eq=False)
+class _RotatedRow:
+    """One row of a run in which all tokens are the same.
+
+    Attributes:
+        row: of the run on x.
+        query: the query, (c,).
+        keys: the keys that it should attend to, (key, c).
+        tokens: of these keys.
+    """
+
+    row: Row
+    query: Tensor
+    keys: Tensor
+    tokens: list[int]
+
+    @property
+    def own_cosine(self) -> float | None:
+        """The cosine between the query and the key of the same token; None if it does not attend to that key."""
+        if self.row.query not in self.tokens:
+            return None
+        key = self.keys[self.tokens.index(self.row.query)]
+        return float(torch.cosine_similarity(self.query, key, dim=0))
+
+    def equal_keys(self) -> tuple[int, int] | None:
+        """Return two of the tokens whose keys are equal, or None."""
+        near = torch.cdist(self.keys, self.keys) <= SAME * self.keys.norm(dim=-1).max()
+        pairs = near.triu(1).nonzero().tolist()
+        return (self.tokens[pairs[0][0]], self.tokens[pairs[0][1]]) if pairs else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Rotation:
+    """The rows of a run in which all tokens are the same, so that only positions differ."""
+
+    attention: Attention
+    angles: RotaryAngles
+    rows: list[_RotatedRow]
+
+    @property
+    def in_pieces(self) -> bool:
+        return self.attention.rows.in_pieces and self.attention.options.causal
+
+
+def _are_equal(vectors: list[Tensor]) -> bool:
+    return all(float((one - vectors[0]).norm()) <= SAME * float(vectors[0].norm()) for one in vectors)
+
+
+@rule(order=430)
+def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
+    """The rotary positions of queries and keys."""
+    ancestors = attention.trace.ancestors(attention.structure.score_factors) if angles.readers else set()
+    rows = _rotated_rows(attention) if angles.readers & ancestors else []
+    if not any(len(one.tokens) > 1 for one in rows):
+        return
+    found = _Rotation(attention, angles, rows)
+    by_head = [[one for one in rows if one.row.head == head] for head in {one.row.head for one in rows}]
+    cosines = ([one.own_cosine for one in head if one.own_cosine is not None] for head in by_head)
+    apart = any(max(one) - min(one) > SAME for one in cosines if one)  # the angles of a query and its own token's key
+    queries_differ = any(not _are_equal([one.query for one in head]) for head in by_head)
+    keys_differ = any(not _are_equal(list(one.keys)) for one in rows)
+    if apart and not _rotates_only(by_head):  # adding positions instead of rotating is not a mistake
+        return
+    if apart and queries_differ and keys_differ and found.in_pieces:
+        evidence = f"{EQUAL} a query and its own token's key are not rotated alike in every position"
+        yield Finding.named("stale-cache", evidence, _locate_positions(found))
+    elif apart and queries_differ != keys_differ:
+        yield _one_side(found, "queries" if keys_differ else "keys")
+    elif not apart and not keys_differ:
+        yield _nowhere(found)
+    elif not apart and found.in_pieces:
+        yield from _equal_keys(found)
+
+
+def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
+    """Report that all but `side` are rotated."""
+    rows, other = found.attention.rows, "keys" if side == "queries" else "queries"
+    row = found.rows[-1].row
+    product = rows.score_product(row)
+    factor = product.sides()[int(rows.scores.keys_are_right(row.product) == (side == "keys"))][0]
+    evidence = f"{EQUAL} the {other} differ from position to position and the {side} do not"
+    if found.in_pieces and found.angles.readers & found.attention.trace.ancestors([factor]):
+        evidence = f"{evidence}: in each piece their rotation starts at zero"
+        return Finding.named("stale-cache", evidence, _locate_positions(found))
+    unused = found.angles.unused_rotations({one.number for one in found.angles.trigonometry} | found.angles.readers)
+    join = find_join(rows, row, "keys") if side == "keys" and unused else None
+    where = product.operation.where if join is None else line_at(join.statement_in(product.operation.code))
+    return Finding.named("rotary-unused", evidence, where)
+
+
+def _nowhere(found: _Rotation) -> Finding:
+    """Report that the angles that reach queries and keys are the same for every token."""
+    evidence = f"{EQUAL} queries and keys are the same in every position, although they are rotated"
+    if found.in_pieces and found.attention.rows.queries_at_once == 1:
+        evidence = f"{evidence}: each token has the position of the first one"
+        return Finding.named("stale-cache", evidence, _locate_positions(found))
+    made = found.angles.positions_of(found.attention.run.x.shape[1])
+    rotation, code = found.angles.first_rotation, found.attention.structure.score_products[0].operation.code
+    where = made.where if made is not None else line_at(rotation.statement_in(code)) if rotation is not None else None
+    return Finding.named("rotary-unused", evidence, where)
+
+
+def _equal_keys(found: _Rotation) -> Iterator[Finding]:
+    """Report two keys that one query sees and that are rotated by the same angles."""
+    for one in found.rows:
+        pair = one.equal_keys() if len(one.tokens) > 1 else None
+        if pair is not None:
+            evidence = f"query {one.row.query} sees the keys of the tokens {pair[0]} and {pair[1]} rotated by the same "
+            where = _locate_unrotated_join(found, one.row) or _locate_positions(found)
+            yield Finding.named("stale-cache", f"{evidence}angles", where)
+            return
+
+
+def _locate_unrotated_join(found: _Rotation, row: Row) -> SourceLine | None:
+    """Find the line that joins keys which were cached before they were rotated."""
+    join, trace = find_join(found.attention.rows, row, "keys"), found.attention.trace
+    if join is None or all(found.angles.readers & trace.ancestors([value]) for value in join.inputs):
+        return None
+    return join.where
+
+
+def _locate_positions(found: _Rotation) -> SourceLine | None:
+    """Find the line that sets the positions of a piece's tokens: a range, or the rows of a table."""
+    rows = found.attention.rows.all
+    products = sorted({row.product.operation.number for row in rows})
+    queries = {row.query for row in rows if row.product.operation.number == products[-1]}
+    before = products[-2] if len(products) > 1 else 0
+    made = found.angles.positions_of(len(queries), after=before) or found.angles.first_lookup
+    return None if made is None else made.where
+
+
+def _rotated_rows(attention: Attention) -> list[_RotatedRow]:
+    """Return the first sample's rows of a run in which all tokens are the first token; [] if they are complex."""
+    rows, found = attention.rows, []
+    for row in rows.all:
+        product, element = rows.scores.origin_of(row.scores[0])
+        visible = [
+            (key, score - row.scores[0] + element)
+            for key, score in zip(row.score_keys, row.scores, strict=True)
+            if key >= 0 and attention.expected[0, row.head, row.query, key]
+        ]
+        elements = [element for _, element in visible]
+        if row.sample or not visible or min(elements) < 0 or max(elements) >= product.out.tensor.numel():
+            continue
+        sides = [_elements(attention, side, elements) for side in product.sides()]
+        if any(side.is_complex() for side in sides):
+            return []
+        query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
+        found.append(_RotatedRow(row, query[0], keys, [key for key, _ in visible]))
+    return found
+
+
+def _elements(attention: Attention, side: tuple[Value, Tensor], elements: list[int]) -> Tensor:
+    value, which = side
+    made = attention.run.with_equal_tokens[value.number].flatten()[which[elements]]
+    return made if made.is_complex() else made.double()
+
+
+def _rotates_only(by_head: list[list[_RotatedRow]]) -> bool:
+    """Return whether queries and keys have equal norms in all positions, which a rotation keeps and a sum does not."""
+    for rows in by_head:
+        for vectors in (torch.stack([one.query for one in rows]), torch.cat([one.keys for one in rows])):
+            norms = vectors.norm(dim=-1)
+            if float(norms.max() - norms.min()) > SAME * float(norms.max()):
+                return False
+    return True

@@ -1,0 +1,131 @@
+"""What an exercise asks of an answer, wherever its code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+
+class Called(NamedTuple):
+    """What one call of a function gave.
+
+    Attributes:
+        result: What it returned.
+        changed: The indices of the arguments that it changed in place.
+    """
+
+    result: Any
+    changed: Sequence[int]
+
+
+class Backward(NamedTuple):
+    """What a backward pass through a function gave.
+
+    Attributes:
+        gradients: For each floating-point tensor of the arguments, in order, its gradient, or None.
+        failed: The text of the error with which PyTorch stopped, or "".
+    """
+
+    gradients: Sequence[Tensor | None]
+    failed: str
+
+
+class Ran(NamedTuple):
+    """What one run of a module gave.
+
+    Attributes:
+        result: What it returned.
+        changed: The indices of the inputs that it changed in place.
+        gradients: Name of a parameter -> its gradient, or None where none arrived.
+        made: The parameters that forward made while it ran, such as "Linear (24, 24)".
+    """
+
+    result: Any
+    changed: Sequence[int]
+    gradients: Mapping[str, Tensor | None]
+    made: Sequence[str] = ()
+
+
+class BuiltModule(Protocol):
+    """A module that was constructed from a learner's class."""
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[int, ...]]:
+        """Name -> shape, in order of registration; a shared parameter is named once."""
+        ...
+
+    @property
+    def forward(self) -> bool:
+        """Whether its class defines `forward`."""
+        ...
+
+    @property
+    def plain_modules(self) -> Sequence[str]:
+        """The names of attributes that hold modules which are not registered."""
+        ...
+
+    @property
+    def plain_tensors(self) -> Sequence[str]:
+        """The names of attributes that hold floating-point tensors which are not registered."""
+        ...
+
+    @property
+    def shared(self) -> Mapping[str, str]:
+        """Name of a parameter that is another one under a second name -> the first name."""
+        ...
+
+    def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
+        """Load weights and run it in float64; the options are those of `answering.run_module`.
+
+        Raises:
+            LearnerError: If the code raises an error.
+        """
+        ...
+
+
+class Answer(Protocol):
+    """A learner's answer to one exercise.
+
+    Attributes:
+        name: What its code is called; the exercise's name, if nothing else is known.
+        kind: "function", "class", "instance" of a module or, for anything else, the name of its type.
+        is_empty: Whether it is None, an ellipsis, or a function without a body.
+    """
+
+    name: str
+    kind: str
+    is_empty: bool
+
+    def call(self, arguments: Sequence[Any], seed: int) -> Called:
+        """Call the function on copies of its arguments.
+
+        Raises:
+            LearnerError: If the code raises an error.
+        """
+        ...
+
+    def backward(self, arguments: Sequence[Any], cotangents: Sequence[Tensor], seed: int) -> Backward:
+        """Call the function and send gradients back from its result; see `answering.call_backward`.
+
+        Raises:
+            LearnerError: If it takes too long.
+        """
+        ...
+
+    def build(self, sizes: Sequence[int], seed: int) -> BuiltModule:
+        """Construct the class.
+
+        Raises:
+            LearnerError: If the code raises an error, or what it builds is no `nn.Module`.
+        """
+        ...
+
+    def diagnose(self, sizes: Sequence[int], x: Tensor, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Return the doctor's findings as plain data, of a module that is built with these sizes; [] if it has none.
+
+        Raises:
+            LearnerError: If the code raises an error.
+        """
+        ...

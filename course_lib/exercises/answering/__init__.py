@@ -1,0 +1,22 @@
+"""Run a learner's code and describe its errors as plain data, in the learner's kernel and in the grader's sandbox.
+
+This folder is mounted in the sandbox by itself, where nothing else of the course can be seen: its modules import torch
+and each other only.
+"""
+
+from .calls import INPUT, build_module, call_function, describe_module, run_module
+from .errors import TimeLimit, describe_error, time_limit
+from .gradients import call_backward, floating_tensors
+
+__all__ = [
+    "INPUT",
+    "TimeLimit",
+    "build_module",
+    "call_backward",
+    "call_function",
+    "describe_error",
+    "describe_module",
+    "floating_tensors",
+    "run_module",
+    "time_limit",
+]

@@ -1,0 +1,186 @@
+"""Call a learner's function, build a learner's class, run the module, and report what happened to the arguments."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+INPUT = ".x"  # no parameter has such a name
+
+
+def call_function(code: Any, arguments: Sequence[Any], seed: int) -> tuple[Any, list[int]]:
+    """Call a function with PyTorch's random stream seeded.
+
+    Returns:
+        Its result, and the indices of the arguments that it changed in place.
+    """
+    before = [_snapshot(argument) for argument in arguments]
+    torch.manual_seed(seed)
+    result = code(*arguments) if callable(code) else code
+    return result, _changed(before, arguments)
+
+
+def build_module(code: Callable[..., Any], sizes: Sequence[int], seed: int) -> Any:
+    """Construct a class with PyTorch's random stream seeded; a module is returned in float64."""
+    torch.manual_seed(seed)
+    module = code(*sizes)
+    return module.double() if isinstance(module, nn.Module) else module
+
+
+def describe_module(module: nn.Module) -> dict[str, Any]:
+    """Describe a module as plain data.
+
+    Returns:
+        parameters: Name -> shape, in order of registration; a shared parameter is named once.
+        forward: Whether its class defines `forward`.
+        plain_modules, plain_tensors: The attributes that hold modules, or floating-point tensors, which are not
+            registered, so that no optimizer sees their parameters and `.to()` leaves them behind.
+        shared: Name of a parameter that is another one under a second name -> the first name.
+    """
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    every = module.named_parameters(remove_duplicate=False)
+    listed = [name for name, value in vars(module).items() if name != "_modules" and _holds_modules(value)]
+    tensors = [name for name, value in vars(module).items() if isinstance(value, Tensor) and value.is_floating_point()]
+    return {
+        "parameters": {name: tuple(parameter.shape) for name, parameter in module.named_parameters()},
+        "forward": type(module).forward is not nn.Module.forward,
+        "plain_modules": listed,
+        "plain_tensors": tensors,
+        "shared": {name: names[id(one)] for name, one in every if names[id(one)] != name},
+    }
+
+
+def _holds_modules(value: Any) -> bool:
+    contents = value.values() if isinstance(value, dict) else value
+    return type(value) in (list, tuple, dict) and any(isinstance(element, nn.Module) for element in contents)
+
+
+def run_module(
+    module: nn.Module,
+    weights: Mapping[str, Tensor],
+    inputs: Sequence[Any],
+    *,
+    steps: Sequence[int] = (),
+    training: bool = False,
+    cotangent: Tensor | None = None,
+) -> dict[str, Any]:
+    """Load weights into a module, run it, and send a gradient back through it.
+
+    Args:
+        module: The module.
+        weights: Name -> values; parameters that are not named keep theirs.
+        inputs: Its arguments; the first is x, (batch, token, d_in).
+        steps: Numbers of tokens: x is given piece by piece with what the call before returned second, without it at
+            first; the outputs are joined again. Another text is run in turn, so that nothing may be kept in the module.
+        training: Whether it runs in training mode.
+        cotangent: What the output's gradient is; None runs no backward pass.
+
+    Returns:
+        result: Its output.
+        changed: The indices of the inputs that it changed in place.
+        gradients: Name -> gradient, or None where none arrived; INPUT is x. Empty without a backward pass.
+        made: What it made of new parameters, such as "Linear (24, 24)". An error has it as its attribute `made`.
+    """
+    parameters = dict(module.named_parameters())
+    with torch.no_grad():
+        for name, weight in weights.items():
+            parameters[name].copy_(weight)
+    module.train(training).zero_grad(set_to_none=True)
+    leaf = inputs[0].detach().requires_grad_(cotangent is not None)
+    inputs = (leaf.clone(), *inputs[1:])  # an in-place change of a leaf is an error that leads astray
+    before = [_snapshot(argument) for argument in inputs]
+    torch.manual_seed(0)
+    with _parameters_made() as made:
+        result = _in_steps(module, inputs, steps) if steps else module(*inputs)
+    answer = {"result": result, "changed": _changed(before, inputs), "gradients": {}, "made": made}
+    if cotangent is not None and not answer["changed"] and _has_shape(result, cotangent.shape):
+        if result.requires_grad:
+            (result * cotangent.to(result.dtype)).sum().backward()
+        answer["gradients"] = {name: parameter.grad for name, parameter in parameters.items()} | {INPUT: leaf.grad}
+    return answer | {"result": result.detach() if isinstance(result, Tensor) else result}
+
+
+@contextlib.contextmanager
+def _parameters_made() -> Iterator[list[str]]:
+    """List the matrices that modules get while the block runs, for `forward` should make none."""
+    made: list[str] = []
+
+    def note(module: nn.Module, name: str, parameter: Tensor) -> None:
+        if name != "bias":
+            made.append(f"{type(module).__name__[:60]} {tuple(parameter.shape)}")
+
+    hook = register_module_parameter_registration_hook(note)
+    try:
+        yield made
+    except Exception as error:
+        error.made = made  # pyright: ignore[reportAttributeAccessIssue]
+        raise
+    finally:
+        hook.remove()
+
+
+def _has_shape(result: Any, shape: torch.Size) -> bool:
+    return isinstance(result, Tensor) and result.shape == shape
+
+
+def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int]) -> Any:
+    x, outputs = inputs[0], []
+    own: tuple[Any, ...] = ()
+    other: tuple[Any, ...] = ()
+    for piece in x.split(list(steps), dim=1):
+        output, cache = _step(module, (piece, *own))
+        with torch.no_grad():
+            other = (_step(module, (piece.flip(-1), *other))[1],)
+        own = (cache,)
+        outputs.append(output)
+        if output.shape[:2] != piece.shape[:2] or output.shape[2:] != outputs[0].shape[2:]:
+            return output  # of the wrong shape: joined to the others it would fail in a line that isn't the learner's
+    return torch.cat(outputs, dim=1)
+
+
+def _step(module: nn.Module, arguments: Sequence[Any]) -> tuple[Tensor, Any]:
+    """Run one piece and return output and cache.
+
+    Raises:
+        TypeError: If it gives back anything else.
+    """
+    returned = module(*arguments)
+    if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+        many = f"{len(returned)} values" if isinstance(returned, (tuple, list)) else f"a {type(returned).__name__}"
+        raise TypeError(f"`forward` gives back {many}; it should be two, the output and the cache")
+    output, cache = returned
+    if not isinstance(output, Tensor) or output.ndim < 2:
+        shape = f"{tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+        raise TypeError(f"the output that `forward` gives back first is {shape}; it should be (batch, token, d_out)")
+    return output, cache
+
+
+def _snapshot(value: Any) -> Any:
+    """Copy the tensors in an argument, to be compared after the call."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, nn.Module):
+        return {name: tensor.detach().clone() for name, tensor in value.state_dict().items()}
+    if isinstance(value, (list, tuple)):
+        return [_snapshot(element) for element in value]
+    return None
+
+
+def _changed(before: Sequence[Any], arguments: Sequence[Any]) -> list[int]:
+    pairs = enumerate(zip(before, map(_snapshot, arguments), strict=True))
+    return [index for index, (old, new) in pairs if not _same(old, new)]
+
+
+def _same(before: Any, after: Any) -> bool:
+    if isinstance(before, Tensor):
+        return before.shape == after.shape and before.dtype == after.dtype and torch.equal(before, after)
+    if isinstance(before, dict):
+        return before.keys() == after.keys() and all(_same(before[name], after[name]) for name in before)
+    if isinstance(before, list):
+        return len(before) == len(after) and all(map(_same, before, after))
+    return True

@@ -1,0 +1,104 @@
+"""The exercises whose answer is a key-value cache, which is filled step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from .answer import Answer
+from .answering import run_module
+from .copies import copied
+from .differences import Difference, Expected, difference
+from .exercise import Exercise, Wrong
+from .function_exercise import UNDEFINED
+from .input_generator import InputGenerator
+from .learner_error import LearnerError
+from .verdict import Verdict, not_passed, passed, stopped
+
+Step = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheExercise(Exercise):
+    """An exercise whose answer is a module without parameters: `cache(keys, values)` gives all keys and values so far.
+
+    It is built as (batch, num_kv_heads, max_len, head_dim), and called with the new keys and values of each step.
+
+    Attributes:
+        wrong: Known wrong classes, the most likely first.
+    """
+
+    wrong: tuple[Wrong, ...] = ()
+
+    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
+        if answer.kind != "class":
+            hint = "Which name do you give to `check`, and are there parentheses behind it?"
+            return not_passed(f"The answer is a {answer.kind}; it should be the class itself, uncalled.", hint=hint)
+        for sizes, steps in _draw(rng):
+            names: dict[int, str] = dict(
+                zip((sizes[0], sizes[1], sizes[3]), ("batch", "kv head", "head_dim"), strict=True)
+            )
+            results: list[Any] = []
+            try:
+                module = answer.build(sizes, seed=0)
+                if not module.forward:
+                    sentence = "The class has no method `forward`, so that the module can't be called."
+                    return not_passed(sentence, hint="Is it spelt `forward`, and indented inside the class?")
+                for number, step in enumerate(steps):
+                    ran = module.run({}, step)
+                    results.append(copied(ran.result))  # a later call may write into the same memory
+                    if ran.changed:
+                        return not_passed("Your cache changes the new keys or values in place.", "input-modified")
+                    if found := _difference(results, self.solution, sizes, steps, names):
+                        return self._wrong(results, number, found, sizes, steps)
+            except LearnerError as error:
+                before = (f"Before, it was called {_steps(steps, len(results))}.",) if results else ()
+                return stopped(error, (self.name, answer.name), names, before)
+        return passed("Right in every step, for caches of different sizes.", ())
+
+    def _wrong(
+        self, results: Sequence[Any], number: int, found: Difference, sizes: Sequence[int], steps: Sequence[Step]
+    ) -> Verdict:
+        evidence = (f"Seen in call {number + 1}: {_steps(steps, number + 1)}.",)
+        for known in self.wrong:
+            try:
+                same = _difference(results, known.code, sizes, steps, {}) is None
+            except UNDEFINED:
+                continue
+            if same:
+                evidence = (found.sentence, *evidence)
+                return not_passed(
+                    f"Your cache gives back {known.equals}.", known.mistake, evidence=evidence, hint=known.hint
+                )
+        hint = "What are `self.length` and the two tensors after each call? Print them."
+        return not_passed(found.sentence, found.mistake, evidence=evidence, hint=hint)
+
+
+def _draw(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
+    """Draw two caches and their steps: some tokens, one, one, and two more; there is room left at the end."""
+    drawn = []
+    for batch, kv_heads, width, first in rng.size_rows(2, 4, 2, 8):
+        counts = [first, 1, 1, 2]
+        steps = [tuple(rng.normal(batch, kv_heads, count, width) for _ in range(2)) for count in counts]
+        drawn.append(((batch, kv_heads, sum(counts) + 3, width), steps))
+    return drawn
+
+
+def _difference(
+    results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step], names: dict[int, str]
+) -> Difference | None:
+    """Compare the results so far with those of a class that is built and called in the same way."""
+    module = code(*sizes).double()
+    for result, step in zip(results, steps, strict=False):
+        expected = tuple(run_module(module, {}, step)["result"])
+        if found := difference(result, Expected(expected, axes="keys values", sizes=names)):
+            return found
+    return None
+
+
+def _steps(steps: Sequence[Step], count: int) -> str:
+    tokens = [keys.shape[2] for keys, _ in steps[:count]]
+    return f"with {', then '.join(map(str, tokens))} new token{'s' * (tokens[-1] > 1)}"

@@ -1,0 +1,135 @@
+"""Write attention modules with one known mistake each, as strangers would have written them."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from .input_generator import InputGenerator
+
+# The lines of `forward` after the projections; {} are names that differ from module to module. Each part is written
+# in one of its right forms, and one part in a wrong form that has a name in the catalogue.
+SPLIT = "{x}.view({b}, {t}, {heads}, self.{d}).transpose(1, 2)"
+RIGHT: dict[str, tuple[str, ...]] = {
+    "split": (SPLIT, "{x}.unflatten(-1, ({heads}, self.{d})).transpose(1, 2)"),
+    "share": ("{k} = {k}.repeat_interleave(self.{h} // self.{g}, dim=1)",),
+    "roles": ("{q} @ {k}.transpose(-2, -1)", "torch.matmul({q}, {k}.mT)", 'torch.einsum("bhqd,bhkd->bhqk", {q}, {k})'),
+    "scale": ("/ self.{d} ** 0.5", "* self.{d} ** -0.5", "/ math.sqrt({q}.shape[-1])"),
+    "mask": ("torch.ones({t}, {t}, dtype=torch.bool, device=x.device).triu(1)",),
+    "hide": ("{s} = {s}.masked_fill({m}, -torch.inf)", '{s} = torch.where({m}, float("-inf"), {s})'),
+    "softmax": ("{s}.softmax(dim=-1)", "F.softmax({s}, dim=-1)"),
+    "merge": ("{c}.transpose(1, 2).reshape({b}, {t}, -1)", "{c}.transpose(1, 2).flatten(2)"),
+    "out": ("self.{o}({c})",),
+}
+WRONG: dict[str, dict[str, tuple[str, ...]]] = {
+    "split": {"split-without-transpose": ("{x}.view({b}, {heads}, {t}, self.{d})",)},
+    "share": {"kv-heads-tiled": ("{k} = {k}.repeat(1, self.{h} // self.{g}, 1, 1)",)},
+    "roles": {"scores-from-values": ("{q} @ {v}.transpose(-2, -1)",)},
+    "scale": {"missing-scale": ("",), "wrong-scale": ("/ self.{d}", "/ self.{h} ** 0.5", "/ x.shape[-1] ** 0.5")},
+    "mask": {
+        "mask-inverted": ("torch.ones({t}, {t}, dtype=torch.bool, device=x.device).tril()",),
+        "mask-off-by-one": ("torch.ones({t}, {t}, dtype=torch.bool, device=x.device).triu(2)",),
+    },
+    "hide": {
+        "mask-discarded": ("{s}.masked_fill({m}, -torch.inf)",),
+        "mask-with-zero": ("{s} = {s}.masked_fill({m}, 0.0)",),
+    },
+    "softmax": {
+        "softmax-wrong-axis": ("{s}.softmax(dim=-2)", "{s}.softmax(dim=1)"),
+        "double-softmax": ("{s}.softmax(dim=-1).softmax(dim=-1)",),
+    },
+    "merge": {"merge-without-transpose": ("{c}.reshape({b}, {t}, -1)",)},
+    "out": {"output-projection-missing": ("{c}",)},
+}
+NAMES: dict[str, tuple[str, ...]] = {
+    "q": ("q", "queries", "query"),
+    "k": ("k", "keys", "key"),
+    "v": ("v", "values", "value"),
+    "s": ("scores", "att", "logits"),
+    "m": ("hidden", "future"),
+    "c": ("context", "out", "y"),
+    "b": ("batch", "b"),
+    "t": ("num_tokens", "t", "seq_len"),
+    "h": ("num_heads", "n_heads"),
+    "d": ("head_dim", "d_k"),
+    "g": ("num_kv_heads", "n_kv"),
+    "o": ("out_proj", "c_proj", "w_o"),
+    "p": ("{}_proj", "w_{}", "to_{}"),
+}
+CLASSES = ("Attention", "SelfAttention", "CausalAttention", "MultiHead", "Block")
+TEMPLATE = """\
+class {name}(nn.Module):
+    def __init__(self, d_in, d_out, {h}, {g}):
+        super().__init__()
+        self.{h}, self.{g}, self.{d} = {h}, {g}, d_out // {h}
+        self.{wq} = nn.Linear(d_in, d_out, bias=False)
+        self.{wk} = nn.Linear(d_in, {g} * self.{d}, bias=False)
+        self.{wv} = nn.Linear(d_in, {g} * self.{d}, bias=False)
+        self.{o} = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        {b}, {t}, _ = x.shape
+        {q} = {split_q}
+        {k} = {split_k}
+        {v} = {split_v}
+        {share_k}
+        {share_v}
+        {m} = {mask}
+        {s} = {roles} {scale}
+        {hide}
+        {c} = {softmax} @ {v}
+        {c} = {merge}
+        return {out}
+"""
+SIZES = (7, 24, 6, 2)  # d_in, d_out, num_heads, num_kv_heads
+
+
+@dataclass(frozen=True)
+class FaultyModule:
+    """A module with one mistake.
+
+    Attributes:
+        source: Its code.
+        mistake: The id of its mistake.
+        name: The name of its class.
+        number: The seed that it was drawn from.
+    """
+
+    source: str
+    mistake: str
+    name: str
+    number: int
+
+    def build(self) -> nn.Module:
+        """Construct the module with the sizes (d_in, d_out, num_heads, num_kv_heads) = (7, 24, 6, 2)."""
+        file = f"<mistake {self.number}>"
+        header = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n"
+        text = header + self.source
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        namespace: dict[str, Any] = {"__name__": "mistake"}
+        exec(compile(text, file, "exec"), namespace)
+        return namespace[self.name](*SIZES)
+
+
+def draw_faulty_module(number: int) -> FaultyModule:
+    """Draw a module with one mistake; the same number gives the same module."""
+    rng = InputGenerator(number)
+    names = {key: rng.choice(options) for key, options in NAMES.items()}
+    part = rng.choice(list(WRONG))
+    mistake = rng.choice(list(WRONG[part]))
+    forms = {key: rng.choice(options) for key, options in RIGHT.items()}
+    forms[part] = rng.choice(WRONG[part][mistake])
+    fill = names | {f"w{role}": names["p"].format(names[role] if len(names[role]) > 1 else role) for role in "qkv"}
+    lines: dict[str, str] = {}
+    for role in "qkv":
+        heads = f"self.{names['h' if role == 'q' else 'g']}"
+        lines[f"split_{role}"] = forms["split"].format(x=f"self.{fill[f'w{role}']}(x)", heads=heads, **names)
+    for role in "kv":
+        lines[f"share_{role}"] = forms["share"].format(**(names | {"k": names[role]}))
+    lines |= {key: forms[key].format(**names) for key in ("roles", "scale", "mask", "hide", "softmax", "merge", "out")}
+    name = rng.choice(CLASSES)
+    source = TEMPLATE.format(name=name, **fill, **lines)
+    return FaultyModule("\n".join(line.rstrip() for line in source.splitlines()) + "\n", mistake, name, number)

@@ -1,0 +1,256 @@
+"""The exercises whose answer is a function, and the one judge for all of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import map_instances
+
+from .answer import Answer
+from .axes import axis_names, named_shape
+from .copies import built
+from .differences import Difference, Expected, difference, equal, precision_note
+from .exercise import Case, Exercise, Wrong
+from .function_gradients import LEAVES, gradient_fault
+from .input_generator import InputGenerator
+from .learner_error import LearnerError
+from .relations import relation
+from .verdict import Verdict, not_passed, passed, stopped
+
+# Errors of a known wrong answer on inputs for which it is not defined.
+UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
+
+BY_HAND = "Which line gives this value? Compute one element by hand and compare."
+
+DTYPES = tuple(f"it should be {name}." for name in ("float64", "float32", "bool", "int64"))
+
+
+class WrongKind(TypeError):
+    """A result from which the values to compare can't be extracted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionExercise(Exercise):
+    """An exercise whose answer is a function, compared with the solution and with known wrong answers.
+
+    Attributes:
+        draw: Draws the calls; all sizes differ, within a call and from call to call.
+        arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}.
+        axes: The names of the result's axes, or of its parts if it is a tuple.
+        wrong: Known wrong answers, the most likely first.
+        own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
+        gradients: The names of the arguments that a gradient from the result must reach, as in a layer that is trained.
+        extract: (result, *arguments) -> the values to compare, if the result itself can't be compared.
+    """
+
+    draw: Callable[[InputGenerator], Sequence[Case]]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    axes: str = ""
+    wrong: tuple[Wrong, ...] = ()
+    own_dtype: bool = False
+    gradients: tuple[str, ...] = ()
+    extract: Callable[..., Any] | None = None
+
+    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
+        if answer.kind not in ("function", "class", "instance"):
+            hint = "Which name do you give to `check`, and are there parentheses behind it?"
+            return not_passed(f"The answer is a {answer.kind}; it should be the function itself, uncalled.", hint=hint)
+        cases = list(self.draw(rng))
+        results: list[Any] = []
+        try:
+            for number, case in enumerate(cases):
+                result, changed = answer.call(case.arguments, seed=number)
+                if changed:
+                    return self._argument_changed(changed[0], case)
+                results.append(self._extracted(result, case))
+        except WrongKind as wrong:
+            return not_passed(f"The answer can't be compared: {wrong}.", hint=f"What should `{self.name}` give back?")
+        except LearnerError as error:
+            wrong = self._first_wrong(cases, results)
+            return self._stopped(answer, error, cases, len(results)) if wrong is None else wrong
+        wrong = self._first_wrong(cases, results)  # None, or a verdict, which is false
+        return self._right(answer, cases, results, rng) if wrong is None else wrong
+
+    def _first_wrong(self, cases: Sequence[Case], results: Sequence[Any]) -> Verdict | None:
+        for number, (case, result) in enumerate(zip(cases, results, strict=False)):
+            if found := difference(result, self._expected(case)):
+                return self._wrong(cases, results, number, found)
+        return None
+
+    def _stopped(self, answer: Answer, error: LearnerError, cases: Sequence[Case], number: int) -> Verdict:
+        sizes, before = self._sizes(cases[number]), self._right_so_far(cases, number)
+        verdict = stopped(error, (self.name, answer.name), sizes, before, self._argument_axes(cases[number]))
+        return replace(verdict, hint=self._first_line()) if error.is_of_call else verdict
+
+    def _right(self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> Verdict:
+        expected = map(self._expected, cases)
+        notes = {} if self.own_dtype else dict.fromkeys(filter(None, map(precision_note, results, expected)))
+        if self.gradients:
+            wrong, note = self._backward(answer, cases, rng)
+            if wrong is not None:
+                return wrong
+            notes |= dict.fromkeys(filter(None, [note]))
+        count = f"Right on {len(cases)} inputs of different sizes." if len(cases) > 1 else "Right."
+        return passed(count, tuple(notes))
+
+    def _backward(self, answer: Answer, cases: Sequence[Case], rng: InputGenerator) -> tuple[Verdict | None, str]:
+        """Compare gradients; return the verdict on wrong ones, and a note on what PyTorch can't send back."""
+        for number, case in enumerate(one for one in cases if not one.about):  # others may be all rounding
+            try:
+                fault = gradient_fault(self.solution, answer, self._named(case), self.gradients, number, rng)
+            except LearnerError as error:
+                return stopped(error, (self.name, answer.name), self._sizes(case)), ""
+            if fault and not fault.wrong:
+                return None, fault.sentence
+            if fault:
+                seen = f"{self._call(case)}: one backward pass was made from the result."
+                return not_passed(fault.sentence, evidence=(seen,), hint=LEAVES), ""
+        return None, ""
+
+    def _first_line(self) -> str:
+        parameters = ", ".join(inspect.signature(self.solution).parameters)
+        return f"The check calls it as {self.name}({parameters}): keep its first line."
+
+    def _argument_changed(self, index: int, case: Case) -> Verdict:
+        names = list(inspect.signature(self.solution).parameters)
+        name = f"`{names[index]}`" if index < len(names) else "an argument"
+        hint = "Which line changes a tensor instead of making one? Look for `+=`, `[...] =` and a `_` at the end."
+        if isinstance(case.arguments[index], list):
+            hint = "Which line changes the list itself? Look for `.sort()`, `.append()`, `.pop()` and `[...] =`."
+        return not_passed(
+            f"Your function changes its argument {name} in place.",
+            "input-modified",
+            evidence=(f"After the call, {name} holds other values than before.",),
+            hint=hint,
+        )
+
+    def _wrong(self, cases: Sequence[Case], results: Sequence[Any], number: int, found: Difference) -> Verdict:
+        call = self._call(cases[number])
+        for known in self.wrong:
+            if self._equals(known, cases, results):
+                sentence = f"Your result equals {known.equals}."
+                hint = known.hint or (None if known.mistake else BY_HAND)
+                return not_passed(sentence, known.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
+        calls = [(result, self._expected(case)) for case, result in zip(cases, results, strict=False)]
+        related = relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
+        evidence = (f"The call: {call}.", *self._right_so_far(cases, number))
+        if related:
+            evidence = (related.sentence, *evidence)
+        fixed = (number > 0 and self._only_sizes_differ(*cases[number - 1 : number + 1])) or _same_size(results)
+        hint = related.question if related else self._question(found, fixed)
+        return not_passed(found.sentence, found.mistake, evidence=evidence, hint=hint)
+
+    def _question(self, found: Difference, fixed: bool) -> str:
+        """Return a question about a difference; `fixed` says that a size in the code may be the reason."""
+        if found.mistake == "returns-none":
+            return f"What does the last line of `{self.name}` give back?"
+        if found.sentence.startswith("Your function gives back") and " values; " in found.sentence:
+            return "Which of them are missing, or too many?"
+        if "gives back a" in found.sentence:
+            return "Of which type is the last line's value, and what makes the right type of it?"
+        if " fraction" in found.sentence:
+            return "Which operator makes a fraction, and which one an integer: `/` or `//`?"
+        if found.sentence.endswith(DTYPES):
+            return "Which line decides the dtype of your result?"
+        question = "Which line decides this size?" if "has the shape" in found.sentence else BY_HAND
+        return f"{question} Is a number written into your code in place of a size?" if fixed else question
+
+    def _equals(self, known: Wrong, cases: Sequence[Case], results: Sequence[Any]) -> bool:
+        with torch.random.fork_rng(devices=[]):
+            for seed, (case, result) in enumerate(zip(cases, results, strict=False)):
+                arguments = built(case.arguments)
+                torch.manual_seed(seed)  # as for the answer, so that random numbers of its own can be recognized
+                try:
+                    other = self._extracted(known.code(*arguments), case)
+                except UNDEFINED:
+                    return False
+                if not equal(result, other):
+                    return False
+        return True
+
+    def _only_sizes_differ(self, *cases: Case) -> bool:
+        """Return whether two calls differ in the sizes of floating-point tensors alone."""
+        plain, sizes = [], []
+        for case in cases:
+            tensors = [one for one in case.arguments if isinstance(one, Tensor)]
+            if case.about or not tensors or not all(one.is_floating_point() for one in tensors):
+                return False
+            plain.append([one for one in case.arguments if isinstance(one, (bool, int, float, str))])
+            sizes.append([one.shape for one in tensors])
+        return plain[0] == plain[1] and sizes[0] != sizes[1]
+
+    def _extracted(self, result: Any, case: Case) -> Any:
+        if self.extract is None or result is None:
+            return result
+        try:
+            return self.extract(result, *built(case.arguments))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise WrongKind(str(error)) from error
+
+    def _expected(self, case: Case) -> Expected:
+        arguments = built(case.arguments)
+        value = self._extracted(self.solution(*arguments), case)
+        return Expected(value, self._rounding(case, value), self.axes, self._sizes(case))
+
+    def _rounding(self, case: Case, value: Any) -> float:
+        """Return how far the solution itself is off in float32, eight times."""
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return 0.0
+        try:
+            rounded = map_instances(Tensor, lambda one: one.float() if one.is_floating_point() else one, case.arguments)
+            off = (self._extracted(self.solution(*built(rounded)), case) - value).abs()
+        except UNDEFINED:
+            return 0.0
+        return 8 * float(torch.where(off.isfinite(), off, 0.0).max()) if off.numel() else 0.0
+
+    def _named(self, case: Case) -> dict[str, Any]:
+        return dict(zip(inspect.signature(self.solution).parameters, case.arguments, strict=False))
+
+    def _sizes(self, case: Case) -> dict[int, str]:
+        return axis_names(self.arguments, self._named(case))
+
+    def _argument_axes(self, case: Case) -> dict[Any, str]:
+        """Map each argument to the names of its axes, by its name and by its shape."""
+        shapes: dict[tuple[int, ...], set[str]] = {}
+        for name, value in self._named(case).items():
+            if isinstance(value, Tensor) and name in self.arguments:
+                shapes.setdefault(tuple(value.shape), set()).add(self.arguments[name])
+        return {**self.arguments, **{shape: min(axes) for shape, axes in shapes.items() if len(axes) == 1}}
+
+    def _call(self, case: Case) -> str:
+        """Describe a call by its arguments: numbers as they are, tensors by their shape."""
+        if case.about:
+            return f"{self.name} where {case.about}"
+        sizes = self._sizes(case)
+        parts = []
+        for name, value in self._named(case).items():
+            if isinstance(value, Tensor):
+                axes = self.arguments.get(name, "").split()
+                written = f"{tuple(value.shape)} = ({', '.join(axes)})"
+                fits = len(axes) == value.ndim > 1
+                parts.append(f"`{name}` {written if fits else named_shape(value.shape, sizes)}")
+            elif isinstance(value, (bool, int, float, str)) or (isinstance(value, (list, tuple)) and _plain(value)):
+                parts.append(f"{name}={value}")
+        return f"{self.name} with {', '.join(parts)}" if parts else f"a call of {self.name}"
+
+    def _right_so_far(self, cases: Sequence[Case], number: int) -> tuple[str, ...]:
+        """Name the last call whose result was compared and right, if there is one."""
+        if number == 0:
+            return ()
+        return (f"It was right for {self._call(cases[number - 1])}, and is not for {self._call(cases[number])}.",)
+
+
+def _same_size(results: Sequence[Any]) -> bool:
+    """Return whether several tensors all have the same shape, although the sizes of all calls differ."""
+    shapes = [tuple(result.shape) for result in results if isinstance(result, Tensor) and result.ndim]
+    return len(shapes) > 1 and len(set(shapes)) == 1
+
+
+def _plain(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, (bool, int, float, str)) for value in values)

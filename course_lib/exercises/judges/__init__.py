@@ -1,1 +1,0 @@
-"""How function exercises are judged: a reference, inputs, and known wrong answers. One subject a file."""

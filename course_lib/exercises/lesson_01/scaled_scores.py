@@ -1,0 +1,75 @@
+"""All scores at once, scaled."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (query, key)
+    head_dim = queries.shape[-1]
+    return (queries * head_dim**-0.5) @ keys.T  # (query, head_dim) @ (head_dim, key) -> (query, key)
+
+
+def _times_root(queries: Tensor, keys: Tensor) -> Tensor:
+    return queries @ keys.T * queries.shape[-1] ** 0.5
+
+
+def _over_tokens(queries: Tensor, keys: Tensor) -> Tensor:
+    return queries @ keys.T / keys.shape[0] ** 0.5
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    rows = [*rng.size_rows(3, 3), (1, 1, 3), (1, 4, 1)]  # one query and one key; head_dim 1
+    cases = [Case((rng.normal(queries, width), rng.normal(keys, width))) for queries, keys, width in rows]
+    large = rng.normal(4, 6, std=10.0), rng.normal(5, 6, std=10.0)
+    return [*cases, Case(large, "the scores are large")]
+
+
+EXERCISE = FunctionExercise(
+    scaled_scores,
+    title="All scores at once, scaled",
+    difficulty=1,
+    minutes=4,
+    prompt=(
+        "The same for all queries in one product, divided by the square root of the width. There may be more "
+        "keys than queries."
+    ),
+    hints=(
+        "Row q of the table holds the scores of query q.",
+        "A product takes rows of the left and columns of the right: the keys have to be turned.",
+        "`head_dim` is the last size of the queries, and the scores are divided by `head_dim**0.5`.",
+    ),
+    draw=_draw,
+    arguments={"queries": "query head_dim", "keys": "key head_dim"},
+    axes="query key",
+    gradients=("queries", "keys"),
+    wrong=(
+        Wrong("the scores without the division", lambda q, k: q @ k.T, "missing-scale"),
+        Wrong(
+            "the scores divided by the width, not by its square root", lambda q, k: q @ k.T / q.shape[1], "wrong-scale"
+        ),
+        Wrong("the scores divided by the square root of the number of keys", _over_tokens, "wrong-scale"),
+        Wrong("the scores multiplied by the square root of the width", _times_root, "wrong-scale"),
+        Wrong(
+            "the scores with queries and keys exchanged: a row must be one query",
+            lambda q, k: scaled_scores(k, q),
+            hint="Which of the two stands on the left of the product?",
+        ),
+        Wrong(
+            "the scores of keys cut anew by `view`, which moves no element",
+            lambda q, k: q @ k.reshape(k.shape[1], k.shape[0]) / q.shape[1] ** 0.5,
+            hint="`view` keeps the order of the elements in memory. Which row of the keys becomes a column?",
+        ),
+        Wrong("the softmax of the scores: these are weights already", lambda q, k: scaled_scores(q, k).softmax(-1)),
+        Wrong(
+            "the queries compared with themselves",
+            lambda q, k: scaled_scores(q, q),
+            "projection-reused",
+            "Which two arguments meet in the product?",
+        ),
+    ),
+)

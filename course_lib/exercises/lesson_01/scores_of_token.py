@@ -1,0 +1,65 @@
+"""One token's scores by hand."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def scores_of_token(query, keys):  # (head_dim), (key, head_dim) -> (key)
+    return torch.stack([(query * key).sum() for key in keys])
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    rows = [
+        *rng.size_rows(3, 2, 4, 12),
+        (3, 1),
+        (1, 4),
+    ]  # one key; one element; with few keys all scores may happen to be positive
+    return [Case((rng.normal(width), rng.normal(keys, width))) for keys, width in rows]
+
+
+EXERCISE = FunctionExercise(
+    scores_of_token,
+    title="One token's scores by hand",
+    difficulty=1,
+    minutes=3,
+    prompt="How well does the query of one token fit each key? One number a key, not yet scaled.",
+    hints=(
+        "A score says how well one query fits one key: the sum of their products, number by number.",
+        "Go through the keys one at a time and collect `query @ key`; or multiply once.",
+        "`keys @ query` does it: (key, head_dim) @ (head_dim) -> (key).",
+    ),
+    draw=_draw,
+    arguments={"query": "head_dim", "keys": "key head_dim"},
+    axes="key",
+    wrong=(
+        Wrong(
+            "the products before they are added up", lambda q, k: k * q, hint="What turns the products into one score?"
+        ),
+        Wrong(
+            "the mean of the products instead of their sum",
+            lambda q, k: (k * q).mean(-1),
+            hint="Does a dot product divide by anything?",
+        ),
+        Wrong(
+            "the scores after they were divided by the square root of the width: right, but one exercise too early",
+            lambda q, k: k @ q / len(q) ** 0.5,
+        ),
+        Wrong("the softmax of the scores: these are weights already", lambda q, k: (k @ q).softmax(-1)),
+        Wrong(
+            "the cosine of the angles: the lengths of the vectors are lost",
+            lambda q, k: k @ q / (k.norm(dim=-1) * q.norm()),
+        ),
+        Wrong("the size of the scores without their sign", lambda q, k: (k @ q).abs()),
+        Wrong(
+            "the first key's score for every key",
+            lambda q, k: (k @ q)[:1].expand(len(k)),
+            hint="In your loop, which key is compared each time?",
+        ),
+        Wrong("the scores as a table of one column; one axis is enough", lambda q, k: (k @ q)[:, None]),
+    ),
+)

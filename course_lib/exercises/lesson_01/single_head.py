@@ -1,0 +1,41 @@
+"""A head as a module."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from course_lib.exercises.module_exercise import ModuleExercise
+
+
+class SingleHead(nn.Module):
+    def __init__(self, d_in, head_dim, d_out):
+        super().__init__()
+        self.q_proj = nn.Linear(d_in, head_dim, bias=False)
+        self.k_proj = nn.Linear(d_in, head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
+        return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_out) -> (b, q, d_out)
+
+
+EXERCISE = ModuleExercise(
+    SingleHead,
+    title="A head as a module",
+    difficulty=3,
+    minutes=8,
+    prompt=(
+        "The function becomes a module with three projections, and the input gets a batch axis. In the lesson all "
+        "three were equally wide; here the values have a width of their own. Queries and keys are `head_dim` wide, "
+        "the values are `d_out` wide, and so is the output. Call the projections `q_proj`, `k_proj` and `v_proj`, "
+        "without bias: then the check can put weights of its own into them and compare numbers. No mask yet."
+    ),
+    hints=(
+        "Three `nn.Linear` in `__init__`, two of them `head_dim` wide and one `d_out`; your three steps in `forward`.",
+        "With a batch axis the keys are turned in their last two axes only: `keys.transpose(1, 2)`.",
+        "Scale by the width of the queries, `queries.shape[-1] ** -0.5`, which is `head_dim`.",
+    ),
+    causal=False,
+    biases=False,
+)

@@ -1,0 +1,78 @@
+"""Softmax in your own words."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def softmax_rows(scores):  # (query, key) -> (query, key)
+    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
+    return exponentials / exponentials.sum(dim=-1, keepdim=True)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    small, wide, large, apart, peaks = (rng.normal(*size, std=2.0) for size in rng.size_rows(5, 2))
+    peaks[:, rng.integer(peaks.shape[1])] += 3000.0
+    return [
+        Case((small,)),
+        Case((small[:1, :1],), "there is one query and one key"),
+        Case((wide * 3,)),
+        Case((large + 2000.0 + rng.integer(1000),), "the scores are about 2000"),  # exp of these overflows
+        Case((apart - 800.0 * torch.arange(len(apart))[:, None],), "each row lies 800 below the one before"),
+        Case((peaks,), "one score of each row is about 3000 and the others about 0"),
+    ]
+
+
+EXERCISE = FunctionExercise(
+    softmax_rows,
+    title="Softmax in your own words",
+    difficulty=2,
+    minutes=9,
+    prompt=(
+        "Scores in, weights out: positive, and each row sums to 1. Try to do without `softmax`; the check "
+        "also comes with scores around 2000. What is exp(2000)? And what changes if the same number is taken from all "
+        "scores of a row?"
+    ),
+    hints=(
+        "Two steps: `scores.exp()` makes every score positive; then divide each row by its sum.",
+        "`exp(2000)` is infinite. Subtracting the same number from all scores of a row leaves its weights as they are, "
+        "because exp(a - c) = exp(a) / exp(c). Take each row's largest: `scores.amax(dim=-1, keepdim=True)`.",
+        "`sum(dim=-1)` of (query, key) is (query), one number per row, and PyTorch would line these up with the "
+        "*columns*. `sum(dim=-1, keepdim=True)` is (query, 1), a column, and divides row by row.",
+    ),
+    draw=_draw,
+    arguments={"scores": "query key"},
+    axes="query key",
+    gradients=("scores",),
+    wrong=(
+        Wrong("softmax over the queries: each column sums to 1", lambda s: s.softmax(0), "softmax-wrong-axis"),
+        Wrong(
+            "softmax over the whole table: all elements together sum to 1",
+            lambda s: s.flatten().softmax(0).view_as(s),
+            "softmax-wrong-axis",
+        ),
+        Wrong(
+            "each score divided by the sum of its row, without exp",
+            lambda s: s / s.sum(-1, keepdim=True),
+            "no-softmax",
+        ),
+        Wrong("the scores themselves", lambda s: s, "no-softmax"),
+        Wrong(
+            "softmax without a guard against large scores: exp(2000) is infinite",
+            lambda s: s.exp() / s.exp().sum(-1, keepdim=True),
+            hint="Softmax doesn't change if a row's largest score is subtracted first. What does exp get to see then?",
+        ),
+        Wrong("exp of the scores, not yet divided by their sum", lambda s: s.exp(), "no-softmax"),
+        Wrong(
+            "exp of the scores less the row's largest, not yet divided by their sum",
+            lambda s: (s - s.amax(-1, keepdim=True)).exp(),
+            "no-softmax",
+        ),
+        Wrong("softmax taken twice", lambda s: s.softmax(-1).softmax(-1), "double-softmax"),
+        Wrong("the logarithm of the weights", lambda s: s.log_softmax(-1)),
+    ),
+)

@@ -1,0 +1,123 @@
+"""Weights that don't see the future."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .causal_mask import causal_mask
+
+
+def causal_weights(scores):  # (batch, query, key) -> (batch, query, key)
+    keep = causal_mask(scores.shape[-1])
+    return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+
+
+def _causal(num_tokens: int) -> Tensor:
+    positions = torch.arange(num_tokens)
+    return positions[:, None] >= positions
+
+
+def _masked(scores: Tensor, keep: Tensor) -> Tensor:
+    return torch.where(keep, scores, -torch.inf).softmax(-1)
+
+
+def _weights(change: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return a function that computes attention weights under a changed causal mask."""
+    return lambda scores: _masked(scores, change(_causal(scores.shape[-1])))
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = [Case((rng.normal(batch, n, n, std=2.0),)) for batch, n in (*rng.size_rows(3, 2), (1, 1))]
+    low = rng.normal(1, 2 + rng.integer(5), 1) - 30000.0
+    batch, n = rng.sizes(2, 3, 8)
+    future = torch.ones(n, n, dtype=torch.float64).triu(1)
+    signs = 1.0 - 2.0 * (torch.arange(n) % 2)  # each row has scores of both signs, and its largest elsewhere
+    return [
+        *cases,
+        Case((low.expand(-1, -1, low.shape[1]).clone(),), "all scores are about -30000"),
+        Case((rng.normal(batch, n, n) + 800.0 * future,), "the scores to hide are about 800 and the others about 0"),
+        Case((rng.normal(batch, n, n) + 800.0 * signs,), "half of the scores are about 800, the others about -800"),
+    ]
+
+
+EXERCISE = FunctionExercise(
+    causal_weights,
+    title="Weights that don't see the future",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "From scores, already scaled, to weights, with the future hidden. The scores are given to you and are not to "
+        "be changed: others may still need them. What is hidden counts for nothing, however large it is. The check "
+        "also comes with hidden scores far above the others, and with scores around 800 and around -30000."
+    ),
+    hints=(
+        "The mask acts on the scores, before softmax: what is hidden must get a weight of exactly 0.",
+        "Which score does softmax turn into 0? Not 0: exp(0) is 1.",
+        "`scores.masked_fill(~keep, -torch.inf)` returns a new tensor. Use it.",
+    ),
+    draw=_draw,
+    arguments={"scores": "batch query key"},
+    axes="batch query key",
+    gradients=("scores",),
+    wrong=(
+        Wrong("softmax without a mask", lambda s: s.softmax(-1), "mask-discarded"),
+        Wrong("softmax masked afterwards", lambda s: s.softmax(-1).tril(), "mask-after-softmax"),
+        Wrong("softmax of scores whose hidden ones are 0", lambda s: s.tril().softmax(-1), "mask-with-zero"),
+        Wrong(
+            "visible weights divided by their sum, after exp or softmax looked at all scores: under hidden scores of "
+            "800 nothing is left",
+            lambda s: s.softmax(-1).tril() / s.softmax(-1).tril().sum(-1, keepdim=True),
+            hint="If a hidden score is 800 above the others, what is left of these less the largest?",
+        ),
+        Wrong(
+            "exp of the visible scores divided by their sum, without a guard: exp(800) is infinite",
+            lambda s: s.exp().tril() / s.exp().tril().sum(-1, keepdim=True),
+            hint="Which number may be taken from all scores of a row without a change of its weights?",
+        ),
+        Wrong(
+            "softmax of scores from which a fixed number was taken where they are hidden",
+            lambda s: (s - 100.0 * ~_causal(s.shape[-1])).softmax(-1),
+            hint="What is left of a hidden score that was 800?",
+        ),
+        Wrong("softmax with the mask upside down", lambda s: _masked(s, ~_causal(s.shape[-1])), "mask-inverted"),
+        Wrong("softmax with the mask transposed", _weights(lambda keep: keep.T), "mask-transposed"),
+        Wrong(
+            "softmax that sees one token too many",
+            lambda s: _masked(s, torch.ones_like(s).tril(1).bool()),
+            "mask-off-by-one",
+        ),
+        Wrong(
+            "softmax in which no token sees itself",
+            lambda s: _masked(s, torch.ones_like(s).tril(-1).bool()),
+            "mask-off-by-one",
+        ),
+        Wrong(
+            "softmax over the queries",
+            lambda s: torch.where(_causal(s.shape[-1]), s, -torch.inf).softmax(-2),
+            "softmax-wrong-axis",
+        ),
+        Wrong(
+            "softmax of scores that were scaled once more",
+            lambda s: _masked(s / s.shape[-1] ** 0.5, _causal(s.shape[-1])),
+            "wrong-scale",
+            hint="Does the task give you scores that still have to be divided?",
+        ),
+        Wrong(
+            "softmax with a fill value that is not below all scores here",
+            lambda s: torch.where(_causal(s.shape[-1]), s, -20.0).softmax(-1),
+            hint="Which number is below every score, however low?",
+        ),
+        Wrong(
+            "the masked scores, before softmax",
+            lambda s: torch.where(_causal(s.shape[-1]), s, -torch.inf),
+            "no-softmax",
+        ),
+    ),
+)

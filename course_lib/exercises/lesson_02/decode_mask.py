@@ -1,0 +1,95 @@
+"""Fewer queries than keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def decode_mask(num_queries, num_keys):  # two ints -> (query, key), bool, True = may attend
+    return torch.ones(num_queries, num_keys, dtype=torch.bool).tril(num_keys - num_queries)
+
+
+def _aligned(num_queries: int, num_keys: int, shift: int = 0) -> Tensor:
+    """Return the mask whose diagonal is shifted to the right."""
+    return torch.ones(num_queries, num_keys).tril(num_keys - num_queries + shift).bool()
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    pairs = zip(rng.sizes(3, 3, 7), rng.sizes(3, 9, 15), strict=True)
+    number = 2 + rng.integer(8)
+    return [*(Case(pair) for pair in pairs), Case((1, number + 1)), Case((number, number)), Case((1, 1))]
+
+
+EXERCISE = FunctionExercise(
+    decode_mask,
+    title="Fewer queries than keys",
+    difficulty=2,
+    minutes=6,
+    prompt=(
+        "A model that writes text has computed some tokens before, and now computes the queries of the newest ones "
+        "only. There are `num_keys` tokens in all, and the `num_queries` queries belong to the **last** of them: the "
+        "last query is the last token. Build the causal mask. A token may attend to itself and to everything before "
+        "it. `num_queries` is at most `num_keys`."
+    ),
+    hints=(
+        "Draw 2 queries and 5 keys on paper. Which token is query 0? Which keys may it see?",
+        "It is the bottom of a square mask: the last `num_queries` rows of the causal mask for `num_keys` tokens.",
+        "`tril(n)` keeps n diagonals more than `tril()`. Query 0 may see `num_keys - num_queries` keys more than one.",
+    ),
+    draw=_draw,
+    axes="query key",
+    wrong=(
+        Wrong(
+            "the mask aligned at the first key: query 0 sees key 0 and nothing else",
+            lambda q, k: torch.ones(q, k).tril().bool(),
+            "causal-top-left",
+            hint="Which token is query 0? How many tokens came before it?",
+        ),
+        Wrong("the mask upside down: True where a key is hidden", lambda q, k: ~_aligned(q, k), "mask-inverted"),
+        Wrong("a mask that shows each token the next one, too", lambda q, k: _aligned(q, k, 1), "mask-off-by-one"),
+        Wrong("a mask that hides each token from itself", lambda q, k: _aligned(q, k, -1), "mask-off-by-one"),
+        Wrong(
+            "a mask that hides nothing",
+            lambda q, k: torch.ones(q, k).bool(),
+            "no-causal-mask",
+            hint="May the first of the new tokens see the last one?",
+        ),
+        Wrong(
+            "the square mask for all tokens; only the last of them are queries",
+            lambda q, k: torch.ones(k, k).tril().bool(),
+            hint="How many rows should the mask have?",
+        ),
+        Wrong(
+            "the mask with queries and keys exchanged: a row must be one query",
+            lambda q, k: _aligned(q, k).T,
+            "mask-transposed",
+        ),
+        Wrong(
+            "a mask that shows the old tokens and hides the new ones",
+            lambda q, k: (torch.arange(k) < k - q).expand(q, k),
+            hint="May a token attend to itself?",
+        ),
+        Wrong(
+            "a mask that hides the old tokens: each query sees the new ones only",
+            lambda q, k: _aligned(q, k) & (torch.arange(k) >= k - q),
+            hint="What came before the first of the new tokens?",
+        ),
+        Wrong("the mask as numbers 0 and 1; it should be bool", lambda q, k: _aligned(q, k).float()),
+        Wrong(
+            "a mask whose diagonal is moved by the number of queries",
+            lambda q, k: torch.ones(q, k).tril(q).bool(),
+            hint="How many keys more than one may query 0 see?",
+        ),
+        Wrong(
+            "a mask that shows each token itself and what comes later",
+            lambda q, k: torch.ones(q, k).triu(k - q).bool(),
+            "mask-inverted",
+            "`tril` or `triu`?",
+        ),
+    ),
+)

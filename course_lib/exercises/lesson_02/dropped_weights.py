@@ -1,0 +1,94 @@
+"""What dropout does to a weight."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def dropped_weights(weights, drop, p, training):  # (query, key), (query, key) bool, float, bool -> (query, key)
+    if not training:
+        return weights
+    return weights.masked_fill(drop, 0.0) / (1 - p)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    about = ("", "", "p is 0", "training is False")
+    for (queries, keys), what in zip(rng.size_rows(4, 2, 3, 9), about, strict=True):
+        drop = torch.zeros(queries * keys, dtype=torch.bool)
+        drop[list(rng.sizes(2 + rng.integer(queries * keys // 2), 0, queries * keys - 1))] = True
+        p = 0.0 if what == "p is 0" else (10 + rng.integer(35)) / 100  # never 0.5, where p and 1 - p are the same
+        dropped = drop.view(queries, keys) & (p > 0)
+        cases.append(Case((rng.normal(queries, keys).softmax(-1), dropped, p, what != "training is False"), what))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    dropped_weights,
+    title="What dropout does to a weight",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "The dice have been thrown: `drop` is True where a weight is to be dropped. What does dropout with "
+        "probability `p` make of the weights, in training and in evaluation?"
+    ),
+    hints=(
+        "Three cases: dropped in training, kept in training, and evaluation.",
+        "In evaluation nothing happens. In training a dropped weight is 0.",
+        "A kept weight must make up for the others: only 1 - p of them are left.",
+    ),
+    draw=_draw,
+    arguments={"weights": "query key", "drop": "query key"},
+    axes="query key",
+    gradients=("weights",),
+    wrong=(
+        Wrong(
+            "dropout that stays on in evaluation",
+            lambda w, drop, p, training: w * ~drop / (1 - p),
+            "dropout-at-eval",
+            "What should become of the weights where `training` is False?",
+        ),
+        Wrong(
+            "dropout that only zeroes: the sum gets smaller on average",
+            lambda w, drop, p, training: w * ~drop if training else w,
+            hint="If one weight in five goes, how much must the others grow, so that the sum stays on average?",
+        ),
+        Wrong(
+            "dropout with two faults: what is kept doesn't grow, and weights are dropped in evaluation, too",
+            lambda w, drop, p, training: w * ~drop,
+            "dropout-at-eval",
+            "What should become of the weights where `training` is False? And what of the kept ones where it is True?",
+        ),
+        Wrong(
+            "dropout whose survivors shrink by 1 - p instead of growing by 1 / (1 - p)",
+            lambda w, drop, p, training: w * ~drop * (1 - p) if training else w,
+            hint="Should what is left grow or shrink?",
+        ),
+        Wrong(
+            "dropout that divides by p, the share that goes, instead of 1 - p, the share that stays",
+            lambda w, drop, p, training: w * ~drop / p if training else w,
+            hint="Which share of the weights survives?",
+        ),
+        Wrong(
+            "weights that sum to 1 again in each row: dropout does not do that, it keeps the sum only on average",
+            lambda w, drop, p, training: (w * ~drop) / (w * ~drop).sum(-1, keepdim=True) if training else w,
+        ),
+        Wrong(
+            "the weights that should have gone: True in drop means dropped",
+            lambda w, drop, p, training: w * drop / (1 - p) if training else w,
+            "mask-inverted",
+            "What does True mean in `drop`?",
+        ),
+        Wrong(
+            "dropout with dice of its own, thrown by PyTorch",
+            lambda w, drop, p, training: functional.dropout(w, p, training),
+            hint="The dice have been thrown. Where does your code use `drop`?",
+        ),
+        Wrong("no dropout at all", lambda w, drop, p, training: w, hint="What happens to a weight where drop is True?"),
+    ),
+)

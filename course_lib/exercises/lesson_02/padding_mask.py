@@ -1,0 +1,98 @@
+"""The padding mask."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def padding_mask(lengths, num_tokens):  # list of batch lengths, int -> (batch, 1, 1, key), bool
+    real = torch.arange(num_tokens) < torch.tensor(lengths)[:, None]  # (key) < (batch, 1) -> (batch, key)
+    return real[:, None, None]  # (batch, key) -> (batch, 1, 1, key)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, num_tokens in zip(rng.sizes(3, 2, 4), rng.sizes(3, 5, 12), strict=True):
+        cases.append(Case((list(rng.sizes(batch, 1, num_tokens)), num_tokens)))
+    lengths = cases[-1].arguments[0]
+    return [*cases, Case((lengths, max(lengths))), Case(([3], 5))]  # no padding in the longest; a single sample
+
+
+EXERCISE = FunctionExercise(
+    padding_mask,
+    title="The padding mask",
+    difficulty=2,
+    minutes=8,
+    prompt=(
+        "Sentences of these lengths stand in a batch, each filled up with padding on the right. Nobody may "
+        "look at the padding. The mask shall fit scores of (batch, head, query, key). Two functions help that the "
+        "lesson didn't need: `torch.arange(5)` is the tensor 0, 1, 2, 3, 4, and `torch.tensor(lengths)` makes a tensor "
+        "of the list."
+    ),
+    hints=(
+        "Token k of sample b is real if k is less than `lengths[b]`. Which comparison of two tensors says that of all "
+        "tokens and samples at once?",
+        "A column compared with a row gives a table: (batch, 1) < (key) is (batch, key). `[:, None]` makes a column: "
+        "`torch.arange(num_tokens) < torch.tensor(lengths)[:, None]`.",
+        "Scores are (batch, head, query, key): put two axes of size 1 between batch and key, `[:, None, None]`. That "
+        "makes (batch, 1, 1, key) of (batch, key).",
+    ),
+    draw=_draw,
+    axes="batch 1 1 key",
+    wrong=(
+        Wrong("the mask upside down: it is True at the padding", lambda n, t: ~padding_mask(n, t), "mask-inverted"),
+        Wrong(
+            "a mask that shows one token of padding",
+            lambda n, t: padding_mask([length + 1 for length in n], t),
+            "mask-off-by-one",
+            hint="In a sentence of three tokens, which index has the last real one?",
+        ),
+        Wrong(
+            "a mask that hides the last real token",
+            lambda n, t: padding_mask([length - 1 for length in n], t),
+            "mask-off-by-one",
+            hint="In a sentence of three tokens, which index has the last real one?",
+        ),
+        Wrong(
+            "a mask for padding on the left; here it stands on the right",
+            lambda n, t: padding_mask(n, t).flip(-1),
+            hint="Where does a sentence of three stand in a row of seven?",
+        ),
+        Wrong(
+            "a mask that hides padding as queries; nobody must look at it, so it is hidden as a key",
+            lambda n, t: padding_mask(n, t).transpose(2, 3),
+            "mask-transposed",
+        ),
+        Wrong(
+            "the right rows without axes for heads and queries: (batch, key) would line up with (query, key)",
+            lambda n, t: padding_mask(n, t)[:, 0, 0],
+            "mask-rank",
+        ),
+        Wrong(
+            "the right rows with one axis too few: (batch, 1, key) would line up with (head, query, key)",
+            lambda n, t: padding_mask(n, t)[:, 0],
+            "mask-rank",
+        ),
+        Wrong(
+            "the masks of the lengths in order of size: a sample has another one's mask",
+            lambda n, t: padding_mask(sorted(n), t),
+            hint="Which row of the mask belongs to the first sentence of the batch?",
+        ),
+        Wrong(
+            "the masks of the lengths in falling order: a sample has another one's mask",
+            lambda n, t: padding_mask(sorted(n, reverse=True), t),
+            hint="Which row of the mask belongs to the first sentence of the batch?",
+        ),
+        Wrong("the mask as numbers 0 and 1; it should be bool", lambda n, t: padding_mask(n, t).float()),
+        Wrong("the mask as integers 0 and 1; it should be bool", lambda n, t: padding_mask(n, t).long()),
+        Wrong(
+            "a mask that treats every sentence as the longest one",
+            lambda n, t: padding_mask([max(n)] * len(n), t),
+            hint="How long is the shortest sentence of the batch?",
+        ),
+    ),
+)

@@ -1,0 +1,107 @@
+"""A row that may look at nothing."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def safe_weights(scores, keep):  # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(~keep, lowest).softmax(dim=-1)
+    return weights.masked_fill(~keep, 0.0)
+
+
+def _masked(scores: Tensor, keep: Tensor) -> Tensor:
+    return torch.where(keep, scores, -torch.inf).softmax(-1)
+
+
+def _under_hidden(scores: Tensor, keep: Tensor) -> Tensor:
+    exponentials = (scores - scores.amax(-1, keepdim=True)).exp() * keep
+    return exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, n in zip(rng.sizes(3, 2, 4), rng.sizes(3, 5, 9), strict=True):
+        padding = torch.tensor(rng.sizes(batch, 0, n - 1))  # on the left: the rows of padding attend to nothing
+        seen = torch.arange(n) >= padding[:, None]
+        cases.append(Case((rng.normal(batch, n, n, std=2.0), torch.ones(n, n).tril().bool() & seen[:, None])))
+    batch, queries, keys = rng.sizes(3, 3, 8)
+    keep = rng.normal(batch, queries, keys) > 0
+    keep[:, rng.integer(queries)] = False
+    return [
+        *cases,
+        Case((rng.normal(batch, queries, keys, std=2.0), keep), "any token may be hidden from any other"),
+        Case((rng.normal(batch, queries, keys) - 30000.0, keep), "all scores are about -30000"),
+        Case(
+            (rng.normal(batch, queries, keys) + 800.0 * ~keep, keep),
+            "the hidden scores are about 800, the others about 0",
+        ),
+        Case((rng.normal(batch, queries, keys) + 800.0 * keep, keep), "the visible scores are about 800"),
+    ]
+
+
+EXERCISE = FunctionExercise(
+    safe_weights,
+    title="A row that may look at nothing",
+    difficulty=3,
+    minutes=8,
+    prompt=(
+        "With padding on the left, some rows may look at nothing at all. Such a row shall get weights of 0, "
+        "not nan; all other rows are as ever. What is hidden counts for nothing, however large it is: the check also "
+        "comes with hidden scores far above the others, and with scores around 800 and around -30000."
+    ),
+    hints=(
+        "With minus infinity in the whole row, softmax divides 0 by 0. Rows without a choice shall give zeros.",
+        "Fill with a very low finite number: no nan any more. But what do these rows hold now?",
+        "After softmax, set every hidden weight to 0. In all other rows that changes nothing.",
+    ),
+    draw=_draw,
+    arguments={"scores": "batch query key", "keep": "batch query key"},
+    axes="batch query key",
+    gradients=("scores",),
+    wrong=(
+        Wrong("weights that are nan where a token may look at nothing", _masked, "nan-on-hidden-rows"),
+        Wrong(
+            "weights that are shared out evenly where a token may look at nothing: hidden tokens get some",
+            lambda s, keep: s.masked_fill(~keep, -1e30).softmax(-1),
+            hint="In a row where every score is the lowest number there is, what does softmax give?",
+        ),
+        Wrong("weights that were masked after softmax", lambda s, keep: s.softmax(-1) * keep, "mask-after-softmax"),
+        Wrong("softmax of scores whose hidden ones are 0", lambda s, keep: (s * keep).softmax(-1), "mask-with-zero"),
+        Wrong(
+            "softmax of scores whose hidden ones are 0, zeroed afterwards",
+            lambda s, keep: (s * keep).softmax(-1) * keep,
+            "mask-with-zero",
+        ),
+        Wrong("weights of the hidden tokens only", lambda s, keep: safe_weights(s, ~keep), "mask-inverted"),
+        Wrong(
+            "weights in which hidden scores still count, in softmax or in the largest score: where these are 800, "
+            "nothing is left of the others",
+            _under_hidden,
+            hint="If a hidden score is 800 above the others, does your code meet it before it is zeroed?",
+        ),
+        Wrong(
+            "exp of the visible scores divided by their sum, without a guard: exp(800) is infinite",
+            lambda s, keep: s.exp() * keep / (s.exp() * keep).sum(-1, keepdim=True).clamp(min=1e-300),
+            hint="Which number may be taken from all scores of a row without a change of its weights?",
+        ),
+        Wrong(
+            "weights under a fill value that is not below all scores here, zeroed afterwards",
+            lambda s, keep: torch.where(keep, s, -20.0).softmax(-1) * keep,
+            hint="Which number is below every score, however low?",
+        ),
+        Wrong("softmax without the mask", lambda s, keep: s.softmax(-1), "mask-discarded"),
+        Wrong(
+            "weights whose rows that see nothing look at the first token",
+            lambda s, keep: torch.where(
+                keep.any(-1, keepdim=True), safe_weights(s, keep), torch.eye(s.shape[-1], dtype=s.dtype)[0]
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,81 @@
+"""One head's part of the output."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def output_of_head(context, w_o, head):  # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
+    head_dim = context.shape[-1]
+    w_o_of_head = w_o[:, head * head_dim : (head + 1) * head_dim]  # (d_out, head_dim)
+    return context @ w_o_of_head.T
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, num_tokens, num_heads, head_dim in rng.size_rows(3, 4, 2, 7):
+        width = num_heads * head_dim
+        head = rng.integer(num_heads) if cases else num_heads - 1
+        cases.append(Case((rng.normal(batch, num_tokens, head_dim), rng.normal(width, width), head)))
+    return cases
+
+
+def _rows(context: Tensor, w_o: Tensor, head: int) -> Tensor:
+    head_dim = context.shape[-1]
+    return context @ w_o[head * head_dim : (head + 1) * head_dim]
+
+
+def _from(context: Tensor, w_o: Tensor, start: int, step: int = 1) -> Tensor:
+    return context @ w_o[:, start::step][:, : context.shape[-1]].T
+
+
+EXERCISE = FunctionExercise(
+    output_of_head,
+    title="One head's part of the output",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "`w_o` is the weight of the output projection, (width out, width in), as `nn.Linear` keeps it. Its columns "
+        "belong to the heads, a block of `head_dim` columns per head. Project what one head gave by its own block."
+    ),
+    hints=(
+        "Head 1 owns the columns from `head_dim` to `2 * head_dim`.",
+        "`nn.Linear` computes `x @ weight.T`, with a block of columns as with the whole matrix.",
+    ),
+    draw=_draw,
+    arguments={"context": "batch token head_dim", "w_o": "d_out d_out"},
+    axes="batch token d_out",
+    wrong=(
+        Wrong(
+            "the context projected by the block of head 0, whichever head it is",
+            lambda c, w, head: _from(c, w, 0),
+            hint="Where does the block of head 1 begin?",
+        ),
+        Wrong(
+            "the context projected by rows of `w_o`",
+            _rows,
+            hint="`w_o` is (width out, width in). Which of the two does a head's width meet?",
+        ),
+        Wrong(
+            "the context projected by the columns from `head` on; each head before it owns `head_dim` columns",
+            lambda c, w, head: _from(c, w, head),
+            hint="Where does the block of head 1 begin?",
+        ),
+        Wrong(
+            "the context projected by every h-th column; a head's columns lie side by side",
+            lambda c, w, head: _from(c, w, head, w.shape[1] // c.shape[-1]),
+            hint="Which columns of the joined heads came from this head?",
+        ),
+        Wrong("the context alone, without W^O", lambda c, w, head: c, "output-projection-missing"),
+        Wrong(
+            "the context with the other heads' columns set to 0, without W^O",
+            lambda c, w, head: torch.nn.functional.pad(c, (head * c.shape[-1], w.shape[1] - (head + 1) * c.shape[-1])),
+            "output-projection-missing",
+        ),
+    ),
+)

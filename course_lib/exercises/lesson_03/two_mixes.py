@@ -1,0 +1,81 @@
+"""One query with two contexts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def two_mixes(weights_0, weights_1, values):  # (key,), (key,), (key, width) -> (width,)
+    half = values.shape[1] // 2
+    context_0 = weights_0 @ values[:, :half]
+    context_1 = weights_1 @ values[:, half:]
+    return torch.cat([context_0, context_1])
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for num_keys, half in rng.size_rows(3, 2, 2, 9):
+        weights = [rng.normal(num_keys, std=2).softmax(0) for _ in range(2)]
+        cases.append(Case((*weights, rng.normal(num_keys, 2 * half))))
+    return cases
+
+
+def _interleaved(weights_0: Tensor, weights_1: Tensor, values: Tensor) -> Tensor:
+    return torch.cat([weights_0 @ values[:, ::2], weights_1 @ values[:, 1::2]])
+
+
+EXERCISE = FunctionExercise(
+    two_mixes,
+    title="One query, two mixes",
+    difficulty=1,
+    minutes=3,
+    prompt=(
+        "One query has two rows of attention weights. Head 0 mixes the first half of the value columns with "
+        "`weights_0`, head 1 mixes the second half with `weights_1`, and the two results stand side by side."
+    ),
+    hints=(
+        "`values[:, :half]` are the columns of head 0. A mix is `weights @ values`.",
+        "`torch.cat([context_0, context_1])` puts the two side by side.",
+    ),
+    draw=_draw,
+    arguments={"weights_0": "key", "weights_1": "key", "values": "key width"},
+    axes="width",
+    wrong=(
+        Wrong(
+            "the mix that head 0 alone makes of all columns",
+            lambda a, b, v: a @ v,
+            hint="Which attention weights mix the second half of the columns?",
+        ),
+        Wrong("the mix that head 1 alone makes of all columns", lambda a, b, v: b @ v),
+        Wrong(
+            "one mix with the mean of both rows of attention weights, as a single head makes it",
+            lambda a, b, v: (a + b) / 2 @ v,
+            "heads-averaged",
+        ),
+        Wrong("one mix with the sum of both rows of attention weights", lambda a, b, v: (a + b) @ v, "heads-averaged"),
+        Wrong(
+            "the heads with exchanged attention weights",
+            lambda a, b, v: two_mixes(b, a, v),
+            hint="Which of the two rows belongs to the first half?",
+        ),
+        Wrong(
+            "every head's mix of all columns, side by side",
+            lambda a, b, v: torch.cat([a @ v, b @ v]),
+            hint="How many columns of `values` belong to one head?",
+        ),
+        Wrong(
+            "every second column for each head; a head has a half of the columns, side by side",
+            _interleaved,
+            hint="Which columns does `values[:, :half]` take?",
+        ),
+        Wrong(
+            "head 1's mix first; head 0 comes first",
+            lambda a, b, v: two_mixes(a, b, v).roll(v.shape[1] // 2),
+        ),
+    ),
+)

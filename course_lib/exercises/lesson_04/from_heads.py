@@ -1,0 +1,52 @@
+"""Merge the heads."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def from_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+    batch, num_heads, num_tokens, head_dim = x.shape
+    by_token = x.transpose(1, 2)
+    return by_token.reshape(batch, num_tokens, num_heads * head_dim)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    return [Case((rng.normal(*sizes),)) for sizes in rng.size_rows(3, 4, 2, 8)]
+
+
+EXERCISE = FunctionExercise(
+    from_heads,
+    title="Merge the heads",
+    difficulty=2,
+    minutes=3,
+    prompt="Bring the tokens back in front of the heads, and make one axis of the last two.",
+    hints=(
+        "First `transpose(1, 2)`, then join.",
+        "Join with `reshape`; after the transpose, `view` refuses.",
+    ),
+    draw=_draw,
+    arguments={"x": "batch head token head_dim"},
+    axes="batch token width",
+    wrong=(
+        Wrong(
+            "a reshape of the heads as they are: a row holds several tokens of one head",
+            lambda x: x.reshape(len(x), x.shape[2], -1),
+            "merge-without-transpose",
+        ),
+        Wrong(
+            "the exchange without the join: (batch, token, head, head_dim)",
+            lambda x: x.transpose(1, 2),
+            hint="Which two axes should become one?",
+        ),
+        Wrong(
+            "the elements of the heads in turn; those of one head should stay together",
+            lambda x: x.permute(0, 2, 3, 1).flatten(2),
+            hint="In which order are head and head_dim before you join them?",
+        ),
+        Wrong("the sum of the heads", lambda x: x.sum(1), "heads-averaged"),
+        Wrong("the mean of the heads", lambda x: x.mean(1), "heads-averaged"),
+    ),
+)

@@ -1,0 +1,83 @@
+"""Put the heads back."""
+
+from __future__ import annotations
+
+import torch
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def merge_heads(x):  # (head, batch, token, head_dim) -> (batch, token, num_heads * head_dim)
+    num_heads, batch, num_tokens, head_dim = x.shape
+    by_token = x.permute(1, 2, 0, 3)  # (h, b, t, d) -> (b, t, h, d)
+    return by_token.reshape(batch, num_tokens, num_heads * head_dim)  # (b, t, h, d) -> (b, t, h * d)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    return [
+        Case((rng.normal(*size),))
+        for size in (*rng.size_rows(3, 4, 2, 7), (1, 3, 5, 4), (3, 1, 6, 2), (3, 2, 4, 1), (2, 3, 1, 5))
+    ]
+
+
+APART = "How many numbers does a token have in all heads together, and how many has a row of your result?"
+
+EXERCISE = FunctionExercise(
+    merge_heads,
+    title="Put the heads back",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "And back: each token's row holds the elements of head 0, then those of head 1, and so on. Mind the order of "
+        "the axes: here the **heads come first**, (head, batch, token, head_dim), as after a `torch.stack` of what "
+        "each head gave."
+    ),
+    hints=(
+        "First bring the axes into an order in which the two that are to be joined are neighbours. Then join.",
+        "`permute` takes all axes in their new order. Which order of the four makes (batch, token, head, head_dim)?",
+        "After `x.permute(1, 2, 0, 3)` comes `reshape`, which copies: `view` refuses, because the elements don't lie "
+        "in the order of the axes.",
+    ),
+    draw=_draw,
+    arguments={"x": "head batch token head_dim"},
+    axes="batch token width",
+    gradients=("x",),
+    wrong=(
+        Wrong(
+            "a reshape of the heads as they are: a row holds several tokens of one head",
+            lambda x: x.reshape(x.shape[1], x.shape[2], -1),
+            "merge-without-transpose",
+        ),
+        Wrong(
+            "the elements of the heads in turn; those of one head should stay together",
+            lambda x: x.permute(1, 2, 3, 0).flatten(2),
+            hint="In which order stand head and head_dim before you join them?",
+        ),
+        Wrong("the mean of the heads", lambda x: x.mean(0), "heads-averaged", APART),
+        Wrong("the sum of the heads", lambda x: x.sum(0), "heads-averaged", APART),
+        Wrong("the heads in reverse order", lambda x: merge_heads(x.flip(0))),
+        Wrong(
+            "the new order without the join: (batch, token, head, head_dim)",
+            lambda x: x.permute(1, 2, 0, 3),
+            hint="The axes are in the right order. Which two are neighbours now, to become one?",
+        ),
+        Wrong("the first head alone", lambda x: x[0]),
+        Wrong(
+            "the heads one below the other",
+            lambda x: torch.cat(x.unbind(0), 1),
+            hint="How many rows should a sample have?",
+        ),
+        Wrong(
+            "the merge of (batch, head, token, head_dim): heads and batch are exchanged",
+            lambda x: x.transpose(1, 2).flatten(2),
+            hint="Which axis of `x` are the heads here?",
+        ),
+        Wrong(
+            "a reshape after heads and batch were exchanged: a row holds several tokens of one head",
+            lambda x: x.transpose(0, 1).reshape(x.shape[1], x.shape[2], -1),
+            "merge-without-transpose",
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+"""Project, split, and bring the heads to the front."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def project_to_heads(x, weight, num_heads):  # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
+    projected = x @ weight.T  # (batch, token, d_out)
+    split = projected.view(*x.shape[:2], num_heads, -1)  # (batch, token, head, head_dim)
+    return split.transpose(1, 2)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, num_tokens, num_heads, head_dim, d_in in rng.size_rows(3, 5):
+        cases.append(
+            Case((rng.normal(batch, num_tokens, d_in), rng.normal(num_heads * head_dim, d_in), num_heads)),
+        )
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    project_to_heads,
+    title="Steps 3 to 5 in one function",
+    difficulty=2,
+    minutes=4,
+    prompt="Project `x` for all heads at once, split the width into heads, and bring the heads in front of the tokens.",
+    hints=(
+        "`nn.Linear` keeps its matrix as (width out, width in), so the product is `x @ weight.T`.",
+        "`view(batch, num_tokens, num_heads, head_dim)`, then exchange the axes of tokens and heads.",
+    ),
+    draw=_draw,
+    arguments={"x": "batch token d_in", "weight": "d_out d_in"},
+    axes="batch head token head_dim",
+    wrong=(
+        Wrong(
+            "a view straight to the shape: the heads hold whole tokens",
+            lambda x, w, h: (x @ w.T).view(len(x), h, x.shape[1], -1),
+            "split-without-transpose",
+        ),
+        Wrong(
+            "the split width without the exchange: (batch, token, head, head_dim)",
+            lambda x, w, h: (x @ w.T).unflatten(2, (h, -1)),
+            hint="Which two axes are still to be exchanged?",
+        ),
+        Wrong(
+            "heads of every h-th element; a head's elements lie side by side",
+            lambda x, w, h: (x @ w.T).unflatten(2, (-1, h)).permute(0, 3, 1, 2),
+            hint="In the view, does the axis of heads come before that of head_dim?",
+        ),
+        Wrong(
+            "the heads with their last two axes exchanged: (batch, head, head_dim, token)",
+            lambda x, w, h: (x @ w.T).unflatten(2, (h, -1)).permute(0, 2, 3, 1),
+            hint="The keys need this later, not now. Which two axes does `transpose(1, 2)` exchange?",
+        ),
+        Wrong(
+            "the projection, not yet split: (batch, token, d_out)",
+            lambda x, w, h: x @ w.T,
+            hint="Where does the axis of heads come from?",
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+"""The rows of one head."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def rows_of_head(weight, head, num_heads):  # (d_out, d_in), int, int -> (head_dim, d_in)
+    head_dim = weight.shape[0] // num_heads
+    return weight[head * head_dim : (head + 1) * head_dim]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for num_heads, head_dim, d_in in rng.size_rows(4, 3, 2, 8):
+        head = rng.integer(num_heads - 1) if cases else num_heads - 1  # the last head once, and earlier ones
+        cases.append(Case((rng.normal(num_heads * head_dim, d_in), head, num_heads)))
+    return cases
+
+
+def _interleaved(weight: Tensor, head: int, num_heads: int) -> Tensor:
+    return weight[head::num_heads]
+
+
+EXERCISE = FunctionExercise(
+    rows_of_head,
+    title="The rows of one head",
+    difficulty=1,
+    minutes=3,
+    prompt=(
+        "`weight` is the weight matrix of one wide projection, (width out, width in), as `nn.Linear` keeps it. Cut out "
+        "the rows that make the numbers of one head. Heads are counted from 0, and each has as many rows as the others."
+    ),
+    hints=(
+        "How many rows does a head have? `weight.shape[0] // num_heads`.",
+        "Head 1 begins where head 0 ends: at row `head_dim`.",
+    ),
+    draw=_draw,
+    arguments={"weight": "d_out d_in"},
+    axes="head_dim d_in",
+    wrong=(
+        Wrong("every h-th row; a head's rows lie one below the other", _interleaved, hint="Where does head 1 begin?"),
+        Wrong(
+            "the rows of head 0, whichever head it is",
+            lambda w, head, h: rows_of_head(w, 0, h),
+            hint="Where does `head` come into your slice?",
+        ),
+        Wrong(
+            "a block that begins at row `head`; the heads before it own `head_dim` rows each",
+            lambda w, head, h: w[head : head + len(w) // h],
+            hint="Where does head 1 begin?",
+        ),
+        Wrong(
+            "as many rows as there are heads; a head has `head_dim` rows",
+            lambda w, head, h: w[head * h : (head + 1) * h],
+            hint="How many rows does a head have?",
+        ),
+        Wrong("the rows of all heads from this one on", lambda w, head, h: w[head * (len(w) // h) :]),
+        Wrong("one row, not a block of rows", lambda w, head, h: w[head]),
+    ),
+)

@@ -1,0 +1,98 @@
+"""Your weights in PyTorch's module."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def to_torch_mha(q_proj, k_proj, v_proj, out_proj):  # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
+    return torch.cat([q_proj, k_proj, v_proj]), out_proj
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    return [Case(tuple(rng.normal(width, width) for _ in range(4))) for width in rng.sizes(3, 4, 12)]
+
+
+def _turned(q: Tensor, k: Tensor, v: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.cat([q.T, k.T, v.T]), out
+
+
+EXERCISE = FunctionExercise(
+    to_torch_mha,
+    title="Your weights in PyTorch's module",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "These are the weights of the four `nn.Linear` of multi-head attention, without bias; here `d_in` equals "
+        "`d_out`. `nn.MultiheadAttention` keeps the same numbers in two parameters: `in_proj_weight`, "
+        "(3 * d_out, d_in), from which queries, keys and values come in this order, and `out_proj.weight`, "
+        "(d_out, d_out). Give back both as a tuple, so that PyTorch's module gives the same output as yours."
+    ),
+    hints=(
+        "The lesson's last section prints how `in_proj_weight` begins: its first rows are those of one matrix.",
+        "Every matrix is (out, in), here and there: nothing has to be transposed, and no row changes within its "
+        "matrix.",
+        "`torch.cat([...])` puts three matrices one below the other. Give back `in_proj_weight, out_proj`.",
+    ),
+    draw=_draw,
+    arguments={"q_proj": "width width"},
+    axes="in_proj_weight out_proj.weight",
+    wrong=(
+        Wrong(
+            "queries, keys and values in another order: the keys first",
+            lambda q, k, v, out: (torch.cat([k, q, v]), out),
+            hint="Whose rows come first in `in_proj_weight`?",
+        ),
+        Wrong(
+            "queries, keys and values in another order: the values first",
+            lambda q, k, v, out: (torch.cat([v, k, q]), out),
+            hint="Whose rows come first in `in_proj_weight`?",
+        ),
+        Wrong(
+            "queries, keys and values in another order: the values in the middle",
+            lambda q, k, v, out: (torch.cat([q, v, k]), out),
+            hint="Whose rows come second in `in_proj_weight`?",
+        ),
+        Wrong(
+            "the matrices side by side; they should stand one below the other",
+            lambda q, k, v, out: (torch.cat([q, k, v], 1), out),
+            hint="Along which axis do you join? `in_proj_weight` has three times as many rows.",
+        ),
+        Wrong(
+            "the matrices on an axis of their own: (3, d_out, d_in)",
+            lambda q, k, v, out: (torch.stack([q, k, v]), out),
+            hint="What is the difference between `stack` and `cat`?",
+        ),
+        Wrong(
+            "the rows of the three matrices in turn; those of one role should stay together",
+            lambda q, k, v, out: (torch.stack([q, k, v], 1).flatten(0, 1), out),
+            hint="Which rows of `in_proj_weight` make the queries?",
+        ),
+        Wrong(
+            "the transposed matrices one below the other",
+            _turned,
+            hint="PyTorch keeps both as `nn.Linear` does. Which way round is that?",
+        ),
+        Wrong(
+            "the transpose of `out_proj`: both sides are equally wide, so nothing fails",
+            lambda q, k, v, out: (torch.cat([q, k, v]), out.T),
+            hint="PyTorch keeps `out_proj` as an `nn.Linear`, too. Does it need a transpose?",
+        ),
+        Wrong("the query matrix three times", lambda q, k, v, out: (torch.cat([q, q, q]), out), "projection-reused"),
+        Wrong(
+            "all four matrices in one; W^O is a parameter of its own",
+            lambda q, k, v, out: torch.cat([q, k, v, out]),
+            hint="How many parameters should come back?",
+        ),
+        Wrong(
+            "the two parameters in the wrong order: `in_proj_weight` comes first",
+            lambda q, k, v, out: (out, torch.cat([q, k, v])),
+            hint="Which of the two should come first?",
+        ),
+    ),
+)

@@ -1,0 +1,69 @@
+"""What a cache costs."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):  # five ints -> int
+    numbers_per_token = 2 * num_kv_heads * head_dim  # keys and values
+    return num_tokens * num_layers * numbers_per_token * bytes_per_number
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for tokens, layers, kv, width in rng.size_rows(4, 4, 2, 300):
+        cases.append(Case((16 * tokens + rng.integer(16), layers, kv, width, rng.choice((2, 4, 8)))))
+    first = cases[0].arguments
+    return [*cases, Case((*first[:2], 1, *first[3:]))]  # and one with a single kv head
+
+
+EXERCISE = FunctionExercise(
+    cache_bytes,
+    title="What a cache costs",
+    difficulty=1,
+    minutes=2,
+    prompt="How many bytes does a whole model keep for one text of `num_tokens` tokens?",
+    hints=(
+        "What is kept for a token, in one layer, by one kv head?",
+        "A key and a value, each head_dim numbers.",
+        "Times kv heads, layers, tokens, and the bytes of one number.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "half of the cache: the keys without the values, or the other way around",
+            lambda t, n, g, d, size: t * n * g * d * size,
+            hint="Which two tensors are kept for each token?",
+        ),
+        Wrong(
+            "the number of elements, not of bytes",
+            lambda t, n, g, d, size: 2 * t * n * g * d,
+            hint="How many bytes has an element?",
+        ),
+        Wrong(
+            "the cache of a single layer",
+            lambda t, n, g, d, size: 2 * t * g * d * size,
+            hint="Does every layer keep its own?",
+        ),
+        Wrong("the size in bits", lambda t, n, g, d, size: 16 * t * n * g * d * size, hint="How many bits has a byte?"),
+        Wrong(
+            "three tensors per token: the queries are used once and not kept",
+            lambda t, n, g, d, size: 3 * t * n * g * d * size,
+            hint="Does an old token's query ever get read again?",
+        ),
+        Wrong(
+            "one head of keys and values, however many there are",
+            lambda t, n, g, d, size: 2 * t * n * d * size,
+            hint="How many kv heads are there in each layer?",
+        ),
+        Wrong(
+            "the size of the scores: tokens times tokens",
+            lambda t, n, g, d, size: t * t * n * g * size,
+            hint="Are scores kept?",
+        ),
+        Wrong("the cost of one token", lambda t, n, g, d, size: 2 * n * g * d * size, hint="How many tokens are kept?"),
+    ),
+)

@@ -1,0 +1,72 @@
+"""Grouped-query attention with gaps."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from course_lib.exercises.module_exercise import ModuleExercise
+
+
+class GroupedQueryWithGaps(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        group = self.num_heads // self.num_kv_heads  # query heads per kv head
+        keys = keys.repeat_interleave(group, dim=1)  # (b, kv_head, t, d) -> (b, head, t, d)
+        values = values.repeat_interleave(group, dim=1)
+        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
+
+
+EXERCISE = ModuleExercise(
+    GroupedQueryWithGaps,
+    title="Grouped-query attention with gaps",
+    difficulty=2,
+    minutes=7,
+    prompt=(
+        "Multi-head attention becomes grouped-query attention in four places: the widths of two projections, the "
+        "number of heads that they are split into, and one line that gives each query head its kv head. Seven "
+        "gaps, each written `...`: fill them in. The next exercise asks for all of it."
+    ),
+    hints=(
+        "Keys and values have num_kv_heads heads, and each of them is head_dim wide.",
+        "`group` query heads share one kv head: how many times is each kv head needed?",
+        "`repeat_interleave(group, dim=1)` repeats each head in its place: 0, 0, 1, 1.",
+    ),
+    stub="""\
+class GroupedQueryWithGaps(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, ..., bias=False)
+        self.v_proj = nn.Linear(d_in, ..., bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+        keys = self.k_proj(x).view(batch, num_tokens, ..., self.head_dim).transpose(1, 2)
+        values = self.v_proj(x).view(batch, num_tokens, ..., self.head_dim).transpose(1, 2)
+        group = ...  # query heads per kv head
+        keys = ...  # (b, kv_head, t, d) -> (b, head, t, d)
+        values = ...
+        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))""",
+    kv_heads="any",
+)

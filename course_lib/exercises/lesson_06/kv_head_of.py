@@ -1,0 +1,61 @@
+"""Who shares with whom."""
+
+from __future__ import annotations
+
+import math
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def kv_head_of(query_head, num_heads, num_kv_heads):  # three ints -> int
+    heads_per_group = num_heads // num_kv_heads
+    return query_head // heads_per_group
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    several = [(kv * group, kv) for kv, group in rng.size_rows(4, 2, 2, 7)]
+    multi_query, multi_head = rng.sizes(2, 3, 9)
+    pairs = [*several, (multi_query, 1), (multi_head, multi_head)]
+    return rng.shuffled([Case((head, heads, kv)) for heads, kv in pairs for head in range(heads)])
+
+
+EXERCISE = FunctionExercise(
+    kv_head_of,
+    title="Who shares with whom",
+    difficulty=1,
+    minutes=2,
+    prompt=(
+        "With groups, several query heads read one kv head. Which one does a query head read? All are counted from 0."
+    ),
+    hints=(
+        "Consecutive query heads share: with 6 heads and 2 kv heads, 0, 1, 2 share one and 3, 4, 5 the other.",
+        "The size of a group is num_heads // num_kv_heads.",
+        "The number of the group is query_head // size of a group.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the kv heads dealt out in turn, 0, 1, 0, 1: neighbours should share",
+            lambda h, n, kv: h % kv,
+            "kv-heads-tiled",
+        ),
+        Wrong("kv head 0 for everyone", lambda h, n, kv: 0, "kv-head-zero-only"),
+        Wrong(
+            "the query head's own index: with fewer kv heads there is no such head",
+            lambda h, n, kv: h,
+            hint="How many kv heads are there?",
+        ),
+        Wrong(
+            "head // num_kv_heads: that divides by the number of groups, not by their size",
+            lambda h, n, kv: h // kv,
+            hint="How many query heads share one kv head?",
+        ),
+        Wrong("the index within the group, not that of the group", lambda h, n, kv: h % (n // kv), "kv-heads-tiled"),
+        Wrong("the groups counted from 1", lambda h, n, kv: h // (n // kv) + 1, hint="From what number do you count?"),
+        Wrong("the groups counted from the end", lambda h, n, kv: kv - 1 - h // (n // kv)),
+        Wrong("a fraction: the index of a kv head is an integer", lambda h, n, kv: h / (n // kv), hint="`/` or `//`?"),
+        Wrong("the next group from the second head on", lambda h, n, kv: math.ceil(h / (n // kv))),
+    ),
+)

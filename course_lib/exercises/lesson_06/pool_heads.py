@@ -1,0 +1,113 @@
+"""From many heads to a few."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def pool_heads(weight, num_heads, num_kv_heads):  # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
+    rows, d_in = weight.shape
+    heads_per_group = num_heads // num_kv_heads
+    grouped = weight.view(num_kv_heads, heads_per_group, rows // num_heads, d_in)
+    return grouped.mean(dim=1).flatten(0, 1)  # (g, h / g, d, m) -> (g, d, m) -> (g * d, m)
+
+
+def _heads(weight: Tensor, num_heads: int) -> Tensor:
+    return weight.unflatten(0, (num_heads, -1))
+
+
+def _groups(weight: Tensor, num_heads: int, num_kv_heads: int) -> Tensor:
+    return _heads(weight, num_heads).unflatten(0, (num_kv_heads, -1))
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    sizes = [*rng.size_rows(3, 4, 2, 7), (1, 3, 4, 5), (3, 1, 4, 5)]  # one kv head, and as many as heads
+    return [Case((rng.normal(kv * group * width, d_in), kv * group, kv)) for kv, group, width, d_in in sizes]
+
+
+EXERCISE = FunctionExercise(
+    pool_heads,
+    title="From many heads to a few",
+    difficulty=3,
+    minutes=8,
+    prompt=(
+        "`weight` is `k_proj.weight` or `v_proj.weight` of multi-head attention; head i is its i-th block of "
+        "`head_dim` rows. Make the matrix of grouped-query attention from it: consecutive heads form a group, there "
+        "are `num_kv_heads` groups, and the matrix of a group is the mean of the matrices of its heads."
+    ),
+    hints=(
+        "`head_dim` is the number of rows divided by `num_heads`; a group has `num_heads // num_kv_heads` heads.",
+        "Split the rows by a `view` into group, head within the group, and row within the head. Which of these three "
+        "axes is averaged?",
+        "`weight.view(num_kv_heads, heads_per_group, head_dim, d_in).mean(dim=1)`; then join the first two axes.",
+    ),
+    draw=_draw,
+    arguments={"weight": "num_heads*head_dim d_in"},
+    axes="num_kv_heads*head_dim d_in",
+    wrong=(
+        Wrong(
+            "the sum of each group's heads; it should be their mean",
+            lambda w, h, g: _groups(w, h, g).sum(1).flatten(0, 1),
+            hint="By what is a sum divided to become a mean?",
+        ),
+        Wrong(
+            "the first head of each group",
+            lambda w, h, g: _groups(w, h, g)[:, 0].flatten(0, 1),
+            hint="What becomes of the other heads of the group?",
+        ),
+        Wrong(
+            "groups of heads that are not neighbours: with 4 heads in 2 groups, heads 0 and 2 and heads 1 and 3",
+            lambda w, h, g: _heads(w, h).unflatten(0, (-1, g)).mean(0).flatten(0, 1),
+            "kv-heads-tiled",
+        ),
+        Wrong(
+            "the mean of neighbouring rows; a row belongs to one head, and heads are averaged",
+            lambda w, h, g: w.unflatten(0, (-1, h // g)).mean(1),
+            hint="Which rows of the matrix are head 0, and which are head 1?",
+        ),
+        Wrong(
+            "the mean of all heads in every group",
+            lambda w, h, g: _heads(w, h).mean(0).repeat(g, 1),
+            hint="Which heads belong to a group?",
+        ),
+        Wrong(
+            "the mean of each group on axes of its own: (kv head, head_dim, d_in)",
+            lambda w, h, g: _groups(w, h, g).mean(1),
+            hint="Which two axes have to become one?",
+        ),
+        Wrong(
+            "one row per group: the rows of a head were averaged, too",
+            lambda w, h, g: _groups(w, h, g).mean((1, 2)),
+            hint="Which of the axes are to stay?",
+        ),
+        Wrong(
+            "the mean over the groups: as many heads as there were in one group",
+            lambda w, h, g: _groups(w, h, g).mean(0).flatten(0, 1),
+            hint="Which axis counts the heads of one group?",
+        ),
+        Wrong(
+            "the means put back at each head, (num_heads * head_dim, d_in): right, but nothing is saved",
+            lambda w, h, g: _groups(w, h, g).mean(1).repeat_interleave(h // g, 0).flatten(0, 1),
+            hint="How many kv heads should remain?",
+        ),
+        Wrong(
+            "the groups in reverse order",
+            lambda w, h, g: torch.flip(_groups(w, h, g).mean(1), (0,)).flatten(0, 1),
+        ),
+        Wrong(
+            "the last head of each group",
+            lambda w, h, g: _groups(w, h, g)[:, -1].flatten(0, 1),
+            hint="What becomes of the other heads of the group?",
+        ),
+        Wrong(
+            "the largest elements of each group's heads; it should be their mean",
+            lambda w, h, g: _groups(w, h, g).amax(1).flatten(0, 1),
+            hint="What is a mean?",
+        ),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Exercises of lesson 07: padding, cross-attention and rotary positions."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise_set import ExerciseSet
+
+from . import (
+    cross_attention,
+    last_real_output,
+    real_positions,
+    rotary_table,
+    rotate,
+    rotate_neighbours,
+    scores_by_distance,
+    tokens_per_turn,
+)
+
+SET = ExerciseSet(
+    title="order, padding and two sequences",
+    intro=(
+        "You will find the last word of each sentence in a padded batch, let one sentence ask another, and work with "
+        "rotary positions: how far a pair turns, what a score makes of a distance, and pairs of neighbours instead of "
+        "halves.\n\n"
+        "**You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about twenty-five minutes. Unless an "
+        "exercise says something else, the two elements of pair i are those with index i and i + pairs, the two "
+        "halves of a head, as in the lesson and in the Llama of `transformers`."
+    ),
+    imports="""\
+import torch
+
+from course_lib.exercises import check, from_earlier, progress, review
+
+rotary_table = from_earlier("rotary_table")
+rotate = from_earlier("rotate")""",
+    after="Passed them all? [Lesson 08](../08_llama.ipynb) builds Llama's attention from these pieces.",
+    exercises=(
+        last_real_output.EXERCISE,
+        cross_attention.EXERCISE,
+        tokens_per_turn.EXERCISE,
+        rotate_neighbours.EXERCISE,
+        scores_by_distance.EXERCISE,
+    ),
+    blanks=(real_positions.EXERCISE, rotary_table.EXERCISE, rotate.EXERCISE),
+)

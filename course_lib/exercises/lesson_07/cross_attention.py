@@ -1,0 +1,174 @@
+"""One sentence asks another."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def cross_attention(x, context, w_q, w_k, w_v):  # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
+    queries, keys, values = x @ w_q.T, context @ w_k.T, context @ w_v.T
+    scores = queries * queries.shape[-1] ** -0.5 @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
+    return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_v) -> (b, q, d_v)
+
+
+def _scores(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor) -> Tensor:
+    return x @ w_q.T @ (context @ w_k.T).transpose(1, 2)
+
+
+def _cross(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, width: int | None = None) -> Tensor:
+    return (_scores(x, context, w_q, w_k) * (width or len(w_q)) ** -0.5).softmax(-1) @ (context @ w_v.T)
+
+
+def _causal(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
+    scores = _scores(x, context, w_q, w_k) * len(w_q) ** -0.5
+    keep = torch.ones(scores.shape[1:], dtype=torch.bool).tril()
+    return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ (context @ w_v.T)
+
+
+def _over_queries(x: Tensor, context: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
+    return (_scores(x, context, w_q, w_k) * len(w_q) ** -0.5).softmax(1) @ (context @ w_v.T)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for number, (batch, queries, keys, d_in, head_dim, d_v) in enumerate(
+        [*rng.size_rows(3, 6, 2, 10), (1, 1, 3, 4, 2, 5), (2, 3, 1, 4, 1, 2)]
+    ):
+        keys = keys if number else queries  # as many as queries, so that keys and values of x can be told
+        weights = [rng.normal(rows, d_in, std=1.5 * d_in**-0.5) for rows in (head_dim, head_dim, d_v)]
+        cases.append(Case((rng.normal(batch, queries, d_in), rng.normal(batch, keys, d_in), *weights)))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    cross_attention,
+    title="One sentence asks another",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "One head of cross-attention: the queries come from `x`, the keys and values from `context`, which may "
+        "have another number of tokens. Scaled, without a mask. The weights lie as `nn.Linear` keeps them: "
+        "`w_q` and `w_k` are (head_dim, d_in), `w_v` is (d_v, d_in)."
+    ),
+    hints=(
+        "It is the head of lesson 01. The only question is which of the two inputs each projection reads.",
+        "A weight of (out, in) is applied as `x @ w_q.T`. The scores are (batch, query, key), not square.",
+        "`queries = x @ w_q.T`, `keys = context @ w_k.T`, `values = context @ w_v.T`; the scores are divided by the "
+        "square root of head_dim.",
+    ),
+    draw=_draw,
+    arguments={
+        "x": "batch query d_in",
+        "context": "batch key d_in",
+        "w_q": "head_dim d_in",
+        "w_k": "head_dim d_in",
+        "w_v": "d_v d_in",
+    },
+    axes="batch query d_v",
+    gradients=("x", "context", "w_q", "w_k", "w_v"),
+    wrong=(
+        Wrong(
+            "self-attention of x: the context is never read",
+            lambda x, c, q, k, v: _cross(x, x, q, k, v),
+            hint="Which of the three projections read the context?",
+        ),
+        Wrong(
+            "self-attention of the context: x is never read",
+            lambda x, c, q, k, v: _cross(c, c, q, k, v),
+            hint="Who asks, and who is asked?",
+        ),
+        Wrong(
+            "cross-attention with values from x: the context is asked, and gives nothing",
+            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(-1) @ (x @ v.T),
+            hint="Whose values does a weight on a token of the context multiply?",
+        ),
+        Wrong(
+            "cross-attention with keys from x: x asks itself and gets the values of the context",
+            lambda x, c, q, k, v: (_scores(x, x, q, k) * len(q) ** -0.5).softmax(-1) @ (c @ v.T),
+            hint="Which tokens does a query choose among?",
+        ),
+        Wrong(
+            "cross-attention the other way around: the context asks x",
+            lambda x, c, q, k, v: _cross(c, x, q, k, v),
+            hint="Who asks, and who is asked?",
+        ),
+        Wrong("cross-attention without the division", lambda x, c, q, k, v: _cross(x, c, q, k, v, 1), "missing-scale"),
+        Wrong(
+            "cross-attention scaled by the width of x, not by that of a query",
+            lambda x, c, q, k, v: _cross(x, c, q, k, v, x.shape[-1]),
+            "wrong-scale",
+        ),
+        Wrong(
+            "cross-attention whose scores are divided by head_dim, not by its square root",
+            lambda x, c, q, k, v: _cross(x, c, q, k, v, len(q) ** 2),
+            "wrong-scale",
+        ),
+        Wrong(
+            "cross-attention with a causal mask: all of the other sentence is there already",
+            _causal,
+            hint="Is there a token in the context that a query must not see?",
+        ),
+        Wrong("softmax over the queries", _over_queries, "softmax-wrong-axis"),
+        Wrong(
+            "cross-attention with the weights of queries and keys exchanged",
+            lambda x, c, q, k, v: _cross(x, c, k, q, v),
+            "projection-reused",
+        ),
+        Wrong(
+            "the weights, before they are multiplied by the values",
+            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(-1),
+            "weights-not-applied",
+        ),
+        Wrong(
+            "cross-attention without softmax",
+            lambda x, c, q, k, v: _scores(x, c, q, k) * len(q) ** -0.5 @ (c @ v.T),
+            "no-softmax",
+        ),
+        Wrong(
+            "cross-attention with softmax taken twice",
+            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(-1).softmax(-1) @ (c @ v.T),
+            "double-softmax",
+        ),
+        Wrong(
+            "cross-attention whose weights are multiplied by the keys, not the values",
+            lambda x, c, q, k, v: _cross(x, c, q, k, k),
+            "projection-reused",
+            "Which of the three weights makes what is mixed?",
+        ),
+        Wrong(
+            "cross-attention scaled by the number of keys",
+            lambda x, c, q, k, v: _cross(x, c, q, k, v, c.shape[1]),
+            "wrong-scale",
+        ),
+        Wrong(
+            "cross-attention scaled by the width of the values",
+            lambda x, c, q, k, v: _cross(x, c, q, k, v, len(v)),
+            "wrong-scale",
+        ),
+        Wrong(
+            "cross-attention divided after softmax",
+            lambda x, c, q, k, v: _scores(x, c, q, k).softmax(-1) * len(q) ** -0.5 @ (c @ v.T),
+            "wrong-scale",
+        ),
+        Wrong(
+            "attention over the tokens of both sentences; the keys come from the context alone",
+            lambda x, c, q, k, v: _cross(x, torch.cat([x, c], 1), q, k, v),
+            hint="Which tokens does a query choose among?",
+        ),
+        Wrong(
+            "softmax over the samples of the batch",
+            lambda x, c, q, k, v: (_scores(x, c, q, k) * len(q) ** -0.5).softmax(0) @ (c @ v.T),
+            "softmax-wrong-axis",
+        ),
+        Wrong(
+            "cross-attention whose scores are divided by d_in",
+            lambda x, c, q, k, v: _cross(x, c, q, k, v, x.shape[-1] ** 2),
+            "wrong-scale",
+        ),
+    ),
+)

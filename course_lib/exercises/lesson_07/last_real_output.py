@@ -1,0 +1,83 @@
+"""The output of each sample's last real token."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def last_real_output(outputs, lengths):  # (batch, token, width), (batch) of int64 -> (batch, width)
+    samples = torch.arange(len(outputs), device=outputs.device)  # (batch)
+    return outputs[samples, lengths - 1]  # one token of each sample
+
+
+def _mean(outputs: Tensor, lengths: Tensor) -> Tensor:
+    real = torch.arange(outputs.shape[1]) < lengths[:, None]  # (batch, token)
+    return (outputs * real[..., None]).sum(1) / lengths[:, None]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, num_tokens, width in rng.size_rows(4, 3, 3, 9):
+        lengths = torch.tensor([1 + rng.integer(num_tokens - 1) for _ in range(batch)])
+        lengths[0], lengths[1], lengths[2] = num_tokens, 1, 2  # no two of the first three alike
+        cases.append(Case((rng.normal(batch, num_tokens, width), lengths)))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    last_real_output,
+    title="The last real word of each sentence",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "A batch is padded on the right: sample b holds `lengths[b]` real tokens, and padding after them. What a "
+        "model says about the next word is in the output of the last real token. Return that output for each sample, "
+        "(batch, width). Every length is at least 1."
+    ),
+    hints=(
+        "Column -1 of the batch is padding in every sample but the longest. In which column is the last real token?",
+        "It is in column `lengths[b] - 1`, because columns count from 0. Two index tensors side by side choose one "
+        "token per sample.",
+        "`outputs[torch.arange(len(outputs)), lengths - 1]`.",
+    ),
+    draw=_draw,
+    arguments={"outputs": "batch token width", "lengths": "batch"},
+    axes="batch width",
+    wrong=(
+        Wrong(
+            "the last column of the batch, which is padding in the shorter samples",
+            lambda o, n: o[:, -1],
+            hint="What does the last column hold in a sample that is shorter than the longest?",
+        ),
+        Wrong(
+            "the first token of each sample",
+            lambda o, n: o[:, 0],
+            hint="Which token has seen all the others of its sentence?",
+        ),
+        Wrong(
+            "the mean over the real tokens",
+            _mean,
+            hint="Is one token asked for, or all of them?",
+        ),
+        Wrong(
+            "the sum over all tokens, padding included",
+            lambda o, n: o.sum(1),
+            hint="Is one token asked for, or all of them?",
+        ),
+        Wrong(
+            "the tokens of column lengths[b] of all samples, with a batch axis too many",
+            lambda o, n: o[:, n - 1],
+            hint="Your index has a `:` for the batch, so every sample gets every length. What should stand there?",
+        ),
+        Wrong(
+            "the token before the last real one (in a sample of one token, the last column)",
+            lambda o, n: o[torch.arange(len(o)), n - 2],
+            hint="In which column is the last token of a sentence of two words?",
+        ),
+    ),
+)

@@ -1,0 +1,149 @@
+"""Rotate queries and keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def rotate(x, cos, sin):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+    first, second = x.chunk(2, dim=-1)  # the halves, each (b, h, t, pair)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+def _halves(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = x.chunk(2, -1)
+    return first * cos - second * sin, second * cos + first * sin
+
+
+def _neighbours(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = x[..., ::2], x[..., 1::2]
+    return first * cos - second * sin, second * cos + first * sin
+
+
+def _plus_both(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos + second * sin, second * cos + first * sin], -1)
+
+
+def _own_sine(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - first * sin, second * cos + second * sin], -1)
+
+
+def _one_after_the_other(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    first = first * cos - second * sin
+    return torch.cat([first, second * cos + first * sin], -1)
+
+
+def _same_order(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.chunk(2, -1)
+    return torch.cat([first * cos - second * sin, first * cos + second * sin], -1)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for drawn in (*rng.size_rows(2, 4, 1, 5), (0, 1, 0, 2), (1, 0, 2, 0)):
+        batch, heads, tokens, pairs = (2 * size + 1 for size in drawn)  # odd, so that none of them is head_dim
+        angle = rng.normal(tokens, pairs, std=2.0)
+        cases.append(Case((rng.normal(batch, heads, tokens, 2 * pairs), angle.cos(), angle.sin())))
+    about = "each sample has angles of its own: cos and sin are (batch, 1, token, pair)"
+    angle = rng.normal(5, 1, 3, 2, std=2.0)
+    return [*cases, Case((rng.normal(5, 2, 3, 4), angle.cos(), angle.sin()), about)]
+
+
+EXERCISE = FunctionExercise(
+    rotate,
+    title="Rotate queries and keys",
+    difficulty=2,
+    minutes=3,
+    prompt=(
+        "`cos` and `sin` hold one angle per token and pair, (token, pair), for all samples and heads. Where each "
+        "sample has positions of its own they are (batch, 1, token, pair), which broadcasts over the heads. Rotate "
+        "each pair (a, b) of `x` to (a cos - b sin, b cos + a sin). The pairs are the halves of a head, as in the "
+        "course and in the Llama of `transformers`: with 3 pairs, a is element 0, 1 or 2 and b is element 3, 4 or 5. "
+        "The rotated elements take the places of a and b."
+    ),
+    hints=(
+        "Cut the last axis into its two halves: all a and all b, each (batch, head, token, pair).",
+        "`cos` is (token, pair), the last two axes of each half, so that a product broadcasts over samples and heads.",
+        "`a, b = x.chunk(2, dim=-1)`, then `torch.cat` of `a * cos - b * sin` and `b * cos + a * sin`, along the last "
+        "axis.",
+    ),
+    draw=_draw,
+    arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
+    axes="batch head token head_dim",
+    gradients=("x",),
+    wrong=(
+        Wrong(
+            "pairs of neighbours, as in Meta's own files: elements 0 and 1, 2 and 3",
+            lambda x, c, s: torch.stack(_neighbours(x, c, s), -1).flatten(-2),
+            hint="With 3 pairs, which element is paired with element 0?",
+        ),
+        Wrong(
+            "pairs of neighbours that are put back as halves",
+            lambda x, c, s: torch.cat(_neighbours(x, c, s), -1),
+            hint="With 3 pairs, which element is paired with element 0?",
+        ),
+        Wrong(
+            "pairs of halves that are put back as neighbours",
+            lambda x, c, s: torch.stack(_halves(x, c, s), -1).flatten(-2),
+            hint="Where did the second element of pair 0 come from, and where does it stand now?",
+        ),
+        Wrong(
+            "a rotation in the other direction, by the negative angles",
+            lambda x, c, s: torch.cat(_halves(x, c, -s), -1),
+            hint="Which of the two has the minus sign?",
+        ),
+        Wrong(
+            "no rotation: with plus in both, lengths change",
+            _plus_both,
+            hint="Is each pair as long after it as before?",
+        ),
+        Wrong(
+            "elements that are multiplied by sines and cosines of their own pair, but never meet their partner",
+            _own_sine,
+            hint="Which element does a meet when it is multiplied by the sine?",
+        ),
+        Wrong(
+            "a rotation whose second half was computed with the first half's new elements",
+            _one_after_the_other,
+            hint="When you compute the second half, what does the name of the first half hold?",
+        ),
+        Wrong(
+            "the two halves exchanged",
+            lambda x, c, s: torch.cat(_halves(x, c, s)[::-1], -1),
+            hint="In which order are the halves joined?",
+        ),
+        Wrong(
+            "the cosine's part only",
+            lambda x, c, s: x * torch.cat([c, c], -1),
+            hint="Where does the sine enter?",
+        ),
+        Wrong(
+            "a rotation with cosines and sines exchanged",
+            lambda x, c, s: torch.cat(_halves(x, s, c), -1),
+            hint="What should come out for angle 0, where cos is 1 and sin is 0?",
+        ),
+        Wrong(
+            "the rotated first half only",
+            lambda x, c, s: _halves(x, c, s)[0],
+            hint="How wide is x, and how wide is your result?",
+        ),
+        Wrong(
+            "a second half in which a and b stand as in the first, with a plus in between",
+            _same_order,
+            hint="In the second half, which of a and b is multiplied by the cosine?",
+        ),
+        Wrong(
+            "every token rotated by the angles of token 0",
+            lambda x, c, s: torch.cat(_halves(x, c[:1], s[:1]), -1),
+            hint="Which axis of `cos` are the tokens?",
+        ),
+    ),
+)

@@ -1,0 +1,87 @@
+"""Rotate pairs of neighbours, as Meta's files do."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .rotate import rotate
+
+
+def rotate_neighbours(
+    x, cos, sin
+):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+    first, second = x[..., 0::2], x[..., 1::2]  # elements 0, 2, 4, ... and 1, 3, 5, ...: each (b, h, t, pair)
+    rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)  # (b, h, t, pair, 2)
+    return rotated.flatten(-2)  # -> (b, h, t, head_dim): the two of a pair side by side again
+
+
+def _pairs(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = x[..., ::2], x[..., 1::2]
+    return first * cos - second * sin, second * cos + first * sin
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for drawn in (*rng.size_rows(2, 4, 1, 5), (1, 0, 2, 1)):
+        batch, heads, tokens, pairs = (2 * size + 1 for size in drawn)  # odd, so that none of them is head_dim
+        angle = rng.normal(tokens, pairs, std=2.0)
+        cases.append(Case((rng.normal(batch, heads, tokens, 2 * pairs), angle.cos(), angle.sin())))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    rotate_neighbours,
+    title="Rotate pairs of neighbours",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "Some models, Meta's own Llama files among them, pair neighbours: elements 0 and 1 are pair 0, elements 2 and "
+        "3 are pair 1, and so on. `cos` and `sin` hold one angle per token and pair. Rotate each pair (a, b) of `x` to "
+        "(a cos - b sin, b cos + a sin), and put the rotated elements where a and b were."
+    ),
+    hints=(
+        "A slice with a step of 2 takes all first elements: `x[..., 0::2]`. Where do the second ones begin?",
+        "The rotated pairs have to be interleaved again. Stack the two results on a new last axis, (pair, 2).",
+        "`torch.stack([a * cos - b * sin, b * cos + a * sin], dim=-1).flatten(-2)`.",
+    ),
+    draw=_draw,
+    arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
+    axes="batch head token head_dim",
+    wrong=(
+        Wrong(
+            "pairs of halves, as in the lesson",
+            rotate,
+            hint="Which element is paired with element 0 in this task?",
+        ),
+        Wrong(
+            "pairs of neighbours that are put back as halves",
+            lambda x, c, s: torch.cat(_pairs(x, c, s), -1),
+            hint="Where did the second element of pair 0 come from, and where is it in your result?",
+        ),
+        Wrong(
+            "a rotation in the other direction, by the negative angles",
+            lambda x, c, s: torch.stack(_pairs(x, c, -s), -1).flatten(-2),
+            hint="Which of the two has the minus sign?",
+        ),
+        Wrong(
+            "the two elements of each pair exchanged",
+            lambda x, c, s: torch.stack(_pairs(x, c, s)[::-1], -1).flatten(-2),
+            hint="In which order are the two stacked?",
+        ),
+        Wrong(
+            "the rotated pairs on an axis of their own; the last axis should be head_dim again",
+            lambda x, c, s: torch.stack(_pairs(x, c, s), -1),
+            hint="Which shape did x have?",
+        ),
+        Wrong(
+            "a rotation with cosines and sines exchanged",
+            lambda x, c, s: torch.stack(_pairs(x, s, c), -1).flatten(-2),
+            hint="What should come out for angle 0, where cos is 1 and sin is 0?",
+        ),
+    ),
+)

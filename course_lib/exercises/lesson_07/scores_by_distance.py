@@ -1,0 +1,103 @@
+"""The score at each distance."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .rotary_table import rotary_table
+from .rotate import rotate
+
+
+def scores_by_distance(query, key, num_distances, base):  # (head_dim), (head_dim), int, float -> (distance)
+    cos, sin = rotary_table(num_distances, len(query), base)
+    rotated = rotate(query.expand(num_distances, -1), cos, sin)  # (distance, head_dim); the key stays at position 0
+    return rotated @ key  # (distance, head_dim) @ (head_dim) -> (distance)
+
+
+def _rotated(x: Tensor, count: int, base: float) -> Tensor:
+    return rotate(x.expand(count, -1), *rotary_table(count, len(x), base))
+
+
+def _neighbours(query: Tensor, key: Tensor, count: int, base: float) -> Tensor:
+    order = torch.arange(len(query)).view(-1, 2).T.flatten()
+    return _rotated(query[order], count, base) @ key[order]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for pairs, half in rng.size_rows(3, 2, 2, 5):
+        query, key = rng.normal(2 * pairs), rng.normal(2 * pairs)
+        cases.append(Case((query, key, 2 * half + 1, rng.choice((10.0, 100.0, 10000.0)))))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    scores_by_distance,
+    title="The score at each distance",
+    difficulty=3,
+    minutes=8,
+    prompt=(
+        "One query and one key, not rotated yet. When each is rotated by its own position, their score depends on the "
+        "distance alone. Give back the score for each distance from 0 to `num_distances - 1`, not scaled: element n is "
+        "the score of a query n positions after its key, wherever the two are. The rotation is that of "
+        "the lesson, `rotary_table` and `rotate`, with `base`."
+    ),
+    hints=(
+        "Only the distance counts, so you may choose the positions. Where does the key stand most conveniently?",
+        "With the key at position 0 it isn't rotated at all, and a query at distance n stands at position n.",
+        "Repeat the query, `query.expand(num_distances, -1)`, rotate row n by position n, and multiply by the key: "
+        "`rotate(..., *rotary_table(num_distances, len(query), base)) @ key`.",
+    ),
+    draw=_draw,
+    arguments={"query": "head_dim", "key": "head_dim"},
+    axes="distance",
+    own_dtype=True,
+    wrong=(
+        Wrong(
+            "the score of distance 0 at every distance: if both are rotated by the same angle, nothing between them "
+            "changes",
+            lambda q, k, n, b: (q @ k).expand(n),
+            hint="How far apart do your query and your key stand?",
+        ),
+        Wrong(
+            "the scores of a query that stands before its key",
+            lambda q, k, n, b: _rotated(k, n, b) @ q,
+            hint="Which of the two has the larger position?",
+        ),
+        Wrong(
+            "the scores divided by the square root of head_dim; here they are not scaled",
+            lambda q, k, n, b: _rotated(q, n, b) @ k / len(q) ** 0.5,
+            hint="Does the task ask for a scale?",
+        ),
+        Wrong(
+            "the scores with pairs of neighbours; the pairs are the halves of the head",
+            _neighbours,
+            hint="Which element is paired with element 0?",
+        ),
+        Wrong(
+            "scores that start at distance 1",
+            lambda q, k, n, b: (_rotated(q, n + 1, b) @ k)[1:],
+            hint="What is element 0 if query and key are not rotated at all?",
+        ),
+        Wrong(
+            "the scores in reverse: the largest distance comes first",
+            lambda q, k, n, b: (_rotated(q, n, b) @ k).flip(0),
+            hint="Which distance does element 0 belong to?",
+        ),
+        Wrong(
+            "scores at all pairs of positions; one row of distances is asked for",
+            lambda q, k, n, b: _rotated(q, n, b) @ _rotated(k, n, b).T,
+            hint="Which elements of your table have the same distance?",
+        ),
+        Wrong(
+            "the products before they are added up",
+            lambda q, k, n, b: _rotated(q, n, b) * k,
+            hint="What turns the products into one score?",
+        ),
+    ),
+)

@@ -1,0 +1,81 @@
+"""How many tokens a pair needs for a full turn."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def tokens_per_turn(head_dim, base):  # int, float -> (pair)
+    pair = torch.arange(head_dim // 2, dtype=torch.float64)
+    return 2 * torch.pi * base ** (2 * pair / head_dim)
+
+
+def _speeds(head_dim: int, base: float) -> Tensor:
+    return base ** (-2 * torch.arange(head_dim // 2, dtype=torch.float64) / head_dim)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    bases = rng.shuffled([100.0, 10000.0, 500000.0, 1000000.0])
+    return [Case((2 * pairs, base)) for pairs, base in zip(rng.sizes(4, 2, 9), bases, strict=True)]
+
+
+EXERCISE = FunctionExercise(
+    tokens_per_turn,
+    title="How many tokens for a full turn?",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "Per token, pair i of a head of `head_dim` elements is rotated by base ** (-2 i / head_dim) radians. A full "
+        "turn is 2 pi radians. Return, for each pair, after how many tokens it has made a full turn: head_dim / 2 "
+        "numbers with decimals. (Distances beyond the slowest pair's turn are what a model can't tell apart by that "
+        "pair alone; a larger base moves them further away.)"
+    ),
+    hints=(
+        "If a pair rotates by a quarter of a turn per token, how many tokens does it need?",
+        "Divide the full turn by the angle per token: `2 * math.pi / speed`.",
+        "`speed = base ** (-2 * torch.arange(head_dim // 2) / head_dim)`, and return `2 * torch.pi / speed`.",
+    ),
+    draw=_draw,
+    axes="pair",
+    own_dtype=True,
+    wrong=(
+        Wrong("the angles per token", _speeds, hint="Is your result large for a quick pair, or for a slow one?"),
+        Wrong(
+            "the parts of a full turn per token: the reciprocal is asked for",
+            lambda d, b: _speeds(d, b) / (2 * math.pi),
+            hint="If it takes 4 tokens, is your result 4 or 1/4?",
+        ),
+        Wrong(
+            "tokens for one radian, not for a full turn",
+            lambda d, b: 1 / _speeds(d, b),
+            hint="How many radians are a full turn?",
+        ),
+        Wrong(
+            "tokens for 360 radians: the angles are in radians, not in degrees",
+            lambda d, b: 360 / _speeds(d, b),
+            hint="In which unit is the angle per token?",
+        ),
+        Wrong(
+            "tokens for half a turn",
+            lambda d, b: math.pi / _speeds(d, b),
+            hint="Is a full turn pi or 2 pi?",
+        ),
+        Wrong(
+            "the turns of speeds that fall half as fast: base ** (-i / head_dim)",
+            lambda d, b: 2 * math.pi / _speeds(d, b) ** 0.5,
+            hint="What stands before i in the exponent?",
+        ),
+        Wrong(
+            "one number per element; there is one per pair",
+            lambda d, b: 2 * math.pi * b ** (torch.arange(d, dtype=torch.float64) / d),
+            hint="How far does i count?",
+        ),
+    ),
+)

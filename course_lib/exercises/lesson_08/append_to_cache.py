@@ -1,0 +1,154 @@
+"""Let a cache grow."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+Cache = tuple[Tensor, Tensor]
+
+
+def append_to_cache(cache, keys, values):  # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
+    old_keys, old_values = cache
+    return torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
+
+
+def _joined(cache: Cache, keys: Tensor, values: Tensor, dim: int = 2) -> Cache:
+    return torch.cat([cache[0], keys], dim), torch.cat([cache[1], values], dim)
+
+
+def _new_first(cache: Cache, keys: Tensor, values: Tensor) -> Cache:
+    return torch.cat([keys, cache[0]], 2), torch.cat([values, cache[1]], 2)
+
+
+def _window(cache: Cache, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+    return tuple(one[:, :, -max(cache[0].shape[2], 1) :] for one in _joined(cache, keys, values))
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    def pair(*shape: int) -> Cache:
+        return rng.normal(*shape), rng.normal(*shape)
+
+    cases = []
+    rows = rng.size_rows(4, 4, 2, 8)
+    sizes = (rows[0][2], rows[0][2]), (rows[1][2], 1), (rows[2][2], 3), (0, rows[3][2])  # as many first: any axis joins
+    for (batch, kv_heads, _, width), (cached, new) in zip(rows, sizes, strict=True):
+        about = f"{cached or 'no'} tokens are cached and {new} {'is' if new == 1 else 'are'} new"
+        cases.append(Case((pair(batch, kv_heads, cached, width), *pair(batch, kv_heads, new, width)), about))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    append_to_cache,
+    title="Let a cache grow",
+    difficulty=1,
+    minutes=4,
+    prompt=(
+        "`cache` holds the keys and the values of the tokens so far, a tuple of two tensors of (batch, kv head, "
+        "cached token, head_dim); before the first step they hold 0 tokens. `keys` and `values` are those of the new "
+        "tokens, (batch, kv head, new token, head_dim). Give back the grown cache: the keys and the values of all "
+        "tokens, the oldest first. That is what attention reads in this step, and what the next step gets. Leave the "
+        "old cache as it is."
+    ),
+    hints=(
+        "`torch.cat` joins tensors along an axis that exists already. Which of the four grows?",
+        "The tokens are axis 2, and the old ones stand in front: the list that is joined begins with them.",
+        "`torch.cat([cache[0], keys], dim=2)`, and the same for `cache[1]` and `values`.",
+    ),
+    draw=_draw,
+    arguments={"keys": "batch kv_head new head_dim", "values": "batch kv_head new head_dim"},
+    axes="keys values",
+    wrong=(
+        Wrong(
+            "the new tokens alone: the old ones are forgotten",
+            lambda c, k, v: (k, v),
+            "stale-cache",
+            "Which keys does the newest query have to see?",
+        ),
+        Wrong(
+            "the old cache: the new tokens are never kept",
+            lambda c, k, v: c,
+            "stale-cache",
+            "May a new token look at itself?",
+        ),
+        Wrong(
+            "the new tokens in front of the old ones",
+            _new_first,
+            "stale-cache",
+            "In which order do the tokens stand in the text?",
+        ),
+        Wrong(
+            "a cache of more heads: the tokens should be joined, not the heads",
+            lambda c, k, v: _joined(c, k, v, 1),
+            hint="Which axis counts the tokens?",
+        ),
+        Wrong(
+            "a cache of more samples: the tokens should be joined, not the samples",
+            lambda c, k, v: _joined(c, k, v, 0),
+            hint="Which axis counts the tokens?",
+        ),
+        Wrong(
+            "a cache whose rows got wider: the tokens should be joined, not the elements",
+            lambda c, k, v: _joined(c, k, v, 3),
+            hint="Which axis counts the tokens?",
+        ),
+        Wrong(
+            "a cache in which new keys and new values changed places",
+            lambda c, k, v: _joined(c, v, k),
+            hint="Which part of the cache holds the keys?",
+        ),
+        Wrong(
+            "the keys in place of the values",
+            lambda c, k, v: (_joined(c, k, v)[0],) * 2,
+            "projection-reused",
+            "What is the second part made of?",
+        ),
+        Wrong(
+            "a cache that drops its oldest tokens",
+            _window,
+            "stale-cache",
+            "How many tokens are there after the step?",
+        ),
+        Wrong(
+            "grown keys beside the old values",
+            lambda c, k, v: (torch.cat([c[0], k], 2), c[1]),
+            "stale-cache",
+            "What does the weight on the newest key multiply?",
+        ),
+        Wrong(
+            "grown values beside the old keys",
+            lambda c, k, v: (c[0], torch.cat([c[1], v], 2)),
+            "stale-cache",
+            "Which key does the newest query have to meet?",
+        ),
+        Wrong(
+            "the grown cache with keys and values exchanged",
+            lambda c, k, v: _joined(c, k, v)[::-1],
+            hint="Which part of the cache comes first?",
+        ),
+        Wrong(
+            "the grown keys alone; the values are part of the cache, too",
+            lambda c, k, v: _joined(c, k, v)[0],
+            hint="How many tensors does the cache hold?",
+        ),
+        Wrong(
+            "new tokens that were added twice",
+            lambda c, k, v: _joined(_joined(c, k, v), k, v),
+            hint="How many tokens are there after the step?",
+        ),
+        Wrong(
+            "the new tokens in reverse order",
+            lambda c, k, v: _joined(c, k.flip(2), v.flip(2)),
+            hint="In which order do the tokens stand in the text?",
+        ),
+        Wrong(
+            "keys and values in one tensor, one below the other",
+            lambda c, k, v: torch.cat(_joined(c, k, v), 2),
+            hint="How many tensors does the cache hold?",
+        ),
+    ),
+)

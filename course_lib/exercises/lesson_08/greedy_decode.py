@@ -1,0 +1,126 @@
+"""Write word after word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.answering.from_source import FromSource
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+MODEL = """
+import torch
+
+def model(table):  # (last, first, vocabulary): what comes next depends on the last token and on the first
+    def logits(tokens):  # (batch, token) -> (batch, token, vocabulary)
+        return table[tokens, tokens[:, :1].expand(tokens.shape)] + 0.1 * tokens.shape[1]
+    return logits
+"""
+
+
+def greedy_decode(model, tokens, num_new):  # tokens: (batch, token), int64 -> (batch, token + num_new), int64
+    for _ in range(num_new):
+        newest = model(tokens)[:, -1].argmax(dim=-1)  # (batch, token, vocabulary) -> (batch)
+        tokens = torch.cat([tokens, newest[:, None]], dim=1)
+    return tokens
+
+
+Model = Callable[[Tensor], Tensor]
+
+
+def _decode(model: Model, tokens: Tensor, num_new: int, choose: Callable[[Tensor], Tensor], window: int = 0) -> Tensor:
+    for _ in range(num_new):
+        newest = choose(model(tokens[:, -window:]))
+        tokens = torch.cat([tokens, newest[:, None]], dim=1)
+    return tokens
+
+
+def _last(logits: Tensor) -> Tensor:
+    return logits[:, -1].argmax(-1)
+
+
+def _in_front(model: Model, tokens: Tensor, num_new: int) -> Tensor:
+    for _ in range(num_new):
+        tokens = torch.cat([_last(model(tokens))[:, None], tokens], dim=1)
+    return tokens
+
+
+def _all_at_once(model: Model, tokens: Tensor, num_new: int) -> Tensor:
+    newest = _last(model(tokens))
+    return torch.cat([tokens, newest[:, None].expand(-1, num_new)], dim=1)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, length, new, words in rng.size_rows(4, 4, 3, 10):
+        made = FromSource(MODEL, "model", (rng.normal(words + 8, words + 8, words + 8),))
+        tokens = torch.tensor([[rng.integer(words + 8) for _ in range(length)] for _ in range(batch)])
+        cases.append(Case((made, tokens, new)))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    greedy_decode,
+    title="Write word after word",
+    difficulty=3,
+    minutes=6,
+    prompt=(
+        "`model(tokens)` takes token ids, (batch, token), and returns logits, (batch, token, vocabulary). Decode "
+        "greedily: `num_new` times, let the model read everything so far, take the most likely next token of each "
+        "sample, and put it behind the others. Return all ids, (batch, token + num_new)."
+    ),
+    hints=(
+        "It is a loop of two lines: choose the next token, and append it.",
+        "The logits of the last token choose: `model(tokens)[:, -1].argmax(dim=-1)` is (batch).",
+        "To append it, it needs an axis for the token: `torch.cat([tokens, newest[:, None]], dim=1)`.",
+    ),
+    draw=_draw,
+    arguments={"tokens": "batch token"},
+    axes="batch token",
+    wrong=(
+        Wrong(
+            "tokens that were all chosen after the prompt: the model never read what it wrote",
+            _all_at_once,
+            hint="What does the model read in the second round of the loop?",
+        ),
+        Wrong(
+            "tokens that were chosen by the first token's logits",
+            lambda m, t, n: _decode(m, t, n, lambda x: x[:, 0].argmax(-1)),
+            hint="Which token's logits speak about what comes after the text?",
+        ),
+        Wrong(
+            "tokens that were chosen after the last token alone; the rest of the text was not read",
+            lambda m, t, n: _decode(m, t, n, _last, 1),
+            hint="Without a cache, what must the model read in each round?",
+        ),
+        Wrong(
+            "the least likely tokens",
+            lambda m, t, n: _decode(m, t, n, lambda x: x[:, -1].argmin(-1)),
+            hint="Does a large logit mean likely or unlikely?",
+        ),
+        Wrong(
+            "the new tokens in front of the prompt",
+            _in_front,
+            hint="Which of the two comes first in the list that you join?",
+        ),
+        Wrong(
+            "the new tokens without the prompt",
+            lambda m, t, n: greedy_decode(m, t, n)[:, t.shape[1] :],
+            hint="How many tokens should be returned?",
+        ),
+        Wrong(
+            "one new token too few",
+            lambda m, t, n: greedy_decode(m, t, n - 1),
+            hint="How often does your loop run?",
+        ),
+        Wrong(
+            "one new token too many",
+            lambda m, t, n: greedy_decode(m, t, n + 1),
+            hint="How often does your loop run?",
+        ),
+    ),
+)

@@ -1,0 +1,138 @@
+# pyright: reportIndexIssue=false, reportCallIssue=false, reportIncompatibleMethodOverride=false
+"""Llama's attention."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.exercises.exercise import Wrong
+from course_lib.exercises.lesson_07.rotary_table import rotary_table
+from course_lib.exercises.lesson_07.rotate import rotate
+from course_lib.exercises.lesson_07.rotate_neighbours import rotate_neighbours
+from course_lib.exercises.module_exercise import ModuleExercise
+
+
+class MyLlamaAttention(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        cos, sin = rotary_table(512, self.head_dim, 10000.0)  # (position, pair)
+        self.register_buffer("cos", cos.float(), persistent=False)
+        self.register_buffer("sin", sin.float(), persistent=False)
+
+    def forward(self, x, positions=None, keep=None, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
+        per_head = (*x.shape[:2], -1, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        if positions is None:
+            start = 0 if cache is None else cache.length
+            positions = torch.arange(start, start + x.shape[1], device=x.device)
+        cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
+        queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
+        if cache is not None:
+            keys, values = cache(keys, values)  # those of all tokens so far
+        group = self.num_heads // self.num_kv_heads
+        keys, values = keys.repeat_interleave(group, dim=1), values.repeat_interleave(group, dim=1)  # (b, h, k, d)
+        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
+        seen = seen.tril(scores.shape[-1] - scores.shape[-2])  # the last query sees all keys
+        scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
+        weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
+        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+
+
+class _Variant(MyLlamaAttention):
+    """The formula with parts that a mistake replaces."""
+
+    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return rotate(queries, cos, sin), rotate(keys, cos, sin), values
+
+    def shared(self, x: Tensor, group: int) -> Tensor:
+        return x.repeat_interleave(group, dim=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        projected = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        split = (one.unflatten(2, (-1, self.head_dim)).transpose(1, 2) for one in projected)
+        queries, keys, values = self.rotated(*split, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
+        group = self.num_heads // self.num_kv_heads
+        scores = queries @ self.shared(keys, group).mT * self.head_dim**-0.5
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(later, -torch.inf).softmax(-1)
+        return self.out_proj((weights @ self.shared(values, group)).transpose(1, 2).flatten(2))
+
+
+class _NotRotated(_Variant):
+    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return queries, keys, values
+
+
+class _QueriesOnly(_Variant):
+    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return rotate(queries, cos, sin), keys, values
+
+
+class _KeysOnly(_Variant):
+    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return queries, rotate(keys, cos, sin), values
+
+
+class _ValuesToo(_Variant):
+    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return rotate(queries, cos, sin), rotate(keys, cos, sin), rotate(values, cos, sin)
+
+
+class _Neighbours(_Variant):
+    def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+        return rotate_neighbours(queries, cos, sin), rotate_neighbours(keys, cos, sin), values
+
+
+class _Tiled(_Variant):
+    def shared(self, x: Tensor, group: int) -> Tensor:
+        return x.repeat(1, group, 1, 1)
+
+
+EXERCISE = ModuleExercise(
+    MyLlamaAttention,
+    title="Llama's attention",
+    difficulty=4,
+    minutes=5,
+    prompt=(
+        "Causal grouped-query attention whose queries and keys are rotated by their positions. The projections are "
+        "`q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive query heads share a kv head; pairs are "
+        "halves, and the base is 10000. With a cache, the rotated keys and the values go into it, and all tokens so "
+        "far come back."
+    ),
+    hints=(
+        "Queries and keys are rotated, values are not: `rotate(queries, cos, sin)`. The cache comes next, and the "
+        "copies for the query heads last, so that the cache stays small.",
+        "`keys.repeat_interleave(group, dim=1)` gives each kv head to `group` consecutive query heads.",
+    ),
+    kv_heads="any",
+    even_head_dim=True,
+    wrong=(
+        Wrong("attention without any rotation", _NotRotated, "rotary-unused"),
+        Wrong(
+            "attention in which only the queries are rotated",
+            _QueriesOnly,
+            hint="A score should depend on the distance. Which two angles are subtracted from each other?",
+        ),
+        Wrong(
+            "attention in which only the keys are rotated",
+            _KeysOnly,
+            hint="A score should depend on the distance. Which two angles are subtracted from each other?",
+        ),
+        Wrong("attention whose values are rotated, too", _ValuesToo, "rotary-on-values"),
+        Wrong(
+            "attention that rotates pairs of neighbours; here the pairs are halves",
+            _Neighbours,
+            hint="Which element is paired with element 0?",
+        ),
+        Wrong("attention whose kv heads are dealt out in turn, 0, 1, 0, 1", _Tiled, "kv-heads-tiled"),
+    ),
+)

@@ -1,0 +1,80 @@
+"""The positions of new tokens."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def next_positions(lengths, num_new):  # (batch) of int64, int -> (batch, new), int64
+    return lengths[:, None] + torch.arange(num_new, device=lengths.device)  # (batch, 1) + (new) -> (batch, new)
+
+
+def _grid(lengths: Tensor, start: int, num_new: int) -> Tensor:
+    return (start + torch.arange(num_new)).expand(len(lengths), num_new)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, num_new in zip(rng.sizes(4, 3, 9), (1, *rng.sizes(3, 2, 6)), strict=True):
+        lengths = torch.tensor([2 + rng.integer(9) for _ in range(batch)])
+        lengths[0], lengths[1] = 4, 9
+        cases.append(Case((lengths, num_new)))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    next_positions,
+    title="The positions of new tokens",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "A batch of sentences is generated with a cache. Sentence b has `lengths[b]` real tokens so far (padding on "
+        "the left is not counted), and `num_new` tokens are to be added to each. Return the positions of the new "
+        "tokens, (batch, new); the first token of a sentence is at position 0."
+    ),
+    hints=(
+        "A sentence of four words has positions 0 to 3. Where is the next word?",
+        "Each row starts at its own length and counts up: a column of lengths plus a row of steps.",
+        "`lengths[:, None] + torch.arange(num_new)`.",
+    ),
+    draw=_draw,
+    arguments={"lengths": "batch"},
+    axes="batch new",
+    wrong=(
+        Wrong(
+            "positions that start at the last word of each sentence, not behind it",
+            lambda n, new: n[:, None] + torch.arange(new) - 1,
+            hint="A sentence of four words has positions 0 to 3. Where is the next word?",
+        ),
+        Wrong(
+            "positions one too large",
+            lambda n, new: n[:, None] + torch.arange(new) + 1,
+            hint="A sentence of four words has positions 0 to 3. Where is the next word?",
+        ),
+        Wrong(
+            "positions that start at 0 in each step, as if there were no cache",
+            lambda n, new: _grid(n, 0, new),
+            hint="How many words are there before the new one?",
+        ),
+        Wrong(
+            "the positions of the longest sentence for all of them",
+            lambda n, new: _grid(n, int(n.max()), new),
+            hint="Is padding counted as a word?",
+        ),
+        Wrong(
+            "the same position for all new tokens of a sentence",
+            lambda n, new: n[:, None].expand(-1, new),
+            hint="Do two words of a sentence share a position?",
+        ),
+        Wrong(
+            "(new, batch): a row should be one sentence",
+            lambda n, new: (n[:, None] + torch.arange(new)).T,
+            hint="Which of the two is a column in your sum?",
+        ),
+    ),
+)

@@ -1,0 +1,106 @@
+"""From neighbours to halves."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def permute_meta_weights(weight, num_heads):  # (head * head_dim, d_in), int -> (head * head_dim, d_in)
+    pairs = weight.view(num_heads, -1, 2, weight.shape[1])  # (head, pair, 2, d_in)
+    return pairs.transpose(1, 2).reshape(weight.shape)  # (head, 2, pair, d_in) -> (head * head_dim, d_in)
+
+
+def _to_neighbours(weight: Tensor, num_heads: int) -> Tensor:
+    return weight.view(num_heads, 2, -1, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
+
+
+def _halves_of_all(weight: Tensor, num_heads: int) -> Tensor:
+    return torch.cat([weight[::2], weight[1::2]])
+
+
+def _second_first(weight: Tensor, num_heads: int) -> Tensor:
+    return permute_meta_weights(weight, num_heads).view(num_heads, 2, -1).flip(1).reshape(weight.shape)
+
+
+def _heads_inside(weight: Tensor, num_heads: int) -> Tensor:
+    return weight.view(-1, 2, num_heads, weight.shape[1]).permute(2, 1, 0, 3).reshape(weight.shape)
+
+
+def _columns(weight: Tensor, num_heads: int) -> Tensor:
+    return torch.cat([weight[:, ::2], weight[:, 1::2]], 1)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for heads, pairs, half in rng.size_rows(3, 3, 3, 7):
+        cases.append(Case((rng.normal(heads * pairs * 2, 2 * half + 1), heads)))
+    pairs, d_in = rng.sizes(2, 3, 8)
+    return [*cases, Case((rng.normal(2 * pairs, d_in), 1))]
+
+
+EXERCISE = FunctionExercise(
+    permute_meta_weights,
+    title="From neighbours to halves",
+    difficulty=4,
+    minutes=8,
+    prompt=(
+        "Meta's files pair neighbours: in each head, rows 0 and 1 of `q_proj` and `k_proj` make pair 0, rows 2 and 3 "
+        "pair 1, and so on. The course and `transformers` pair halves: with 3 pairs, rows 0 and 3 make pair 0, rows 1 "
+        "and 4 pair 1. `weight` is a `q_proj.weight` or `k_proj.weight` of Meta's, with `num_heads` heads one below "
+        "the other. Give it back with its rows in the order that halves need, so that all scores of rotated queries "
+        "and keys stay as they are."
+    ),
+    hints=(
+        "Nothing is computed: rows change places, within each head and in the same way in each.",
+        "With 3 pairs, the new rows of a head are its old rows 0, 2, 4, 1, 3, 5: first the first rows of all pairs, "
+        "then the second ones.",
+        "View the rows as (num_heads, pair, 2, d_in), exchange the axes of the pairs and of the two, and `reshape` to "
+        "the old shape.",
+    ),
+    draw=_draw,
+    arguments={"weight": "row d_in"},
+    axes="row d_in",
+    wrong=(
+        Wrong("the weight as it was", lambda w, n: w, hint="With 3 pairs, which old row belongs in row 1?"),
+        Wrong(
+            "the way back, from halves to neighbours",
+            _to_neighbours,
+            hint="Which layout does the file have, and which one do you need?",
+        ),
+        Wrong(
+            "halves of the whole matrix: each head has halves of its own",
+            _halves_of_all,
+            hint="Which rows of your result belong to head 0? Did they before?",
+        ),
+        Wrong(
+            "the second elements of the pairs before the first ones",
+            _second_first,
+            hint="Which old row belongs in row 0 of a head?",
+        ),
+        Wrong(
+            "a weight cut as if the heads lay side by side within each pair",
+            _heads_inside,
+            hint="In which order do heads, pairs and the two rows of a pair lie in the file?",
+        ),
+        Wrong(
+            "columns that changed places instead of rows",
+            _columns,
+            hint="Which axis of the weight are the elements of a query?",
+        ),
+        Wrong(
+            "the rows of the heads on an axis of their own; join them to (head * head_dim, d_in)",
+            lambda w, n: permute_meta_weights(w, n).view(n, -1, w.shape[1]),
+            hint="Which shape did the weight have?",
+        ),
+        Wrong(
+            "each head with its rows in reverse order",
+            lambda w, n: w.view(n, -1, w.shape[1]).flip(1).reshape(w.shape),
+            hint="With 3 pairs, which old rows belong in rows 0, 1 and 2?",
+        ),
+    ),
+)

@@ -1,0 +1,92 @@
+"""Take tokens back."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+Cache = tuple[Tensor, Tensor]
+
+
+def rewind_cache(cache, rejected):  # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
+    keys, values = cache
+    kept = keys.shape[2] - rejected
+    return keys[:, :, :kept], values[:, :, :kept]
+
+
+def _both(cache: Cache, index: slice, dim: int = 2) -> tuple[Tensor, ...]:
+    return tuple(one[(slice(None),) * dim + (index,)] for one in cache)
+
+
+def _zeros(cache: Cache, rejected: int) -> tuple[Tensor, ...]:
+    return tuple(torch.cat([one[:, :, : one.shape[2] - rejected], one[:, :, :rejected] * 0], 2) for one in cache)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, kv_heads, cached, width in rng.size_rows(3, 4, 4, 9):
+        rejected = 1 + rng.integer(cached - 2)
+        rejected += cached == 2 * rejected  # as many kept as rejected would hide which of the two is which
+        cases.append(
+            Case(((rng.normal(batch, kv_heads, cached, width), rng.normal(batch, kv_heads, cached, width)), rejected))
+        )
+    one = rng.normal(5, 6, 7, 8), rng.normal(5, 6, 7, 8)
+    return [*cases, Case((one, 0), "no token is rejected")]
+
+
+EXERCISE = FunctionExercise(
+    rewind_cache,
+    title="Take tokens back",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "A small model has guessed a few tokens ahead, and the large model has rejected the last `rejected` of them "
+        "(speculative decoding does that all the time; Leviathan et al., 2022). `cache` is a tuple of keys and values, "
+        "(batch, kv head, cached token, head_dim). Return the cache without the rejected tokens; `rejected` may be 0. "
+        "Nothing has to be computed, because in causal attention no key depends on later tokens."
+    ),
+    hints=(
+        "The rejected tokens are the last ones. How many are kept?",
+        "`keys[:, :, :-rejected]` is right, except for 0: `-0` is 0, and the slice `[:0]` is empty.",
+        "`kept = keys.shape[2] - rejected`, and `keys[:, :, :kept]`; the same for the values.",
+    ),
+    draw=_draw,
+    axes="keys values",
+    wrong=(
+        Wrong(
+            "an empty cache where no token is rejected: `[:-0]` is `[:0]`",
+            lambda c, n: _both(c, slice(None, -n)),
+            hint="What is `-rejected` if rejected is 0?",
+        ),
+        Wrong(
+            "the cache without its oldest tokens",
+            lambda c, n: _both(c, slice(n, None)),
+            hint="Which tokens were guessed: the first or the last?",
+        ),
+        Wrong(
+            "as many tokens as were rejected",
+            lambda c, n: _both(c, slice(None, n)),
+            hint="Does `rejected` count what is kept or what goes?",
+        ),
+        Wrong(
+            "the rejected tokens",
+            lambda c, n: _both(c, slice(c[0].shape[2] - n, None)),
+            hint="Which tokens should be left?",
+        ),
+        Wrong("the cache as it was", lambda c, n: c, "stale-cache", "What would the next token see?"),
+        Wrong(
+            "rejected tokens that were set to 0 and are still there",
+            _zeros,
+            hint="Which weight does a key of zeros get from softmax?",
+        ),
+        Wrong(
+            "a cache without some of its heads: tokens are rejected, not heads",
+            lambda c, n: _both(c, slice(None, max(c[0].shape[1] - n, 0)), 1),
+            hint="Which axis counts the tokens?",
+        ),
+    ),
+)

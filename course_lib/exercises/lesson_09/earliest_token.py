@@ -1,0 +1,89 @@
+"""How far a stack of layers reaches."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def earliest_token(position, window, layers):  # int, int, string such as "LLLLLG" -> int
+    if "G" in layers:
+        return 0
+    return max(0, position - len(layers) * (window - 1))
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for count, window in rng.size_rows(4, 2, 2, 8):
+        far = count * window + 5 + rng.integer(20)
+        cases += [Case((far, window, "L" * count)), Case((1 + rng.integer(window - 1), window, "L" * count))]
+    count, window = rng.sizes(2, 2, 8)
+    far = 2 * (count + 1) * window
+    cases.append(Case((far, window, "L" * count + "G"), "the last layer attends to all tokens"))
+    cases.append(Case((far + 1, window, "G" + "L" * count), "the first layer attends to all tokens"))
+    cases.append(Case((far + 2, window, "L" * count + "G" + "LL"), "a layer in between attends to all tokens"))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    earliest_token,
+    title="Local and global layers",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "In Gemma 3, five layers with a sliding window, called local, are followed by a global one, which attends to "
+        'all tokens before. `layers` has a letter per layer, from the first to the last: "L" is local, "G" is '
+        "global. In a local layer a token attends to `window` keys, its own included. What is the position of the "
+        "earliest token that can have an influence on the last layer's output at `position`?"
+    ),
+    hints=(
+        "A window of 3 reaches two tokens back. And from there, the layer below reaches two tokens back again.",
+        "A global layer reaches token 0, wherever it is in the stack.",
+        "There is no token before 0: `max(0, ...)`.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "layers that reach `window` tokens back: the query's own token is counted as one of the others",
+            lambda p, w, layers: 0 if "G" in layers else max(0, p - len(layers) * w),
+            "mask-off-by-one",
+            hint="How far back does a layer with window=1 reach?",
+        ),
+        Wrong(
+            "the reach of the last layer alone",
+            lambda p, w, layers: 0 if layers[-1] == "G" else max(0, p - w + 1),
+            hint="What did the layer below put into the tokens that this one sees?",
+        ),
+        Wrong(
+            "the reach of a single layer",
+            lambda p, w, layers: 0 if "G" in layers else max(0, p - w + 1),
+            hint="What did the layer below put into the tokens that this one sees?",
+        ),
+        Wrong(
+            "global layers skipped",
+            lambda p, w, layers: max(0, p - layers.count("L") * (w - 1)),
+            hint="Which token does a global layer reach?",
+        ),
+        Wrong(
+            "global layers taken for local ones",
+            lambda p, w, layers: max(0, p - len(layers) * (w - 1)),
+            hint="Which token does a global layer reach?",
+        ),
+        Wrong(
+            "a position before the first token",
+            lambda p, w, layers: 0 if "G" in layers else p - len(layers) * (w - 1),
+            hint="What is the smallest position that there is?",
+        ),
+        Wrong(
+            "how many tokens it reaches back, not where that is",
+            lambda p, w, layers: p - earliest_token(p, w, layers),
+            hint="Is a distance asked for, or a position?",
+        ),
+        Wrong(
+            "the reach of the global layers that are first or last, not of one in between",
+            lambda p, w, layers: 0 if "G" in (layers[0], layers[-1]) else max(0, p - len(layers) * (w - 1)),
+            hint="Which token does a global layer reach, wherever it is?",
+        ),
+    ),
+)

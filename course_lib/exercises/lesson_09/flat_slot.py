@@ -1,0 +1,83 @@
+"""Find a token in a paged cache."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def flat_slot(position, block_table, block_size):  # int, list of ints, int -> int
+    block = block_table[position // block_size]
+    return block * block_size + position % block_size
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for count, size in rng.size_rows(3, 2, 3, 8):
+        table = rng.shuffled(range(1, 3 * count))[:count]
+        if table == sorted(table):
+            table.reverse()
+        cases += [Case((position, table, size)) for position in range(count * size)]
+    return rng.shuffled(cases)
+
+
+EXERCISE = FunctionExercise(
+    flat_slot,
+    title="The slot in a paged cache",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "A paged cache cuts its memory into blocks of `block_size` slots: block 0 has the first `block_size` slots of "
+        "the memory, block 1 the next ones, and so on. `block_table` lists the blocks of one sequence in the order of "
+        "its tokens. In which slot of the memory is the token at `position`? All are counted from 0."
+    ),
+    hints=(
+        "Which entry of the block table does the token belong to? With block_size=4, token 6 belongs to entry 1.",
+        "And in its block it is number `position % block_size`.",
+        "The first slot of a block is `block * block_size`.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the position itself, as in a cache without blocks",
+            lambda p, table, size: p,
+            hint="What is the block table for?",
+        ),
+        Wrong(
+            "the entry of the block table alone",
+            lambda p, table, size: table[p // size],
+            hint="How many slots are in front of that block, and how many in front of the token within it?",
+        ),
+        Wrong(
+            "the first slot of the token's block",
+            lambda p, table, size: table[p // size] * size,
+            hint="Where is the token within its block?",
+        ),
+        Wrong(
+            "the slot within the block",
+            lambda p, table, size: p % size,
+            hint="How many slots of the memory are in front of the block?",
+        ),
+        Wrong(
+            "the block's number added to the slot: a block is not one slot wide",
+            lambda p, table, size: table[p // size] + p % size,
+            hint="How many slots has a block?",
+        ),
+        Wrong(
+            "the position counted from the first slot of its block",
+            lambda p, table, size: table[p // size] * size + p,
+            hint="Where is the token within its block?",
+        ),
+        Wrong(
+            "tokens dealt out to the blocks in turn",
+            lambda p, table, size: table[p % len(table)] * size + p // len(table),
+            hint="Are tokens 0 and 1 in the same block?",
+        ),
+        Wrong(
+            "block and slot as a pair",
+            lambda p, table, size: (table[p // size], p % size),
+            hint="How many slots of the memory are in front of the block?",
+        ),
+    ),
+)

@@ -1,0 +1,76 @@
+"""Read a sequence from a paged cache."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def gather_blocks(memory, block_table, length):  # (block, slot, width), list of ints, int -> (token, width)
+    own_blocks = memory[block_table]  # in the order of the sequence
+    return own_blocks.flatten(0, 1)[:length]  # (b, s, d) -> (b * s, d), without the slots that are not filled
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for extra, count, slots, width in rng.size_rows(4, 4, 2, 8):
+        num_blocks = count + extra
+        table = rng.shuffled(range(num_blocks))[:count]
+        if table == sorted(table):
+            table.reverse()
+        length = count * slots - 1 - rng.integer(slots - 1)
+        cases.append(Case((rng.normal(num_blocks, slots, width), table, length)))
+    memory, table, _ = cases[0].arguments
+    return [*cases, Case((memory, table, len(table) * memory.shape[1]), "the last block is full")]
+
+
+EXERCISE = FunctionExercise(
+    gather_blocks,
+    title="Read a paged cache",
+    difficulty=2,
+    minutes=2,
+    prompt=(
+        "`memory`, (block, slot, width), holds the keys of many sequences, in blocks. `block_table` lists the blocks "
+        "of one sequence in the order of its tokens, and `length` is the number of its tokens. Give back its keys, "
+        "(token, width). The last block may hold slots that are not filled."
+    ),
+    hints=(
+        "A list of ints is an index: `memory[block_table]` takes these blocks, in this order.",
+        "`flatten(0, 1)` puts the slots of all blocks in one row; the first `length` of them are tokens.",
+    ),
+    draw=_draw,
+    axes="token width",
+    wrong=(
+        Wrong(
+            "the first blocks of the memory, whoever they belong to",
+            lambda m, t, n: m.flatten(0, 1)[:n],
+            hint="Which blocks are those of this sequence?",
+        ),
+        Wrong(
+            "the right blocks in the order of the memory, not of the sequence",
+            lambda m, t, n: m[sorted(t)].flatten(0, 1)[:n],
+            hint="Which block holds the first tokens?",
+        ),
+        Wrong(
+            "all slots of the blocks, filled or not",
+            lambda m, t, n: m[t].flatten(0, 1),
+            hint="How many tokens are in the last block?",
+        ),
+        Wrong(
+            "the slots of the blocks taken in turn: first all slots 0, then all slots 1",
+            lambda m, t, n: m[t].transpose(0, 1).flatten(0, 1)[:n],
+            hint="Which two tokens are neighbours in the memory?",
+        ),
+        Wrong(
+            "the last `length` slots in place of the first",
+            lambda m, t, n: m[t].flatten(0, 1)[-n:],
+            hint="At which end are the slots that are not filled?",
+        ),
+        Wrong(
+            "one block too few",
+            lambda m, t, n: m[t[:-1]].flatten(0, 1),
+            hint="Where are the last tokens?",
+        ),
+    ),
+)

@@ -1,0 +1,73 @@
+"""The queries of the absorbed form of latent attention."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def latent_queries(queries, key_up):  # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
+    num_heads, _, head_dim = queries.shape
+    key_up_by_head = key_up.view(num_heads, head_dim, -1)  # (h * d, l) -> (h, d, l)
+    return queries @ key_up_by_head  # (h, q, d) @ (h, d, l) -> (h, q, l)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for head, query, width, latent in rng.size_rows(4, 4, 2, 9):
+        cases.append(Case((rng.normal(head, query, width), rng.normal(head * width, latent))))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    latent_queries,
+    title="Absorb the key projection",
+    difficulty=3,
+    minutes=3,
+    prompt=(
+        "The keys of all heads are made from latents, (key, latent), by the weight matrix `key_up`, "
+        "(head * head_dim, latent): `keys = latents @ key_up.T`, which is then split into heads. Project the queries "
+        "instead: give back vectors, (head, query, latent), whose dot products with the latents themselves are the "
+        "dot products of `queries` with the keys."
+    ),
+    hints=(
+        "The rows of `key_up` belong to head 0, head 0, ..., head 1, ...: `view(num_heads, head_dim, -1)`.",
+        "For one head: queries (latents W^T)^T = queries W latents^T. What stands in front of latents^T?",
+    ),
+    draw=_draw,
+    arguments={"queries": "head query head_dim", "key_up": "head*head_dim latent"},
+    axes="head query latent",
+    wrong=(
+        Wrong(
+            "the rows of key_up dealt out to the heads in turn",
+            lambda q, w: q @ w.view(q.shape[2], q.shape[0], -1).transpose(0, 1),
+            hint="Rows 0 to head_dim - 1 of `key_up` all belong to head 0. Which of the two is the outer axis?",
+        ),
+        Wrong(
+            "every head projected with the matrix of head 0",
+            lambda q, w: q @ w[: q.shape[2]],
+            hint="Which rows of `key_up` make the keys of head 1?",
+        ),
+        Wrong(
+            "queries that were scaled: the product takes them as they are",
+            lambda q, w: q @ w.view(*q.shape[::2], -1) * q.shape[2] ** -0.5,
+            hint="Does the prompt ask for scaled dot products?",
+        ),
+        Wrong(
+            "the sum over the heads",
+            lambda q, w: (q @ w.view(*q.shape[::2], -1)).sum(0),
+            hint="Do all heads have the same scores?",
+        ),
+        Wrong(
+            "the result with the queries as the first axis",
+            lambda q, w: (q @ w.view(*q.shape[::2], -1)).transpose(0, 1),
+            hint="In which order does the first line give the axes?",
+        ),
+        Wrong(
+            "a matrix that was reshaped where it should be transposed",
+            lambda q, w: q @ w.reshape(q.shape[0], -1, q.shape[2]).mT,
+            hint="Does row 0 of head 0 still hold row 0 of `key_up`?",
+        ),
+    ),
+)

@@ -1,0 +1,83 @@
+"""Find a token in a rolling cache."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def rolling_slot(position, window, num_sinks):  # three ints -> int
+    if position < num_sinks:
+        return position
+    return num_sinks + (position - num_sinks) % window
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for sinks, window in [*rng.size_rows(3, 2, 2, 8), (0, 2 + rng.integer(6))]:
+        first = sinks + window + rng.integer(3 * window)
+        cases += [Case((position, window, sinks)) for position in (*range(first, first + window), 0, max(0, sinks - 1))]
+    return rng.shuffled(cases)
+
+
+EXERCISE = FunctionExercise(
+    rolling_slot,
+    title="The slot of a token",
+    difficulty=1,
+    minutes=4,
+    prompt=(
+        "A rolling cache has `num_sinks + window` slots. The first `num_sinks` tokens stay in the first slots for "
+        "ever. The tokens after them fill the other slots in order and then begin again at the first of these, so "
+        "that each overwrites the token one window before it. In which slot is the token at `position`? All are "
+        "counted from 0."
+    ),
+    hints=(
+        "With window=3 and num_sinks=2, the tokens 0 to 7 go into the slots 0, 1, 2, 3, 4, 2, 3, 4.",
+        "Count a token that is no sink from the first such token: `position - num_sinks`.",
+        "Its place in the circle is that `% window`, and the circle begins at slot `num_sinks`.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "a circle without sinks: position % window",
+            lambda p, w, s: p % w,
+            hint="Which slots must never be overwritten?",
+        ),
+        Wrong(
+            "a circle over all slots, those of the sinks included",
+            lambda p, w, s: p % (w + s),
+            hint="Which slots must never be overwritten?",
+        ),
+        Wrong(
+            "a circle that the sinks are not counted out of: num_sinks + position % window",
+            lambda p, w, s: p if p < s else s + p % w,
+            hint="Into which slot goes the first token that is no sink?",
+        ),
+        Wrong(
+            "a circle that begins at slot 0, over the sinks",
+            lambda p, w, s: p if p < s else (p - s) % w,
+            hint="Which slots must never be overwritten?",
+        ),
+        Wrong(
+            "the rule of the circle for the sinks, too",
+            lambda p, w, s: s + (p - s) % w,
+            hint="In which slot is token 0 if there are sinks?",
+        ),
+        Wrong(
+            "the position itself: the slot of a cache that keeps everything",
+            lambda p, w, s: p,
+            hint="How many slots are there?",
+        ),
+        Wrong(
+            "the last slot for every token behind the first circle: old tokens would have to move",
+            lambda p, w, s: min(p, s + w - 1),
+            hint="Which token is overwritten by the new one?",
+        ),
+        Wrong(
+            "slots counted from 1",
+            lambda p, w, s: rolling_slot(p, w, s) + 1,
+            hint="From what number are the slots counted?",
+        ),
+    ),
+)

@@ -1,0 +1,85 @@
+"""Softmax with a learned attention sink."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def sink_weights(scores, sink_logits):  # (head, query, key), (head,) -> (head, query, key)
+    sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # (h) -> (h, q, 1)
+    with_sink = torch.cat([scores, sinks], dim=-1).softmax(dim=-1)  # (h, q, k + 1)
+    return with_sink[:, :, :-1]  # the sink's column is dropped
+
+
+def _joined(scores: Tensor, sink_logits: Tensor, first: bool = False) -> Tensor:
+    sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)
+    return torch.cat([sinks, scores] if first else [scores, sinks], -1).softmax(-1)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = [
+        Case((rng.normal(head, query, key, std=1.5), rng.normal(head)))
+        for head, query, key in rng.size_rows(4, 3, 2, 8)
+    ]
+    head, tokens = rng.sizes(2, 3, 7)
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    masked = rng.normal(head, tokens, tokens).masked_fill(hidden, -torch.inf)
+    return [*cases, Case((masked, rng.normal(head)), "later tokens are hidden by scores of -inf")]
+
+
+EXERCISE = FunctionExercise(
+    sink_weights,
+    title="Softmax with a sink",
+    difficulty=2,
+    minutes=3,
+    prompt=(
+        "`scores`, (head, query, key), are scaled and masked. `sink_logits`, (head,), holds one more logit per head, "
+        "the attention sink. Let it take part in the softmax of each row, and give back the attention weights of the "
+        "keys alone, (head, query, key)."
+    ),
+    hints=(
+        "Join the sink to the scores as one more column, take the softmax, and drop that column.",
+        "`sink_logits[:, None, None].expand(-1, scores.shape[1], 1)` is that column, (head, query, 1).",
+        "After `torch.cat([scores, sinks], dim=-1).softmax(dim=-1)`, the last column is the sink's: `[:, :, :-1]`.",
+    ),
+    draw=_draw,
+    arguments={"scores": "head query key", "sink_logits": "head"},
+    axes="head query key",
+    wrong=(
+        Wrong(
+            "softmax without the sink: it is missing, or it cancels",
+            lambda s, z: s.softmax(-1),
+            hint="Where does the sink's logit enter the sum of the row, and does each row still sum to less than 1?",
+        ),
+        Wrong(
+            "the sink's column kept: the first key of your result is the sink",
+            lambda s, z: _joined(s, z, first=True),
+            hint="Which key does that column belong to?",
+        ),
+        Wrong(
+            "the sink's column kept, behind the keys",
+            _joined,
+            hint="Which key does the last column belong to?",
+        ),
+        Wrong(
+            "the logit itself in the denominator, without its exponential",
+            lambda s, z: s.exp() / (s.exp().sum(-1, keepdim=True) + z[:, None, None]),
+            hint="In softmax, what is done to a logit before the sum?",
+        ),
+        Wrong(
+            "a sink of exp(0) = 1 in every head",
+            lambda s, z: _joined(s, torch.zeros_like(z))[..., :-1],
+            hint="Where do you use `sink_logits`?",
+        ),
+        Wrong(
+            "softmax without the sink, from which the sink's part is subtracted",
+            lambda s, z: s.softmax(-1) - _joined(s, z)[..., -1:],
+            hint="Should a sink take the same amount from each key, or a share?",
+        ),
+    ),
+)

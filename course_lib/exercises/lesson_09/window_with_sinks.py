@@ -1,0 +1,97 @@
+"""The mask of a sliding window with attention sinks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def window_with_sinks(query_len, key_len, window, num_sinks):  # -> bool (query, key), True = may attend
+    key = torch.arange(key_len)
+    position = torch.arange(query_len)[:, None] + key_len - query_len  # (query, 1): the last query has the last key
+    in_reach = (key > position - window) | (key < num_sinks)
+    return in_reach & (key <= position)
+
+
+def _mask(query_len: int, key_len: int, window: int, num_sinks: int, shift: int | None = None) -> Tensor:
+    key = torch.arange(key_len)
+    position = torch.arange(query_len)[:, None] + (key_len - query_len if shift is None else shift)
+    return ((key > position - window) | (key < num_sinks)) & (key <= position)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for window, sinks, query_len, extra in rng.size_rows(4, 4, 2, 8):
+        cases.append(Case((query_len, query_len + extra + window + sinks, window, sinks)))
+    tokens, window, sinks = sorted(rng.sizes(3, 2, 6), reverse=True)
+    cases.append(Case((tokens + window + sinks, tokens + window + sinks, window, sinks)))
+    return [*cases, Case((tokens, tokens + 9, window, 0))]
+
+
+EXERCISE = FunctionExercise(
+    window_with_sinks,
+    title="A window with sinks",
+    difficulty=3,
+    minutes=7,
+    prompt=(
+        "Write the mask of a sliding window with attention sinks, (query, key), True = may attend. A query may attend "
+        "to its own token, to the `window - 1` tokens before it, and besides to the first `num_sinks` tokens of the "
+        "text; never to a later token. There may be fewer queries than keys, when a cache holds the tokens before: "
+        "the last query then belongs to the last key."
+    ),
+    hints=(
+        "With 2 queries and 7 keys, the queries have the positions 5 and 6.",
+        "Compare each key's position with the query's, `position`, of shape (query, 1): it must be larger than "
+        "`position - window`, or smaller than `num_sinks`.",
+        "And in every case `key <= position`: the first queries come before some of the sinks.",
+    ),
+    draw=_draw,
+    axes="query key",
+    own_dtype=True,
+    wrong=(
+        Wrong(
+            "a mask without the sinks",
+            lambda q, k, w, s: _mask(q, k, w, 0),
+            hint="Which keys may every query see, however far away they are?",
+        ),
+        Wrong(
+            "a mask aligned at the first key: query 0 is taken for token 0",
+            lambda q, k, w, s: _mask(q, k, w, s, shift=0),
+            "causal-top-left",
+        ),
+        Wrong(
+            "a window one token too wide",
+            lambda q, k, w, s: _mask(q, k, w + 1, s),
+            "mask-off-by-one",
+            hint="Does the query's own token count as one of the window's keys?",
+        ),
+        Wrong(
+            "a window one token too narrow",
+            lambda q, k, w, s: _mask(q, k, w - 1, s),
+            "mask-off-by-one",
+            hint="With window=1 and no sinks, which key is left to a token?",
+        ),
+        Wrong(
+            "a mask in which sinks are visible before they were written",
+            lambda q, k, w, s: _mask(q, k, w, 0) | (torch.arange(k) < s),
+            "no-causal-mask",
+            hint="May token 0 see a sink at position 1?",
+        ),
+        Wrong(
+            "a mask with one sink, however many there should be",
+            lambda q, k, w, s: _mask(q, k, w, min(s, 1)),
+            hint="Where do you use `num_sinks`?",
+        ),
+        Wrong(
+            "a window made smaller by the sinks",
+            lambda q, k, w, s: _mask(q, k, w - s, s),
+            hint="Do the sinks count as keys of the window, or are they additional?",
+        ),
+        Wrong("the causal mask, without a window", lambda q, k, w, s: _mask(q, k, k, 0), hint="Which keys are hidden?"),
+        Wrong("the opposite mask, True where a key is hidden", lambda q, k, w, s: ~_mask(q, k, w, s), "mask-inverted"),
+    ),
+)

@@ -1,0 +1,186 @@
+"""Take a head away."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def ablate_head(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+    kept = contexts.clone()
+    kept[:, head] = 0.0
+    merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
+    return merged @ w_o.T
+
+
+def _output(contexts: Tensor, w_o: Tensor) -> Tensor:
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
+
+
+def _only(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    width = contexts.shape[-1]
+    return contexts[:, head] @ w_o[:, head * width : (head + 1) * width].T
+
+
+def _rows(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    width = contexts.shape[-1]
+    kept = w_o.clone()
+    kept[head * width : (head + 1) * width] = 0.0
+    return _output(contexts, kept)
+
+
+def _every_nth_column(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    kept = w_o.clone()
+    kept[:, head :: contexts.shape[1]] = 0.0
+    return _output(contexts, kept)
+
+
+def _one_column(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    kept = w_o.clone()
+    kept[:, head] = 0.0
+    return _output(contexts, kept)
+
+
+def _replaced(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    kept = contexts.clone()
+    kept[:, head] = contexts.mean(1)
+    return _output(kept, w_o)
+
+
+def _scrambled(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    kept = contexts.clone()
+    kept[:, head] = 0.0
+    return kept.reshape(len(contexts), contexts.shape[2], -1) @ w_o.T
+
+
+def _removed(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    others = [one for number, one in enumerate(contexts.unbind(1)) if number != head]
+    merged = torch.cat(others, -1)
+    return merged @ w_o[:, : merged.shape[-1]].T
+
+
+def _filled(contexts: Tensor, w_o: Tensor, head: int, value: float) -> Tensor:
+    kept = contexts.clone()
+    kept[:, head] = value
+    return _output(kept, w_o)
+
+
+def _averaged(contexts: Tensor, w_o: Tensor, head: int) -> Tensor:
+    kept = contexts.clone()
+    kept[:, head] = kept[:, head].mean(1, keepdim=True)
+    return _output(kept, w_o)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, heads, tokens, width in rng.size_rows(3, 4, 2, 7):
+        head, d_out = 1 + rng.integer(heads - 1), heads * width + 1 + rng.integer(3)
+        contexts = rng.normal(batch, heads, tokens, width)
+        cases.append(Case((contexts, rng.normal(d_out, heads * width, std=width**-0.5), head)))
+    first = cases[0].arguments
+    return [*cases, Case((*first[:2], 0)), Case((*first[:2], first[0].shape[1] - 1))]
+
+
+EXERCISE = FunctionExercise(
+    ablate_head,
+    title="Take a head away",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "`contexts` is what each head of a layer found, (batch, head, token, head_dim), and `w_o` is the weight of "
+        "its `out_proj`, (d_out, head * head_dim), without bias. Give back the layer's output with nothing of head "
+        "number `head` in it, (batch, token, d_out). The other heads give what they gave before."
+    ),
+    hints=(
+        "The output is a sum of what each head gives. Which term has to go?",
+        "Either the head's context becomes 0, or its columns of `w_o` do: head i owns the columns from i * head_dim to "
+        "(i + 1) * head_dim - 1. Change a copy, not the argument.",
+        "`kept = contexts.clone()`, then `kept[:, head] = 0`, then merge the heads as ever, "
+        "`kept.transpose(1, 2).flatten(2)`, and multiply by `w_o.T`.",
+    ),
+    draw=_draw,
+    arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
+    axes="batch token d_out",
+    wrong=(
+        Wrong(
+            "the output with all heads: nothing was taken away",
+            lambda c, w, h: _output(c, w),
+            hint="Where does the number of the head enter?",
+        ),
+        Wrong(
+            "what the head gives to the output; it should be what is left without it",
+            _only,
+            hint="Which heads are in your result?",
+        ),
+        Wrong(
+            "an output without some rows of `w_o`: a head owns columns",
+            _rows,
+            hint="Which axis of `w_o` meets the heads: the one of d_out, or the other one?",
+        ),
+        Wrong(
+            "an output without columns of every head: those of one head stand side by side",
+            _every_nth_column,
+            hint="Which columns of `w_o` does head number `head` own, if head_dim is 3?",
+        ),
+        Wrong(
+            "an output without a single column: a head owns head_dim of them",
+            _one_column,
+            hint="How many columns of `w_o` does a head own?",
+        ),
+        Wrong(
+            "the output without the next head",
+            lambda c, w, h: ablate_head(c, w, (h + 1) % c.shape[1]),
+            hint="From what number are the heads counted?",
+        ),
+        Wrong(
+            "the output with the mean of all heads in the head's place",
+            _replaced,
+            hint="How much of the head is still in that mean?",
+        ),
+        Wrong(
+            "an output that was made larger, as dropout does it: the other heads should give what they gave before",
+            lambda c, w, h: ablate_head(c, w, h) * c.shape[1] / (c.shape[1] - 1),
+            hint="By which number did you multiply at the end?",
+        ),
+        Wrong(
+            "an output whose head was removed, so that the heads behind it moved up to columns of other heads",
+            _removed,
+            hint="Which columns of `w_o` do the heads behind the removed one meet now?",
+        ),
+        Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
+        Wrong(
+            "the output without the head before",
+            lambda c, w, h: ablate_head(c, w, (h - 1) % c.shape[1]),
+            hint="From what number are the heads counted?",
+        ),
+        Wrong(
+            "an output in which the head's context was 1, not 0",
+            lambda c, w, h: _filled(c, w, h, 1.0),
+            hint="What does a context of 1 add to the output?",
+        ),
+        Wrong(
+            "an output without the head's tokens: the token of that number was taken away",
+            lambda c, w, h: _output(c * (torch.arange(c.shape[2]) != h)[:, None], w),
+            hint="Which axis of `contexts` are the heads?",
+        ),
+        Wrong(
+            "the output without the head and all behind it",
+            lambda c, w, h: _output(c * (torch.arange(c.shape[1]) < h)[:, None, None], w),
+            hint="How many heads should be left?",
+        ),
+        Wrong(
+            "the output with the head's context averaged over the tokens, not taken away",
+            _averaged,
+            hint="How much of the head is still in that mean?",
+        ),
+        Wrong(
+            "the output with the head's part subtracted twice",
+            lambda c, w, h: _output(c, w) - 2 * _only(c, w, h),
+            hint="Does a context of the opposite sign add nothing?",
+        ),
+    ),
+)

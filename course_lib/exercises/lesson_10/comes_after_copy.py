@@ -1,0 +1,128 @@
+"""What comes after an earlier copy."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def comes_after_copy(tokens):  # (batch, token) of integers -> (batch, query, key) of bool
+    token_before = F.pad(tokens[:, :-1], (1, 0), value=-1)  # of each key; key 0 has none, and no token is -1
+    found = tokens[:, :, None] == token_before[:, None]  # (b, q, 1) == (b, 1, k) -> (b, q, k)
+    return found.tril()
+
+
+def _equal(tokens: Tensor) -> Tensor:
+    return tokens[:, :, None] == tokens[:, None]
+
+
+def _cleared(tokens: Tensor) -> Tensor:
+    found = _equal(tokens).roll(1, 2)
+    found[:, :, 0] = False
+    return found
+
+
+def _before_copy(tokens: Tensor) -> Tensor:
+    found = _equal(tokens).roll(-1, 2)
+    found[:, :, -1] = False
+    return found.tril()
+
+
+def _latest(tokens: Tensor) -> Tensor:
+    found = comes_after_copy(tokens)
+    return found & (found.flip(-1).cumsum(-1).flip(-1) == 1)
+
+
+def _first(tokens: Tensor) -> Tensor:
+    found = comes_after_copy(tokens)
+    return found & (found.cumsum(-1) == 1)
+
+
+def repeated_tokens(rng: InputGenerator, batch: int, num_tokens: int, period: int) -> Tensor:
+    """Draw a few different integers per sample and repeat them, (batch, token)."""
+    rounds = torch.stack([torch.tensor(rng.sizes(period, 0, 25)) for _ in range(batch)])
+    return rounds.repeat(1, num_tokens // period + 1)[:, :num_tokens]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    irregular = torch.tensor([[rng.integer(4) for _ in range(11)] for _ in range(5)])  # neighbours may be equal
+    return [
+        Case((repeated_tokens(rng, 2, 9, 3 + rng.integer(2)),), "a few tokens are repeated again and again"),
+        Case((irregular,), "tokens are repeated in no order"),
+        Case((torch.tensor([rng.sizes(6, 0, 25)]),), "no token is repeated"),
+    ]
+
+
+EXERCISE = FunctionExercise(
+    comes_after_copy,
+    title="What comes after an earlier copy",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "Where should an induction head look? Give back a table of bool, (batch, query, key), that is True where the "
+        "key comes right after an earlier copy of the query's token: the token at key - 1 equals the token at query, "
+        "and the key isn't later than the query. For the tokens D R D R, query 2 (the second D) has True at key 1 "
+        "(the first R) and nowhere else."
+    ),
+    hints=(
+        "Compare every token with every token first: a column of queries against a row of keys.",
+        "What is the token before each key? Make a row of these, with -1 for key 0, which has none.",
+        "`before = F.pad(tokens[:, :-1], (1, 0), value=-1)`. Compare `tokens[:, :, None]` with `before[:, None]`, and "
+        "clear what is later than the query with `.tril()`.",
+    ),
+    draw=_draw,
+    arguments={"tokens": "batch token"},
+    axes="batch query key",
+    wrong=(
+        Wrong(
+            "a table that shows the copies themselves, not what comes after them",
+            lambda t: _equal(t).tril(-1),
+            hint="Which token is the answer: the earlier copy, or its neighbour?",
+        ),
+        Wrong(
+            "a table that shows all equal tokens, not what comes after an earlier copy",
+            _equal,
+            hint="Which token is the answer: the earlier copy, or its neighbour?",
+        ),
+        Wrong(
+            "a table that shows the token before a copy",
+            _before_copy,
+            hint="For D R D R, what should the second D look at?",
+        ),
+        Wrong(
+            "a table that shows later keys, too",
+            _cleared,
+            hint="Which keys had the query not read yet?",
+        ),
+        Wrong(
+            "a table without the keys that are the query itself: after two equal tokens it is True there",
+            lambda t: comes_after_copy(t).tril(-1),
+            hint="For the tokens A A, which key comes right after the first A?",
+        ),
+        Wrong(
+            "a table in which key 0 comes after the last token",
+            lambda t: _equal(t).roll(1, 2).tril(),
+            hint="What does `roll` do with the last column? Which token stands before the first?",
+        ),
+        Wrong(
+            "a table with queries and keys exchanged",
+            lambda t: comes_after_copy(t).transpose(1, 2),
+            hint="Is a row of your table one query or one key?",
+        ),
+        Wrong(
+            "a table that shows only what comes after the latest copy",
+            _latest,
+            hint="How many earlier copies can a token have?",
+        ),
+        Wrong(
+            "a table that shows only what comes after the first copy",
+            _first,
+            hint="How many earlier copies can a token have?",
+        ),
+    ),
+)

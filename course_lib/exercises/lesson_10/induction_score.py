@@ -1,0 +1,129 @@
+"""Measure an induction head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .comes_after_copy import comes_after_copy, repeated_tokens
+from .previous_token_score import causal_weights
+
+
+def induction_score(weights, tokens):  # (batch, head, query, key), (batch, token) of integers -> (head)
+    after_copy = comes_after_copy(tokens)  # (b, q, k)
+    found = (weights * after_copy[:, None]).sum(dim=-1)  # (b, h, q, k) * (b, 1, q, k) -> (b, h, q)
+    has_copy = after_copy.any(dim=-1)  # (b, q)
+    return found.transpose(1, 2)[has_copy].mean(dim=0)  # (b, q, h) -> (query with a copy, h) -> (h)
+
+
+def _found(weights: Tensor, tokens: Tensor) -> Tensor:
+    return (weights * comes_after_copy(tokens)[:, None]).sum(-1)
+
+
+def _mean_over(found: Tensor, chosen: Tensor) -> Tensor:
+    return found.transpose(1, 2)[chosen].mean(0)
+
+
+def _on_copies(weights: Tensor, tokens: Tensor) -> Tensor:
+    copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)
+    return _mean_over((weights * copies[:, None]).sum(-1), copies.any(-1))
+
+
+def _largest(weights: Tensor, tokens: Tensor) -> Tensor:
+    after_copy = comes_after_copy(tokens)
+    return _mean_over((weights * after_copy[:, None]).amax(-1), after_copy.any(-1))
+
+
+def _each_weight(weights: Tensor, tokens: Tensor) -> Tensor:
+    return weights.movedim(1, -1)[comes_after_copy(tokens)].mean(0)
+
+
+def _samples_first(weights: Tensor, tokens: Tensor) -> Tensor:
+    has_copy = comes_after_copy(tokens).any(-1)
+    return (_found(weights, tokens).sum(-1) / has_copy.sum(-1, keepdim=True)).mean(0)
+
+
+def _sum(weights: Tensor, tokens: Tensor) -> Tensor:
+    return _found(weights, tokens).sum((0, 2))
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for heads, tokens in zip(rng.sizes(2, 4, 6), (13, 15), strict=True):
+        rows = [repeated_tokens(rng, 1, tokens, period) for period in rng.sizes(2, 3, 5) + rng.sizes(1, 7, 9)]
+        letters = torch.cat(rng.shuffled(rows))  # of three samples, with different numbers of copies
+        cases.append(Case((causal_weights(rng, 3, heads, tokens), letters), "three samples repeat their tokens"))
+    irregular = torch.tensor([[rng.integer(5) for _ in range(10)] for _ in range(6)])
+    about = "tokens are repeated in no order"
+    return [*cases, Case((causal_weights(rng, 6, 4, 10), irregular), about)]
+
+
+EXERCISE = FunctionExercise(
+    induction_score,
+    title="Measure an induction head",
+    difficulty=3,
+    minutes=5,
+    prompt=(
+        "How much does each head look at what came after an earlier copy? For each query whose token has an earlier "
+        "copy, add up the weights on all keys that `comes_after_copy` marks. Give back the mean of these sums for each "
+        "head, over all such queries of all samples together. Queries without an earlier copy don't count. `weights` "
+        "are causal, and each sample has copies."
+    ),
+    hints=(
+        "Three steps: mark the keys, add up the marked weights of each query, take the mean over the queries.",
+        "The marks are (batch, query, key) and the weights (batch, head, query, key): the marks need an axis for the "
+        "heads. A query counts if any of its keys is marked.",
+        "`found = (weights * marks[:, None]).sum(-1)` is (batch, head, query). Divide its sum over samples and queries "
+        "by `marks.any(-1).sum()`.",
+    ),
+    draw=_draw,
+    arguments={"weights": "batch head query key", "tokens": "batch token"},
+    axes="head",
+    wrong=(
+        Wrong(
+            "a mean over all queries, even those whose token has no earlier copy",
+            lambda w, t: _found(w, t).mean((0, 2)),
+            hint="What can a query find that sees its token for the first time?",
+        ),
+        Wrong("the sum over the queries; the mean is asked for", _sum, hint="How large can your result become?"),
+        Wrong(
+            "the weight on the copies themselves, not on what comes after them",
+            _on_copies,
+            hint="Which key holds the answer: the copy, or its neighbour?",
+        ),
+        Wrong(
+            "the largest marked weight of each query; with several copies they should be added up",
+            _largest,
+            hint="What if a token has two earlier copies?",
+        ),
+        Wrong(
+            "a mean over the marked keys, not over the queries",
+            _each_weight,
+            hint="What if a token has two earlier copies: are their weights added up?",
+        ),
+        Wrong(
+            "a mean of the samples' means: a sample with few copies counts as much as one with many",
+            _samples_first,
+            hint="By which number do you divide, and how often?",
+        ),
+        Wrong(
+            "a score for each sample and head: the samples are still apart",
+            lambda w, t: _found(w, t).sum(-1) / comes_after_copy(t).any(-1).sum(-1, keepdim=True),
+            hint="Which axes have to go?",
+        ),
+        Wrong(
+            "one number for all heads together",
+            lambda w, t: induction_score(w, t).mean(),
+            hint="Which axis has to stay?",
+        ),
+        Wrong(
+            "the marked weights divided by the number of all keys",
+            lambda w, t: (w * comes_after_copy(t)[:, None]).mean((0, 2, 3)),
+            hint="What do you divide by? How many queries have an earlier copy?",
+        ),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Where in the sequence a head looks back."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .previous_token_score import causal_weights
+
+
+def weight_before_by_place(weights):  # (batch, head, query, key) -> (head, query - 1)
+    before = weights.diagonal(-1, dim1=2, dim2=3)  # (b, h, q, k) -> (b, h, q - 1)
+    return before.mean(dim=0)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    return [Case((causal_weights(rng, *sizes),)) for sizes in rng.size_rows(3, 3, 3, 9)]
+
+
+def _diagonal(weights: Tensor, offset: int) -> Tensor:
+    return weights.diagonal(offset, 2, 3)
+
+
+def _with_first_query(weights: Tensor) -> Tensor:
+    return torch.nn.functional.pad(_diagonal(weights, -1).mean(0), (1, 0))
+
+
+EXERCISE = FunctionExercise(
+    weight_before_by_place,
+    title="Where in the sequence a head looks back",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "A head may look at the token before it at some places and not at others. For each head and each query but the "
+        "first, give back the mean weight on the token right before, over the samples only. Column 0 is about query 1."
+    ),
+    hints=(
+        "Query 1 looks at key 0, query 2 at key 1, and so on. Which diagonal of each head's table is that?",
+        "The diagonal one below the main one is (batch, head, query - 1). Which of its axes has to go?",
+        "`weights.diagonal(-1, 2, 3).mean(0)`.",
+    ),
+    draw=_draw,
+    arguments={"weights": "batch head query key"},
+    axes="head query-1",
+    wrong=(
+        Wrong(
+            "the mean over all places: one score per head",
+            lambda w: _diagonal(w, -1).mean((0, 2)),
+            hint="Which axis has to go: the samples, or the places, too?",
+        ),
+        Wrong(
+            "the mean over the heads: one score per sample and place",
+            lambda w: _diagonal(w, -1).mean(1),
+            hint="Which axis has to go?",
+        ),
+        Wrong(
+            "the mean over the places: one score per sample and head",
+            lambda w: _diagonal(w, -1).mean(-1),
+            hint="Which axis has to go?",
+        ),
+        Wrong(
+            "the weights of each sample: nothing was averaged",
+            lambda w: _diagonal(w, -1),
+            hint="How many samples are there, and where is their mean?",
+        ),
+        Wrong(
+            "the sum over the samples; the mean is asked for",
+            lambda w: _diagonal(w, -1).sum(0),
+            hint="How large would the result be for a head that always looks back?",
+        ),
+        Wrong(
+            "the mean weight on the token itself",
+            lambda w: _diagonal(w, 0).mean(0),
+            hint="Which key does query 1 look at, if it looks back by one?",
+        ),
+        Wrong(
+            "the mean weight on the token itself, without the first query's",
+            lambda w: _diagonal(w, 0).mean(0)[:, 1:],
+            hint="Which key does query 1 look at, if it looks back by one?",
+        ),
+        Wrong(
+            "the mean weight on the token after, which is hidden",
+            lambda w: _diagonal(w, 1).mean(0),
+            hint="Which index is the query's?",
+        ),
+        Wrong(
+            "a table that has a column of zeros for query 0: it has no token before it",
+            _with_first_query,
+            hint="How many queries have a token before them?",
+        ),
+        Wrong(
+            "the result with its two axes exchanged",
+            lambda w: _diagonal(w, -1).mean(0).T,
+            hint="Which axis comes first, the head or the place?",
+        ),
+        Wrong(
+            "the first column of each head's table: the weight on the first token, not on the one before",
+            lambda w: w[:, :, 1:, 0].mean(0),
+            hint="Which key does query 3 look at, if it looks back by one?",
+        ),
+    ),
+)

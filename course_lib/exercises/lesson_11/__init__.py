@@ -1,0 +1,48 @@
+"""Exercises of lesson 11: what attention costs."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise_set import ExerciseSet
+
+from . import (
+    arithmetic_intensity,
+    blocked_attention,
+    bound_by,
+    causal_blocks,
+    explicit_intensity,
+    merge_partial,
+    online_step,
+    tiles_skipped,
+    tokens_per_second,
+)
+
+SET = ExerciseSet(
+    title="make it fast",
+    intro=(
+        "You will decide what a computation waits for, count what a model must read to write a token, and write the "
+        "loops of a fused kernel, in which hidden tiles are skipped.\n\n"
+        "**You need** [lesson 11](../11_fast.ipynb). **It takes** about 35 minutes. Nothing is timed here: only the "
+        "numbers are compared."
+    ),
+    imports="""\
+import torch
+
+from course_lib.exercises import check, progress, review""",
+    after=(
+        "Passed them all? [Lesson 12](../12_debugging_attention.ipynb) finds mistakes that raise no error; "
+        "[its exercises](12_exercises.ipynb) train that."
+    ),
+    exercises=(
+        bound_by.EXERCISE,
+        explicit_intensity.EXERCISE,
+        tokens_per_second.EXERCISE,
+        causal_blocks.EXERCISE,
+        blocked_attention.EXERCISE,
+    ),
+    blanks=(
+        arithmetic_intensity.EXERCISE,
+        online_step.EXERCISE,
+        tiles_skipped.EXERCISE,
+        merge_partial.EXERCISE,
+    ),
+)

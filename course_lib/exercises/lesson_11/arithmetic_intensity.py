@@ -1,0 +1,104 @@
+"""Operations per byte."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def arithmetic_intensity(query_len, key_len, num_heads, num_kv_heads, head_dim, bytes_per_number):  # -> float
+    operations = 2 * 2 * num_heads * query_len * key_len * head_dim  # two products, multiply and add
+    numbers = 2 * num_heads * query_len * head_dim + 2 * num_kv_heads * key_len * head_dim  # q, context; k, v
+    return operations / (numbers * bytes_per_number)
+
+
+def _numbers(q: int, k: int, h: int, g: int, d: int) -> int:
+    return 2 * h * q * d + 2 * g * k * d
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for kv_heads, group, half, tokens in rng.size_rows(4, 4, 2, 12):
+        key_len, query_len = 16 * tokens + rng.integer(16), rng.choice((1, 3 * tokens + 1))
+        cases.append(Case((query_len, key_len, kv_heads * group, kv_heads, 8 * half, rng.choice((2, 8)))))
+    return [Case((16, 16, 6, 2, 8, 4)), *rng.shuffled(cases)]
+
+
+EXERCISE = FunctionExercise(
+    arithmetic_intensity,
+    title="Operations per byte",
+    difficulty=2,
+    minutes=3,
+    prompt=(
+        "How many operations does attention do for each byte that it moves? Count for one sample, without projections "
+        "and without a mask.\n\n"
+        "- Operations: the two products, scores and context. A multiplication and an addition are two operations. "
+        "Softmax and the scale don't count.\n"
+        "- Numbers moved: queries, keys and values are read and the context is written, each once. There are "
+        "`num_heads` heads of queries and context, and `num_kv_heads` heads of keys and of values; all are `head_dim` "
+        "wide.\n"
+        "- A number has `bytes_per_number` bytes."
+    ),
+    hints=(
+        "Three counts: operations, numbers, and the bytes of each number.",
+        "A score is a sum of head_dim products, and there are num_heads * query_len * key_len scores. The second "
+        "product costs as much.",
+        "`operations = 4 * num_heads * query_len * key_len * head_dim`; the numbers are 2 * num_heads * query_len * "
+        "head_dim and 2 * num_kv_heads * key_len * head_dim.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the number for multiplications alone: an addition is an operation, too",
+            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, g, d, size) / 2,
+            hint="How many operations does one term of a dot product take? How many products are there?",
+        ),
+        Wrong(
+            "the number per element, not per byte",
+            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, g, d, 1),
+            hint="How many bytes has a number?",
+        ),
+        Wrong(
+            "the number for as many kv heads as heads",
+            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, h, d, size),
+            hint="How many heads of keys are read?",
+        ),
+        Wrong(
+            "the number with scores for `num_kv_heads` heads only",
+            lambda q, k, h, g, d, size: arithmetic_intensity(q, k, h, g, d, size) * g / h,
+            hint="How many heads have scores of their own?",
+        ),
+        Wrong(
+            "the number without the bytes of queries and context",
+            lambda q, k, h, g, d, size: 4 * h * q * k * d / (2 * g * k * d * size),
+            hint="What comes in besides the keys and values, and what goes out?",
+        ),
+        Wrong(
+            "the number without the bytes of the context",
+            lambda q, k, h, g, d, size: 4 * h * q * k * d / ((_numbers(q, k, h, g, d) - h * q * d) * size),
+            hint="What is written at the end?",
+        ),
+        Wrong(
+            "the number with the keys and without the values",
+            lambda q, k, h, g, d, size: 4 * h * q * k * d / ((_numbers(q, k, h, g, d) - g * k * d) * size),
+            hint="Which two tensors are read from the cache?",
+        ),
+        Wrong(
+            "the number for a form that also writes and reads scores and weights; nothing but inputs and output counts",
+            lambda q, k, h, g, d, size: 4 * h * q * k * d / ((_numbers(q, k, h, g, d) + 4 * h * q * k) * size),
+            hint="Which tensors does the task count?",
+        ),
+        Wrong(
+            "bytes per operation",
+            lambda *given: 1 / arithmetic_intensity(*given),
+            hint="Which of the two stands above the line?",
+        ),
+        Wrong(
+            "the bytes alone",
+            lambda q, k, h, g, d, size: _numbers(q, k, h, g, d) * size,
+            hint="What is divided by the bytes?",
+        ),
+        Wrong("the operations alone", lambda q, k, h, g, d, size: 4 * h * q * k * d, hint="Per what is it asked?"),
+    ),
+)

@@ -1,0 +1,78 @@
+"""What a computation waits for."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):  # four numbers -> "memory" or "compute"
+    intensity = operations / bytes_moved
+    balance = flops_per_second / bytes_per_second
+    return "memory" if intensity < balance else "compute"
+
+
+def _word(memory: bool) -> str:
+    return "memory" if memory else "compute"
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for number, (rate, width) in enumerate(rng.size_rows(4, 2)):
+        balance = 10 * rate / width
+        for factor in (0.8, 1.25, 0.02, 60.0):
+            moved = (1 + rng.integer(50)) * 10 ** (4 + number)
+            cases.append(Case((round(balance * factor * moved), moved, rate * 10**12, width * 10**11)))
+    return rng.shuffled(cases)
+
+
+EXERCISE = FunctionExercise(
+    bound_by,
+    title="What a computation waits for",
+    difficulty=1,
+    minutes=3,
+    prompt=(
+        "A computation does `operations` multiplications and additions and moves `bytes_moved` bytes. A machine does "
+        "at most `flops_per_second` operations and moves at most `bytes_per_second` bytes per second, both at the same "
+        'time. Give back the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for '
+        "arithmetic."
+    ),
+    hints=(
+        "Which of the two takes longer, moving the bytes or computing the operations?",
+        "operations / flops_per_second is the time of the arithmetic. What is the other time?",
+        "Compare `operations / bytes_moved` with `flops_per_second / bytes_per_second`: below it, memory decides.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the two words exchanged",
+            lambda o, b, f, m: _word(o / b > f / m),
+            hint="Which of the two times is longer where there are few operations per byte?",
+        ),
+        Wrong(
+            "the word for arithmetic, whatever comes in", lambda o, b, f, m: "compute", hint="When is memory slower?"
+        ),
+        Wrong("the word for memory, always", lambda o, b, f, m: "memory", hint="When is arithmetic slower?"),
+        Wrong(
+            "a comparison with 1 operation per byte, whatever the machine is",
+            lambda o, b, f, m: _word(o < b),
+            hint="How many operations does this machine do while one byte arrives?",
+        ),
+        Wrong(
+            "a comparison with the balance upside down, in bytes per operation",
+            lambda o, b, f, m: _word(o / b < m / f),
+            hint="In what unit is each side of your comparison?",
+        ),
+        Wrong(
+            "a comparison of the bytes per operation with the operations per byte of the machine",
+            lambda o, b, f, m: _word(b / o < f / m),
+            hint="In what unit is each side of your comparison?",
+        ),
+        Wrong(
+            "True where memory decides, and False elsewhere; a word is asked for",
+            lambda o, b, f, m: o / b < f / m,
+            hint="Which word belongs to True?",
+        ),
+    ),
+)

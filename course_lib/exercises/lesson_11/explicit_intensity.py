@@ -1,0 +1,77 @@
+"""What writing the scores costs."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):  # four ints -> float
+    operations = 4 * num_heads * num_tokens * num_tokens * head_dim
+    numbers = 4 * num_heads * num_tokens * head_dim  # queries, keys, values, context
+    numbers += 4 * num_heads * num_tokens * num_tokens  # scores and weights, each written and read
+    return operations / (numbers * bytes_per_number)
+
+
+def _intensity(t: int, h: int, d: int, size: int, operations: float = 4, pairs: float = 4, inputs: float = 4) -> float:
+    return operations * h * t * t * d / (size * (inputs * h * t * d + pairs * h * t * t))
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    sizes = [(16 * tokens + rng.integer(16), heads, 4 * half) for tokens, heads, half in rng.size_rows(5, 3, 2, 12)]
+    return [Case((*each, rng.choice((2, 4)))) for each in sizes]
+
+
+EXERCISE = FunctionExercise(
+    explicit_intensity,
+    title="What writing the scores costs",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "A prompt of `num_tokens` tokens goes through multi-head attention in its explicit form. Count as in the "
+        "lesson, with queries, keys and values read once and the context written once, but now the scores are written "
+        "to memory and read again, and so are the attention weights. How many operations per byte are left? There is "
+        "no mask, and softmax counts no operations.\n\n"
+        "(For a long prompt the result hardly depends on its length. Try it: that is why a fused kernel gains so much.)"
+    ),
+    hints=(
+        "Two products of num_heads * num_tokens * num_tokens * head_dim multiplications and as many additions.",
+        "Four tensors have num_heads * num_tokens * head_dim numbers. How many numbers have the scores?",
+        "The scores and the weights together pass between memory and processor four times.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the number of the fused form, without scores and weights",
+            lambda t, h, d, size: _intensity(t, h, d, size, pairs=0),
+            hint="What does the explicit form write between its products?",
+        ),
+        Wrong(
+            "the number with scores and weights moved once each; they are written and read",
+            lambda t, h, d, size: _intensity(t, h, d, size, pairs=2),
+            hint="How often does each score pass between memory and processor?",
+        ),
+        Wrong(
+            "the number for multiplications alone: an addition is an operation, too",
+            lambda t, h, d, size: _intensity(t, h, d, size, operations=2),
+            hint="How many operations does one term of a dot product take?",
+        ),
+        Wrong(
+            "the number per element, not per byte",
+            lambda t, h, d, size: _intensity(t, h, d, 1),
+            hint="How many bytes has a number?",
+        ),
+        Wrong(
+            "the number without the context",
+            lambda t, h, d, size: _intensity(t, h, d, size, inputs=3),
+            hint="What is written at the end?",
+        ),
+        Wrong(
+            "the number of scores and weights alone",
+            lambda t, h, d, size: _intensity(t, h, d, size, inputs=0),
+            hint="What is read besides the scores?",
+        ),
+        Wrong("bytes per operation", lambda *given: 1 / _intensity(*given), hint="Which stands above the line?"),
+    ),
+)

@@ -1,0 +1,235 @@
+"""One block of an online softmax."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+    new_largest = torch.maximum(largest, scores.amax(dim=-1))
+    shrink = (largest - new_largest).exp()  # (query)
+    weights = (scores - new_largest[:, None]).exp()  # (query, key), not divided by their sum
+    return new_largest, total * shrink + weights.sum(dim=-1), context * shrink[:, None] + weights @ values
+
+
+def _step(state: tuple[Tensor, ...], scores: Tensor, values: Tensor, shrinks: str = "tc") -> tuple[Tensor, ...]:
+    largest, total, context = state
+    new = torch.maximum(largest, scores.amax(-1))
+    shrink, weights = (largest - new).exp(), (scores - new[:, None]).exp()
+    total = total * shrink if "t" in shrinks else total
+    context = context * shrink[:, None] if "c" in shrinks else context
+    return new, total + weights.sum(-1), context + weights @ values
+
+
+def _unguarded(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    return torch.maximum(m, s.amax(-1)), t + s.exp().sum(-1), c + s.exp() @ v
+
+
+def _own_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new, weights = torch.maximum(m, s.amax(-1)), (s - s.amax(-1, keepdim=True)).exp()
+    shrink = (m - new).exp()
+    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
+
+
+def _forgets_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new = s.amax(-1)
+    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
+    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
+
+
+def _grows(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new = torch.maximum(m, s.amax(-1))
+    grow, weights = (new - m).exp(), (s - new[:, None]).exp()
+    return new, t * grow + weights.sum(-1), c * grow[:, None] + weights @ v
+
+
+def _divided(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    largest, total, context = _step((m, t, c), s, v)
+    return largest, total, context / total[:, None]
+
+
+def _softmaxed(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new = torch.maximum(m, s.amax(-1))
+    shrink, weights = (m - new).exp(), s.softmax(-1)
+    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
+
+
+def _start(queries: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    none = torch.zeros(queries, dtype=torch.float64)
+    return none - torch.inf, none, torch.zeros(queries, width, dtype=torch.float64)
+
+
+def _with_largest(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor, new: Tensor) -> tuple[Tensor, ...]:
+    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
+    return new, t * shrink + weights.sum(-1), c * shrink[:, None] + weights @ v
+
+
+def _shrinks_all(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new = torch.maximum(m, s.amax(-1))
+    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
+    return new, (t + weights.sum(-1)) * shrink, (c + weights @ v) * shrink[:, None]
+
+
+def _without_exp(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new = torch.maximum(m, s.amax(-1))
+    factor, weights = m - new, (s - new[:, None]).exp()
+    return new, t * factor + weights.sum(-1), c * factor[:, None] + weights @ v
+
+
+def _mean_total(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    largest, total, context = _step((m, t, c), s, v)
+    weights = (s - largest[:, None]).exp()
+    return largest, total - weights.sum(-1) + weights.mean(-1), context
+
+
+def _shrinks_new(m: Tensor, t: Tensor, c: Tensor, s: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    new = torch.maximum(m, s.amax(-1))
+    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
+    return new, t + weights.sum(-1) * shrink, c + weights @ v * shrink[:, None]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for number, (queries, keys, width, before) in enumerate(rng.size_rows(3, 4, 3, 9)):
+        raised = 1000.0 * (number == 2)
+        first, scores = (rng.normal(queries, count, std=1.5) + raised for count in (before, keys))
+        state = _step(_start(queries, width), first, rng.normal(before, width))
+        higher = torch.arange(queries)[:, None] % 2  # half of the rows get a larger score, the others don't
+        scores = scores - scores.amax(-1, keepdim=True) + state[0][:, None] + 2.0 * higher - 1.0
+        cases.append(Case((*state, scores, rng.normal(keys, width)), "the scores are about 1000" if raised else ""))
+    queries, keys, width = rng.sizes(3, 3)
+    first = Case((*_start(queries, width), rng.normal(queries, keys), rng.normal(keys, width)), "no block came before")
+    return [*cases[:2], first, cases[2]]
+
+
+EXERCISE = FunctionExercise(
+    online_step,
+    title="One block of an online softmax",
+    difficulty=3,
+    minutes=4,
+    prompt=(
+        "A fused kernel never has a whole row of scores. For each query it keeps three things of the keys so far: "
+        "`largest`, the largest score; `total`, the sum of exp(score - largest); and `context`, the sum of exp(score - "
+        "largest) * value. Here comes the next block: its `scores`, already scaled, and its `values`. Give back the "
+        "new `largest`, `total` and `context`, with this block in them. Don't divide: that is done once, after the "
+        "last block. Before the first block, `largest` is -inf and the other two are 0."
+    ),
+    hints=(
+        "First the new largest score. What was summed up so far still refers to the old one.",
+        "exp(score - new) is exp(score - old) * exp(old - new): multiply the old sums by exp(old - new), one number "
+        "per query.",
+        "`new = torch.maximum(largest, scores.amax(-1))`, `shrink = (largest - new).exp()` and "
+        "`weights = (scores - new[:, None]).exp()`; then `total * shrink + weights.sum(-1)`, and the context likewise.",
+    ),
+    draw=_draw,
+    arguments={
+        "largest": "query",
+        "total": "query",
+        "context": "query head_dim",
+        "scores": "query key",
+        "values": "key head_dim",
+    },
+    axes="largest total context",
+    wrong=(
+        Wrong(
+            "a step that leaves the old sums as they are when a larger score comes",
+            lambda m, t, c, s, v: _step((m, t, c), s, v, ""),
+            hint="To which largest score do the old sums refer?",
+        ),
+        Wrong(
+            "a step whose context is not made smaller when a larger score comes",
+            lambda m, t, c, s, v: _step((m, t, c), s, v, "t"),
+            hint="What is the old context a sum of?",
+        ),
+        Wrong(
+            "a step whose total is not made smaller when a larger score comes",
+            lambda m, t, c, s, v: _step((m, t, c), s, v, "c"),
+            hint="What is the old total a sum of?",
+        ),
+        Wrong(
+            "a step that makes the old sums larger instead of smaller",
+            _grows,
+            hint="Is the new largest score above or below the old one?",
+        ),
+        Wrong(
+            "a step that forgets the old largest score, even if it was larger",
+            _forgets_largest,
+            hint="What is the largest score of all blocks so far?",
+        ),
+        Wrong(
+            "a step that compares this block's scores with this block's largest score only",
+            _own_largest,
+            hint="Which largest score do the new weights refer to? And the old ones?",
+        ),
+        Wrong(
+            "a step that never subtracts the largest score: exp(1000) is infinite",
+            _unguarded,
+            hint="What does exp get to see if all scores are about 1000?",
+        ),
+        Wrong(
+            "a step that divides by the total already",
+            _divided,
+            hint="When is the sum over all keys known?",
+        ),
+        Wrong(
+            "a step that takes softmax of the block alone",
+            _softmaxed,
+            hint="What does a block's softmax know about the other blocks?",
+        ),
+        Wrong(
+            "a step with one largest score for all queries",
+            lambda m, t, c, s, v: _with_largest(m, t, c, s, v, torch.maximum(m.max(), s.max()).expand_as(m)),
+            hint="Over which axis is the largest score sought? Each query has its own.",
+        ),
+        Wrong(
+            "a step that keeps the smaller of the two largest scores",
+            lambda m, t, c, s, v: _with_largest(m, t, c, s, v, torch.minimum(m, s.amax(-1))),
+            hint="What is the largest score of all keys so far?",
+        ),
+        Wrong(
+            "a step that keeps the old largest score, even if a larger one came",
+            lambda m, t, c, s, v: _with_largest(m, t, c, s, v, m),
+            hint="What is the largest score of all keys so far?",
+        ),
+        Wrong(
+            "a step that forgets what came before: its total and context are those of this block alone",
+            lambda m, t, c, s, v: _step((torch.maximum(m, s.amax(-1)), 0 * t, 0 * c), s, v),
+            hint="What becomes of the old total and the old context?",
+        ),
+        Wrong(
+            "a step that gives back the old largest score beside the right sums",
+            lambda m, t, c, s, v: (m, *_step((m, t, c), s, v)[1:]),
+            hint="Which largest score do the new sums refer to?",
+        ),
+        Wrong(
+            "a step that makes the new weights smaller as well; only the old sums refer to another largest score",
+            _shrinks_all,
+            hint="To which largest score do the new weights refer already?",
+        ),
+        Wrong(
+            "a step that multiplies the old sums by the difference of the largest scores, not by exp of it",
+            _without_exp,
+            hint="What becomes of exp(score - old) if the larger number is to be taken away?",
+        ),
+        Wrong(
+            "a step whose total takes the mean of the new weights, not their sum",
+            _mean_total,
+            hint="What is the total a sum of?",
+        ),
+        Wrong(
+            "a step that makes the new weights smaller instead of the old sums",
+            _shrinks_new,
+            hint="Which of the sums refers to the old largest score?",
+        ),
+        Wrong(
+            "a step that gives back the total first; the largest score comes first",
+            lambda m, t, c, s, v: tuple(_step((m, t, c), s, v)[at] for at in (1, 0, 2)),
+            hint="In which order are the three given back?",
+        ),
+    ),
+)

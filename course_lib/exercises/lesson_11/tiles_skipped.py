@@ -1,0 +1,70 @@
+"""How many tiles a causal mask saves."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def tiles_skipped(num_tokens, size):  # two ints -> int
+    side = -(-num_tokens // size)  # tiles a side; the last may be smaller
+    return side * (side - 1) // 2  # those above the diagonal
+
+
+def _side(num_tokens: int, size: int) -> int:
+    return -(-num_tokens // size)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for size, side in rng.size_rows(4, 2, 3, 12):
+        cases += [Case((size * side, size)), Case((size * side + 1 + rng.integer(size - 1), size))]
+    return [*cases, Case((13, 1)), Case((7, 16))]
+
+
+EXERCISE = FunctionExercise(
+    tiles_skipped,
+    title="Tiles that are skipped",
+    difficulty=2,
+    minutes=2,
+    prompt=(
+        "A kernel cuts the scores of `num_tokens` queries and as many keys into tiles of `size` by `size`; the last "
+        "ones may be smaller. With a causal mask, how many tiles hold nothing but hidden scores?"
+    ),
+    hints=(
+        "Draw three by three tiles. Which of them lie above the diagonal?",
+        "A smaller tile at the end is a tile, too: 5 tokens in tiles of 2 are 3 tiles a side.",
+        "With n tiles a side, the first row skips n - 1 tiles, the second n - 2, and the last none.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the tiles that are computed, not those that are skipped",
+            lambda n, size: _side(n, size) * (_side(n, size) + 1) // 2,
+            hint="On which side of the diagonal are the hidden scores?",
+        ),
+        Wrong(
+            "half of all tiles: those on the diagonal are needed",
+            lambda n, size: _side(n, size) ** 2 / 2,
+            hint="Does a tile on the diagonal hold a visible score?",
+        ),
+        Wrong(
+            "half of all tiles, rounded down: those on the diagonal are needed",
+            lambda n, size: _side(n, size) ** 2 // 2,
+            hint="Does a tile on the diagonal hold a visible score?",
+        ),
+        Wrong(
+            "the number without the smaller tiles at the end",
+            lambda n, size: (n // size) * (n // size - 1) // 2,
+            hint="How many tiles a side are there for 5 tokens in tiles of 2?",
+        ),
+        Wrong("the number of hidden scores", lambda n, size: n * (n - 1) // 2, hint="Does it count scores or tiles?"),
+        Wrong(
+            "the number of all tiles that are not on the diagonal",
+            lambda n, size: _side(n, size) * (_side(n, size) - 1),
+            hint="Are the tiles below the diagonal hidden?",
+        ),
+        Wrong("the number of all tiles", lambda n, size: _side(n, size) ** 2, hint="Which of them hide everything?"),
+    ),
+)

@@ -1,0 +1,64 @@
+"""How fast a model can write."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):  # four numbers -> float
+    bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared, caches are not
+    return num_texts * bytes_per_second / bytes_of_a_step
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for texts, billions, share, width in rng.size_rows(5, 4, 2, 12):
+        cache = (share * 10 + rng.integer(10)) * 10**6
+        cases.append(Case((texts + rng.integer(90), billions * 10**9, cache, width * 10**11)))
+    return [*cases, Case((1, 10**9, 5 * 10**8, 10**12))]
+
+
+EXERCISE = FunctionExercise(
+    tokens_per_second,
+    title="How fast a model can write",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "A server writes `num_texts` texts at once, one new token for each of them per step. In a step it reads all "
+        "weights of the model, `weight_bytes`, and the cache of each text, `cache_bytes` per text. Reading is all that "
+        "takes time. How many new tokens per second, over all texts, does it write at most?"
+    ),
+    hints=(
+        "How many bytes are read in one step? Which of them are read once, whatever the number of texts?",
+        "The time of a step is its bytes divided by bytes_per_second.",
+        "A step writes num_texts tokens: divide them by the time of the step.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the tokens of one text, not of all",
+            lambda n, w, c, m: m / (w + n * c),
+            hint="How many tokens does one step write?",
+        ),
+        Wrong(
+            "the number for a cache that all texts share",
+            lambda n, w, c, m: n * m / (w + c),
+            hint="Can one text use the keys of another?",
+        ),
+        Wrong(
+            "the number for weights that are read anew for each text",
+            lambda n, w, c, m: m / (w + c),
+            hint="Do the weights differ from text to text?",
+        ),
+        Wrong("the number without the caches", lambda n, w, c, m: n * m / w, hint="What else is read in a step?"),
+        Wrong("the number without the weights", lambda n, w, c, m: m / c, hint="What else is read in a step?"),
+        Wrong(
+            "the seconds of a step, not the tokens per second",
+            lambda n, w, c, m: (w + n * c) / m,
+            hint="Which stands above the line?",
+        ),
+        Wrong("the steps per second of one text alone", lambda n, w, c, m: m / (w + c) / n),
+    ),
+)

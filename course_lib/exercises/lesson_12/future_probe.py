@@ -1,0 +1,115 @@
+"""A probe that tells whether one token is seen by earlier ones."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.answering.from_source import FromSource
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+from .leaks import MASKED_ATTENTION
+
+
+def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
+    changed = x.clone()
+    changed[:, token] += 1.0
+    return not torch.allclose(code(changed)[:, :token], code(x)[:, :token])
+
+
+def _same(code, x, token, part=slice(None), outputs=slice(None)):
+    """Return whether some outputs of some samples stay where they are when a token changes."""
+    changed = x.clone()
+    changed[:, token] += 1.0
+    return torch.allclose(code(changed)[part, outputs], code(x)[part, outputs])
+
+
+def _as_bool(result: object, *_: object) -> object:
+    return result.item() if isinstance(result, Tensor) and result.dim() == 0 else result
+
+
+def _leak(num_tokens: int, query: int, key: int) -> Tensor:
+    keep = torch.ones(num_tokens, num_tokens).tril().bool()
+    keep[query, key] = True
+    return keep
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    kinds = [  # about the code, then the tokens: which one sees which, and which one is changed
+        ("the code is causal", 1, 0, -1),
+        ("the code is causal", 1, 0, 2),
+        ("the first token sees the changed one", 0, -1, -1),
+        ("the first token sees the changed one, a little", 0, 2, 2),
+        ("the token before the changed one sees it", 1, 2, 2),
+        ("a token sees the changed one, in some of the samples", 0, -2, -2),
+        ("the first token sees a later one, but another token is changed", 0, 3, 2),
+        ("the token after the changed one sees a still later one", 3, 4, 2),
+    ]
+    cases = []
+    for about, query, key, token in rng.shuffled(kinds):
+        batch, num_tokens, width = rng.sizes(3, 5, 9)
+        x = rng.normal(batch, num_tokens, width, std=0.6)  # close together, so that no attention weight is tiny
+        x[:, 0, 0] = x[:, 0, 0].abs()
+        if "some of the samples" in about:
+            x[0, 0, 0] *= -1  # what is later can't be seen in this one
+        part = 0.005 if "a little" in about else 1.0
+        code = FromSource(MASKED_ATTENTION, "masked_by", (_leak(num_tokens, query, key), part))
+        cases.append(Case((code, x, token % num_tokens), about))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    future_probe,
+    title="Change a token, watch the ones before it",
+    difficulty=2,
+    minutes=3,
+    prompt=(
+        "Change one token in all samples, here by adding 1 to it, and run `code` before and after. Return True if the "
+        "output of an *earlier* token moved, in any sample, and False if none did. `x` is to stay as it is."
+    ),
+    hints=(
+        "`changed = x.clone()` is a copy; `changed[:, token] += 1.0` changes the token in it.",
+        "The outputs before the token are `[:, :token]`, and `torch.allclose` compares two of them.",
+    ),
+    draw=_draw,
+    extract=_as_bool,
+    wrong=(
+        Wrong(
+            "a probe that watches the changed token's own output, too: that one may move",
+            lambda code, x, t: not _same(code, x, t, outputs=slice(t + 1)),
+            hint="Where does your slice end?",
+        ),
+        Wrong(
+            "a probe that watches the outputs from the changed token on: those may move",
+            lambda code, x, t: not _same(code, x, t, outputs=slice(t, None)),
+            hint="Which outputs must not notice the change?",
+        ),
+        Wrong(
+            "a probe that watches all outputs",
+            lambda code, x, t: not _same(code, x, t),
+            hint="May the output of the changed token move?",
+        ),
+        Wrong(
+            "a probe that says yes where nothing moved, and no where something did",
+            lambda code, x, t: _same(code, x, t, outputs=slice(t)),
+            hint="What does `torch.allclose` return if nothing moved?",
+        ),
+        Wrong(
+            "a probe that watches the token just before the changed one only",
+            lambda code, x, t: not _same(code, x, t, outputs=slice(t - 1, t)),
+            hint="Which tokens come before token 3?",
+        ),
+        Wrong(
+            "a probe that watches the first sample only",
+            lambda code, x, t: not _same(code, x, t, slice(1), slice(t)),
+            hint="Which axis holds the samples?",
+        ),
+        Wrong(
+            "a probe that changes the last token, whichever it is told",
+            lambda code, x, t: not _same(code, x, -1, outputs=slice(t)),
+            hint="Where does your code use `token`?",
+        ),
+    ),
+)

@@ -1,0 +1,207 @@
+"""A probe for the future."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.answering.from_source import FromSource
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def leaks(code, x):  # (batch, token, width) -> (batch, token, width) is what code does; -> list of token indices
+    before = code(x)
+    found = set()
+    for token in range(1, x.shape[1]):
+        changed = x.clone()
+        changed[:, token] += 1.0
+        moved = ~torch.isclose(code(changed), before).all(dim=2).all(dim=0)  # (b, t, m) -> (t)
+        found |= {earlier for earlier in range(token) if moved[earlier]}
+    return sorted(found)
+
+
+def _moved(code: Callable[[Tensor], Tensor], x: Tensor, token: int) -> list[int]:
+    """Return the tokens whose output moves when one token is changed."""
+    changed = x.clone()
+    changed[:, token] += 1.0
+    moved = ~torch.isclose(code(changed), code(x)).all(dim=2).all(dim=0)
+    return moved.nonzero().flatten().tolist()
+
+
+def _probe(*tokens: int, seen: Callable[[int, int], bool]) -> Callable[..., list[int]]:
+    """Return a probe that changes some tokens, all if there are none, and looks at the outputs that `seen` tells."""
+
+    def probe(code: Callable[[Tensor], Tensor], x: Tensor) -> list[int]:
+        changed = [token % x.shape[1] for token in tokens] or range(x.shape[1])
+        return sorted({out for token in changed for out in _moved(code, x, token) if seen(out, token)})
+
+    return probe
+
+
+def _as_tokens(result: object, *_: object) -> object:
+    """Turn a collection of indices into a tuple; what else was given back is compared as it is."""
+    if isinstance(result, Tensor):
+        result = (result.nonzero().flatten() if result.dtype == torch.bool else result).tolist()
+    if not isinstance(result, (list, tuple, set, range)):
+        return result
+    return tuple(sorted({int(token) for token in result}))
+
+
+MASKED_ATTENTION = """
+import torch
+
+def masked_by(keep, part=1.0, channel=-1):
+    def code(x):
+        leaky = (x[:, 0, 0] > 0)[:, None, None]  # what is later can only be seen in these samples
+        kept = (keep.tril() | keep & leaky)[:, : x.shape[1], : x.shape[1]]
+        scores = x @ x.transpose(1, 2) * x.shape[-1] ** -0.5
+        seen, causal = (torch.where(one, scores, -torch.inf).softmax(-1) @ x for one in (kept, kept.tril()))
+        mixed = part * seen + (1 - part) * causal
+        if channel < 0:
+            return mixed
+        later = (kept.triu(1).to(x.dtype) @ x)[:, :, channel : channel + 1]  # what is later is seen in one channel only
+        return causal + later * (torch.arange(x.shape[-1]) == channel)
+
+    return code
+"""
+
+
+CHANNEL = "one token depends on a later one, in a single channel"
+WEAK = "one token depends on a later one a little"
+
+
+def _causal(num_tokens: int, rng: InputGenerator) -> Tensor:
+    """Draw a mask without a leak: all earlier tokens, a band of them, some, the token itself, or the first."""
+    causal = torch.ones(num_tokens, num_tokens).tril().bool()
+    some = (rng.normal(num_tokens, num_tokens) > 0).fill_diagonal_(True)
+    first = torch.arange(num_tokens) == 0
+    return causal & rng.choice([causal, causal.triu(-1 - rng.integer(3)), some, causal.triu(), first])
+
+
+def _leaky(num_tokens: int, rng: InputGenerator) -> Tensor:
+    keep = _causal(num_tokens, rng)
+    query = rng.integer(num_tokens - 1)
+    keep[query, query + 1 + rng.integer(num_tokens - 1 - query)] = True
+    return keep
+
+
+def _seen(query: int, key: int) -> Callable[[int, InputGenerator], Tensor]:
+    def keep(num_tokens: int, rng: InputGenerator) -> Tensor:
+        mask = _causal(num_tokens, rng)
+        mask[query, key] = True
+        return mask
+
+    return keep
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    kinds = [
+        ("the code has no mask", lambda n, _: torch.ones(n, n).bool()),
+        ("the code has a causal mask", lambda n, _: torch.ones(n, n).tril().bool()),
+        ("each token also sees the next one", lambda n, _: torch.ones(n, n).tril(1).bool()),
+        ("the first token also sees the second", _seen(0, 1)),  # not found by changing the last token alone
+        ("the last but one also sees the last", _seen(-2, -1)),  # not found by changing one of the first tokens
+        ("the first token also sees the last", _seen(0, -1)),  # not found by looking at neighbours alone
+        *[("one token sees a later one, in some of the samples", _leaky)] * 4,
+        (WEAK, _leaky),
+        *[(CHANNEL, _leaky)] * 2,
+        ("each token sees the first one only", lambda n, _: (torch.arange(n) == 0).expand(n, n)),
+        *[("no token sees a later one", _causal)] * 6,
+    ]
+    cases = []
+    for about, kind in rng.shuffled(kinds):
+        batch, num_tokens, width = rng.sizes(3, 4, 9)
+        # Tokens close to each other, so that no attention weight is too small to matter.
+        x = rng.normal(batch, num_tokens, width, std=0.6)
+        x[:, 0, 0] = x[:, 0, 0].abs()
+        if "in some of the samples" in about:
+            x[0, 0, 0] *= -1
+        part = 0.005 if about == WEAK else 1.0
+        channel = 1 + rng.integer(width - 1) if about == CHANNEL else -1
+        made = FromSource(MASKED_ATTENTION, "masked_by", (kind(num_tokens, rng), part, channel))
+        cases.append(Case((made, x), about))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    leaks,
+    title="A probe for the future",
+    difficulty=3,
+    minutes=8,
+    prompt=(
+        "`code` is a function or a module that should be causal. Give back the list of all tokens whose output depends "
+        "on a later token, in any sample of the batch: their indices, counted from 0. If nothing leaks, the list is "
+        "empty. `x` is to stay as it is."
+    ),
+    hints=(
+        "Run the code twice: on x, and on a copy of x, `x.clone()`, in which one token was changed.",
+        "If token t was changed, the outputs of tokens 0 to t - 1 must stay as they were. Those that moved belong on "
+        "the list. Try every t: a leak from token 1 to token 0 can't be seen by changing the last token.",
+        "`(code(changed) - before).abs().amax(dim=(0, 2))` is one number per token: how far its output moved. Collect "
+        "the indices below t where it is more than 1e-9, each once.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong("a probe that never finds anything", lambda code, x: [], hint="Does it find a module without a mask?"),
+        Wrong(
+            "a probe that finds a leak at every token",
+            lambda code, x: list(range(x.shape[1])),
+            hint="What does it say of a causal module?",
+        ),
+        Wrong(
+            "a probe that changes the last token only: a leak from token 1 to token 0 goes unseen",
+            _probe(-1, seen=lambda out, token: out < token),
+            hint="Which tokens could leak?",
+        ),
+        Wrong(
+            "a probe that looks at the changed token's own output, too: that one may move",
+            _probe(seen=lambda out, token: out <= token),
+            hint="May the output of token t depend on token t?",
+        ),
+        Wrong(
+            "a probe that lists whoever looks at an earlier token",
+            _probe(seen=lambda out, token: out > token),
+            hint="Is a look at an earlier token a leak?",
+        ),
+        Wrong(
+            "a probe that changes the first token: whoever moves then only looks back",
+            _probe(0, seen=lambda out, token: out != token),
+            hint="Is a look at an earlier token a leak?",
+        ),
+        Wrong(
+            "the tokens that are seen by earlier ones; asked for are those that see them",
+            lambda code, x: [t for t in range(x.shape[1]) if any(out < t for out in _moved(code, x, t))],
+            hint="You changed one token, and the output of another moved. Which of the two depends on the other?",
+        ),
+        Wrong(
+            "a probe that finds a leak into the first token only",
+            _probe(seen=lambda out, token: out == 0 < token),
+            hint="Which tokens come before token t?",
+        ),
+        Wrong(
+            "a probe that looks at the output of the token just before the changed one",
+            _probe(seen=lambda out, token: out == token - 1),
+            hint="Which tokens come before token t?",
+        ),
+        Wrong(
+            "a probe that looks at the first sample only",
+            lambda code, x: leaks(lambda x: code(x)[:1], x),
+            hint="Which samples of the batch does it look at?",
+        ),
+        Wrong(
+            "a probe of the first channel only, in what it changes or in what it looks at",
+            lambda code, x: leaks(lambda x: code(x)[..., :1], x),
+            hint="In which channels can a leak begin, and in which can it show?",
+        ),
+        Wrong(
+            "the tokens that don't leak",
+            lambda code, x: sorted({*range(x.shape[1])} - {*leaks(code, x)}),
+            hint="Which of the two lists is the suspicious one?",
+        ),
+    ),
+    extract=_as_tokens,
+)

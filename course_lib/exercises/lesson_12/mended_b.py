@@ -1,0 +1,44 @@
+"""The module of the exercise before, with its mistake corrected."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from course_lib.exercises.module_exercise import ModuleExercise
+
+
+class MendedB(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
+
+
+EXERCISE = ModuleExercise(
+    MendedB,
+    title="Mend patient B",
+    difficulty=2,
+    minutes=4,
+    prompt="Copy patient B and put right what is wrong, and nothing else.",
+    hints=(
+        "Copy the class and change one line.",
+        "Before heads and head_dim are joined they must be neighbours.",
+        "`context.transpose(1, 2).reshape(batch, num_tokens, -1)`.",
+    ),
+)

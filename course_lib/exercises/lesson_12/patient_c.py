@@ -1,0 +1,53 @@
+"""A module with a mistake to be found by reading and probing."""
+
+from __future__ import annotations
+
+from course_lib.exercises.name_exercise import NameExercise
+
+
+def patient_c():  # -> the name of the mistake
+    return "kv-heads-tiled"
+
+
+EXERCISE = NameExercise(
+    patient_c,
+    title="Find the mistake: patient C",
+    difficulty=3,
+    minutes=6,
+    prompt="Grouped-query attention, with six query heads and two kv heads for example.",
+    hints=(
+        "Nothing leaks and every parameter gets a gradient: neither probe sees it. Look at who reads which keys.",
+        "With 6 heads and 2 kv heads, which kv head should query head 1 read? Which one does it read here?",
+        "`repeat` and `repeat_interleave` give the same shape.",
+    ),
+    given="""\
+class PatientC(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        share = self.num_heads // self.num_kv_heads
+        keys, values = keys.repeat(1, share, 1, 1), values.repeat(1, share, 1, 1)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = (weights @ values).transpose(1, 2)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))""",
+    seen="Change kv head 1: query heads 1, 3 and 5 notice, where 3, 4 and 5 should.",
+    against={
+        "kv-head-zero-only": "Both kv heads are read: change the second one and something moves. Who?",
+        "heads-share-scores": "Each query head has its own scores. Which keys does it read?",
+        "merge-without-transpose": "The way out is right: transpose, then reshape.",
+        "split-without-transpose": "All three are split by view, then transpose.",
+        "wrong-scale": "`head_dim**-0.5` is right.",
+    },
+)

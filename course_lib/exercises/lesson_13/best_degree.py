@@ -1,0 +1,106 @@
+"""How many devices are best."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):  # four numbers, list of int -> int
+    def step(n):  # with n devices
+        return weights_ms / n + cache_ms / min(n, num_kv_heads) + (n - 1) * ring_ms
+
+    return min(degrees, key=step)
+
+
+def _step(weights: float, cache: float, kv: int, ring: float, n: int) -> float:
+    return weights / n + cache / min(n, kv) + (n - 1) * ring
+
+
+def _cache_cut_further(weights: float, cache: float, kv: int, ring: float, degrees: list[int]) -> int:
+    return best_degree(weights, cache, max(degrees), ring, degrees)
+
+
+def _without_cache(weights: float, cache: float, kv: int, ring: float, degrees: list[int]) -> int:
+    return best_degree(weights, 0, kv, ring, degrees)
+
+
+def _without_weights(weights: float, cache: float, kv: int, ring: float, degrees: list[int]) -> int:
+    return best_degree(0, cache, kv, ring, degrees)
+
+
+def _over_all_devices(weights: float, cache: float, kv: int, ring: float, degrees: list[int]) -> int:
+    return min(degrees, key=lambda n: n * _step(weights, cache, kv, ring, n))
+
+
+MISTAKES = (_cache_cut_further, _without_cache, _without_weights, _over_all_devices)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    """Draw one call per mistake that shows in it; no two numbers of devices are nearly as good."""
+    cases, degrees = [], [1, 2, 4, 8, 16, 32]
+    for mistake, kv in zip(MISTAKES, rng.shuffled((2, 4, 8, 16)), strict=True):
+        while True:
+            weights, cache = (float(1 + rng.integer(50)) for _ in range(2))
+            call = weights, cache, kv, rng.choice((0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)), degrees
+            times = sorted(_step(*call[:4], n) for n in degrees)
+            if times[1] > 1.02 * times[0] and mistake(*call) != best_degree(*call):
+                break
+        cases.append(Case(call))
+    weights, cache, *_ = cases[0].arguments
+    return [*cases, Case((weights, cache, 1, 2.0 * (weights + cache), degrees), "the links are slow")]
+
+
+EXERCISE = FunctionExercise(
+    best_degree,
+    title="How many devices are best",
+    difficulty=3,
+    minutes=7,
+    prompt=(
+        "On one device a decoding step reads the weights in `weights_ms` milliseconds and the cache in `cache_ms`. "
+        "With n devices the weights are cut n times; the cache is cut as often as there are kv heads to deal out, and "
+        "no further. All the all-reduces of a step together take `(n - 1) * ring_ms`, because the ring gets longer. "
+        "`degrees` lists the numbers of devices that you may choose from. Give back the one with the shortest step."
+    ),
+    hints=(
+        "Write the time of a step with n devices: three terms.",
+        "Weights: weights_ms / n. The cache stops at num_kv_heads: cache_ms / min(n, num_kv_heads).",
+        "Compute the sum for each number in `degrees`, and give back the number at which the sum is smallest.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the choice for a cache that is cut even where the kv heads have run out",
+            _cache_cut_further,
+            hint="Into how many parts can a cache of two kv heads be cut, if heads are dealt out whole?",
+        ),
+        Wrong("the choice without the cache", _without_cache, hint="What else does a step read?"),
+        Wrong("the choice without the weights", _without_weights, hint="What else does a step read?"),
+        Wrong(
+            "the choice for the smallest time over all devices together",
+            _over_all_devices,
+            hint="For which time does somebody wait who reads the text?",
+        ),
+        Wrong(
+            "the choice for a fast reading alone: the devices also have to talk",
+            lambda w, c, kv, ring, degrees: best_degree(w, c, kv, 1e-9, degrees),
+            hint="Where does `ring_ms` enter?",
+        ),
+        Wrong(
+            "the longest step, not the shortest",
+            lambda w, c, kv, ring, degrees: max(degrees, key=lambda n: _step(w, c, kv, ring, n)),
+            hint="Are you looking for the smallest or for the largest sum?",
+        ),
+        Wrong(
+            "the index of the best number of devices, not the number itself",
+            lambda w, c, kv, ring, degrees: degrees.index(best_degree(w, c, kv, ring, degrees)),
+            hint="What does `degrees` hold at this index?",
+        ),
+        Wrong(
+            "the time of the best number of devices, not the number itself",
+            lambda w, c, kv, ring, degrees: min(_step(w, c, kv, ring, n) for n in degrees),
+            hint="Which number of devices has this time?",
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""Biases on one device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def biases_of_device(q_bias, out_bias, device, num_devices):  # (head * head_dim), (d_out), int, int -> two tensors
+    rows = len(q_bias) // num_devices
+    part = q_bias[device * rows : (device + 1) * rows]  # cut with the rows that it is added to
+    return part, out_bias if device == 0 else torch.zeros_like(out_bias)  # added once, not num_devices times
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for devices, rows, times in rng.size_rows(3, 3, 2, 7):
+        q_bias, out_bias = rng.normal(devices * rows), rng.normal(devices * (rows + times))
+        cases += [Case((q_bias, out_bias, device, devices)) for device in rng.shuffled(range(devices))]
+    return [*cases, Case((rng.normal(6), rng.normal(4), 0, 1), "a single device has it all")]
+
+
+def _right_query(q: Tensor, device: int, devices: int) -> Tensor:
+    return q.chunk(devices)[device]
+
+
+def _right_out(out: Tensor, device: int) -> Tensor:
+    return out * (device == 0)
+
+
+EXERCISE = FunctionExercise(
+    biases_of_device,
+    title="Biases on one device",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "Now `q_proj` and `out_proj` have biases. `q_bias` is added to the queries of all heads, (head * head_dim), "
+        "and `out_bias` to the output, (d_out). Give back two tensors: the bias that device `device` adds to its own "
+        "queries, and the one that it adds to its output. The outputs of all devices are added up afterwards; by "
+        "agreement device 0 takes care of the output's bias, and the others have zeros there."
+    ),
+    hints=(
+        "Which numbers of `q_bias` belong to the rows that the device holds?",
+        "If every device added `out_bias`, how often would the sum contain it?",
+        "The device's part of `q_bias`, cut like rows; `out_bias` on device 0, `torch.zeros_like(out_bias)` elsewhere.",
+    ),
+    draw=_draw,
+    arguments={"q_bias": "head*head_dim", "out_bias": "d_out"},
+    axes="q_bias out_bias",
+    wrong=(
+        Wrong(
+            "the bias of the output on every device: the sum contains it as often as there are devices",
+            lambda q, o, i, n: (_right_query(q, i, n), o),
+            hint="What is the sum of the outputs of two devices, if each adds the bias?",
+        ),
+        Wrong(
+            "the bias of the output divided by the number of devices. The sum is right; device 0 should add all of it",
+            lambda q, o, i, n: (_right_query(q, i, n), o / n),
+            hint="Which device adds the output's bias, by agreement?",
+        ),
+        Wrong(
+            "the bias of the output on the last device; device 0 should add it",
+            lambda q, o, i, n: (_right_query(q, i, n), o * (i == n - 1)),
+            hint="Which device adds the output's bias, by agreement?",
+        ),
+        Wrong(
+            "the bias of the output cut into parts: every device's output is d_out wide",
+            lambda q, o, i, n: (_right_query(q, i, n), o.chunk(n)[i]),
+            hint="How wide is the output of one device?",
+        ),
+        Wrong(
+            "the bias of the output on no device",
+            lambda q, o, i, n: (_right_query(q, i, n), torch.zeros_like(o)),
+            hint="Who adds the output's bias?",
+        ),
+        Wrong(
+            "the whole bias of the queries: a device has the queries of its own heads only",
+            lambda q, o, i, n: (q, _right_out(o, i)),
+            hint="How many numbers has a query row on this device?",
+        ),
+        Wrong(
+            "the bias of the queries for device 0, on every device",
+            lambda q, o, i, n: (q.chunk(n)[0], _right_out(o, i)),
+            hint="Where does `device` enter?",
+        ),
+        Wrong(
+            "every num_devices-th element of the queries' bias: that takes every head apart",
+            lambda q, o, i, n: (q[i::n], _right_out(o, i)),
+            hint="Which elements belong to head 0?",
+        ),
+        Wrong(
+            "the bias of the queries on device 0 only, as if the queries of the devices were added up",
+            lambda q, o, i, n: (_right_query(q, i, n) * (i == 0), _right_out(o, i)),
+            hint="Are the queries of two devices added, or are they different rows?",
+        ),
+    ),
+)

@@ -1,0 +1,106 @@
+"""The cache on each device."""
+
+from __future__ import annotations
+
+import math
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):  # five ints -> int
+    kv_heads_here = max(1, num_kv_heads // num_devices)
+    return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number  # keys and values
+
+
+def _bytes(num_tokens: int, kv_heads: float, head_dim: int, size: int) -> float:
+    return 2 * num_tokens * kv_heads * head_dim * size
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for (kv, factor, half, tokens), size in zip(rng.size_rows(4, 4, 2, 9), rng.shuffled((2, 2, 4, 8)), strict=True):
+        sizes = 16 * tokens + 1 + rng.integer(15), 8 * half, size
+        for kv_heads, devices in ((kv * factor, kv), (kv, kv * factor)):  # a share each; one each, kept several times
+            cases.append(Case((sizes[0], kv_heads, sizes[1], devices, sizes[2])))
+    first = cases[0].arguments
+    return [
+        *cases,
+        Case((*first[:3], 1, first[4])),
+        Case((first[0], 1, *first[2:])),
+        Case((first[0], 3, first[2], 3, 2)),
+    ]
+
+
+SHARE = "the cache of a share of a kv head: kv heads are dealt out whole"
+
+EXERCISE = FunctionExercise(
+    cache_per_device,
+    title="The cache on each device",
+    difficulty=2,
+    minutes=4,
+    prompt=(
+        "How many bytes does one layer's cache take on each device, for one text of `num_tokens` tokens? The kv heads "
+        "are dealt out whole. If there are fewer of them than devices, each device holds one, and some kv heads are "
+        "kept several times. One of the two numbers is always a multiple of the other."
+    ),
+    hints=(
+        "First: how many kv heads does a device hold?",
+        "Its share, num_kv_heads // num_devices, but never less than one.",
+        "That number, times 2 for keys and values, times num_tokens, head_dim and bytes_per_number.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the cache of all kv heads: that is what all devices keep together",
+            lambda t, g, d, n, size: _bytes(t, g, d, size),
+            hint="How many kv heads does one device hold?",
+        ),
+        Wrong(
+            SHARE,
+            lambda t, g, d, n, size: _bytes(t, g / n, d, size),
+            hint="What does a device hold if there is a single kv head for two devices?",
+        ),
+        Wrong(
+            SHARE,
+            lambda t, g, d, n, size: _bytes(t, g, d, size) // n,
+            hint="What does a device hold if there is a single kv head for two devices?",
+        ),
+        Wrong(
+            "no cache at all where there are more devices than kv heads",
+            lambda t, g, d, n, size: _bytes(t, g // n, d, size),
+            hint="Can a device attend without any keys?",
+        ),
+        Wrong(
+            "half of the cache: the keys without the values, or the other way around",
+            lambda t, g, d, n, size: _bytes(t, max(1, g // n), d, size) / 2,
+            hint="Which two tensors are kept for each token?",
+        ),
+        Wrong(
+            "the number of elements, not of bytes",
+            lambda t, g, d, n, size: _bytes(t, max(1, g // n), d, 1),
+            hint="How many bytes has an element?",
+        ),
+        Wrong(
+            "the cache of all devices together",
+            lambda t, g, d, n, size: n * _bytes(t, max(1, g // n), d, size),
+            hint="Is one device asked for, or all of them?",
+        ),
+        Wrong(
+            "the cache of a single kv head",
+            lambda t, g, d, n, size: _bytes(t, 1, d, size),
+            hint="With 8 kv heads on 2 devices, how many does each hold?",
+        ),
+        Wrong(
+            "one kv head more than the device's share",
+            lambda t, g, d, n, size: _bytes(t, math.floor(g / n) + 1, d, size),
+            hint="With 8 kv heads on 2 devices, how many does each hold?",
+        ),
+        Wrong(
+            "a cache in which tokens are dealt out to the devices, not heads",
+            lambda t, g, d, n, size: _bytes(t // n, g, d, size),
+            hint="Whose keys does a query head read: those of all tokens, or those of some?",
+        ),
+    ),
+)

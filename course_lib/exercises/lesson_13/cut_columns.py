@@ -1,0 +1,77 @@
+"""Columns for one device."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from course_lib.exercises.exercise import Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+
+from .cut_rows import draw_weights
+
+
+def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
+    columns = w_o.shape[1] // num_devices
+    return w_o[:, device * columns : (device + 1) * columns]
+
+
+def _parts(w_o: Tensor, num_devices: int) -> tuple[Tensor, ...]:
+    return w_o.chunk(num_devices, 1)
+
+
+EXERCISE = FunctionExercise(
+    cut_columns,
+    title="Columns for one device",
+    difficulty=1,
+    minutes=1,
+    prompt=(
+        "Now the weight of `out_proj`, (d_out, head * head_dim). A device needs only the part that meets its own "
+        "heads; then the outputs of all devices add up to the whole output. Give back that part for device `device`."
+    ),
+    hints=(
+        "Which axis of `w_o` meets the heads that lie side by side?",
+        "Each device has `w_o.shape[1] // num_devices` columns, and all rows.",
+        "With `columns` for that number: `w_o[:, device * columns : (device + 1) * columns]`.",
+    ),
+    draw=lambda rng: draw_weights(rng, heads_in_rows=False),
+    arguments={"w_o": "d_out head*head_dim"},
+    axes="d_out column",
+    wrong=(
+        Wrong(
+            "rows of the weight: they are elements of the output, and every head gives to all of them",
+            lambda w, i, n: w.chunk(n)[i],
+            hint="Which axis of `w_o` is as long as all heads side by side?",
+        ),
+        Wrong(
+            "every num_devices-th column: that takes every head apart",
+            lambda w, i, n: w[:, i::n],
+            hint="Which columns meet head 0?",
+        ),
+        Wrong(
+            "the columns of device 0 for every device",
+            lambda w, i, n: _parts(w, n)[0],
+            hint="Where does `device` enter?",
+        ),
+        Wrong(
+            "the columns of another device: they are counted from the end",
+            lambda w, i, n: _parts(w, n)[n - 1 - i],
+            hint="Which columns has device 0?",
+        ),
+        Wrong(
+            "the columns of the next device: devices are counted from 0",
+            lambda w, i, n: _parts(w, n)[(i + 1) % n],
+            hint="Which columns has device 0?",
+        ),
+        Wrong(
+            "the device's columns divided by the number of devices; the outputs are added up, not averaged",
+            lambda w, i, n: _parts(w, n)[i] / n,
+            hint="What is the sum of your parts' outputs?",
+        ),
+        Wrong("the whole weight: nothing was cut", lambda w, i, n: w, hint="How many columns has each device?"),
+        Wrong(
+            "the device's columns, transposed; keep the layout of `nn.Linear`",
+            lambda w, i, n: _parts(w, n)[i].T,
+            hint="Which shape has the part of a weight of (out, in)?",
+        ),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Rows for one device."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
+    rows = len(weight) // num_devices
+    return weight[device * rows : (device + 1) * rows]
+
+
+def _parts(weight: Tensor, num_devices: int) -> tuple[Tensor, ...]:
+    return weight.chunk(num_devices)
+
+
+def draw_weights(rng: InputGenerator, heads_in_rows: bool) -> list[Case]:
+    """Draw weights whose rows or columns are heads, each for every device."""
+    cases = []
+    for devices, heads, width, times in rng.size_rows(3, 4, 2, 7):
+        inner, outer = devices * heads * width, devices * (heads * width + times)  # both can be cut
+        shape = (inner, outer) if heads_in_rows else (outer, inner)
+        weight = rng.normal(*shape)
+        cases += [Case((weight, device, devices)) for device in rng.shuffled(range(devices))]
+    return [*cases, Case((rng.normal(6, 4), 0, 1))]  # a single device has it all
+
+
+EXERCISE = FunctionExercise(
+    cut_rows,
+    title="Rows for one device",
+    difficulty=1,
+    minutes=2,
+    prompt=(
+        "`weight` belongs to `q_proj`, `k_proj` or `v_proj`; its heads lie one below the other. It is cut into "
+        "`num_devices` equal parts, each with whole heads. Give back the rows of device number `device`."
+    ),
+    hints=(
+        "How many rows has each device?",
+        "`len(weight) // num_devices` rows. Those of device 0 come first, then those of device 1.",
+        "With `rows` for that number: `weight[device * rows : (device + 1) * rows]`.",
+    ),
+    draw=lambda rng: draw_weights(rng, heads_in_rows=True),
+    arguments={"weight": "head*head_dim d_in"},
+    axes="row d_in",
+    wrong=(
+        Wrong(
+            "columns of the weight; `nn.Linear` keeps (out, in), so heads are rows here",
+            lambda w, i, n: w.chunk(n, 1)[i],
+            hint="Which axis of the weight do the elements of a query come from?",
+        ),
+        Wrong(
+            "every num_devices-th row: that takes every head apart",
+            lambda w, i, n: w[i::n],
+            hint="Which rows belong to head 0?",
+        ),
+        Wrong(
+            "the rows of device 0 for every device", lambda w, i, n: _parts(w, n)[0], hint="Where does `device` enter?"
+        ),
+        Wrong(
+            "the rows of another device: they are counted from the end",
+            lambda w, i, n: _parts(w, n)[n - 1 - i],
+            hint="Which rows has device 0?",
+        ),
+        Wrong(
+            "the rows of the next device: devices are counted from 0",
+            lambda w, i, n: _parts(w, n)[(i + 1) % n],
+            hint="Which rows has device 0?",
+        ),
+        Wrong(
+            "all rows up to the end of the device's own",
+            lambda w, i, n: w[: (i + 1) * (len(w) // n)],
+            hint="Where do the rows of device 1 begin?",
+        ),
+        Wrong(
+            "all rows from the device's first one on",
+            lambda w, i, n: w[i * (len(w) // n) :],
+            hint="Where do the rows of device 0 end?",
+        ),
+        Wrong("the whole weight: nothing was cut", lambda w, i, n: w, hint="How many rows has each device?"),
+        Wrong(
+            "the device's rows, transposed; keep the layout of `nn.Linear`",
+            lambda w, i, n: _parts(w, n)[i].T,
+            hint="Which shape has the part of a weight of (out, in)?",
+        ),
+    ),
+)

@@ -1,0 +1,103 @@
+"""Keys on several devices."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def merge_devices(outputs, lses):  # (device, query, width), (device, query) -> (query, width)
+    fractions = lses.softmax(dim=0)  # of the whole softmax, what falls to each device
+    return (fractions[:, :, None] * outputs).sum(dim=0)
+
+
+def _weighed(outputs: Tensor, fractions: Tensor) -> Tensor:
+    return (fractions[..., None] * outputs).sum(0)
+
+
+def _halving(outputs: Tensor, lses: Tensor) -> Tensor:
+    """Merge each further device with the lse of its neighbour alone."""
+    merged = outputs[0]
+    for at in range(1, len(outputs)):
+        merged = _weighed(torch.stack([merged, outputs[at]]), lses[at - 1 : at + 1].softmax(0))
+    return merged
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for (devices, queries, keys, width), offset in zip(rng.size_rows(3, 4, 3, 9), (0.0, 2000.0, -2000.0), strict=True):
+        scores = rng.normal(devices, queries, keys, std=1.5) + offset
+        scores = scores + rng.normal(devices, queries, 1)  # some devices hold more that is looked for
+        outputs = scores.softmax(-1) @ rng.normal(devices, keys, width)
+        about = f"the scores are about {offset:.0f}" if offset else ""
+        cases.append(Case((outputs, scores.logsumexp(-1)), about))
+    outputs, lses = cases[0].arguments
+    hidden = torch.arange(lses.shape[1]) < lses.shape[1] // 2
+    lses = torch.cat([lses[:-1], lses[-1:].masked_fill(hidden, -torch.inf)])
+    outputs = torch.cat([outputs[:-1], outputs[-1:].masked_fill(hidden[:, None], 0.0)])
+    return [*cases, Case((outputs, lses), "some queries see no key of the last device")]
+
+
+EXERCISE = FunctionExercise(
+    merge_devices,
+    title="Keys on several devices",
+    difficulty=3,
+    minutes=7,
+    prompt=(
+        "Each device holds some of the keys and values, and all queries. `outputs[i]` is the finished attention of "
+        "device i over its own keys, softmax included, and `lses[i]` its `scores.logsumexp(dim=-1)`, one number per "
+        "query. Give back the attention over the keys of all devices. The check also comes with scores around 2000 and "
+        "-2000, and with queries that see no key of the last device: their lse there is -inf, their output 0."
+    ),
+    hints=(
+        "How much of the whole softmax falls to one device? Its sum of exponentials, divided by that of all devices.",
+        "A device's sum is exp(lse). exp(2000) is infinite, but a fraction does not change if the same number is taken "
+        "from all lses first. Which function does exactly that?",
+        "`lses.softmax(dim=0)` has one fraction per device and query; multiply the outputs by it and add over devices.",
+    ),
+    draw=_draw,
+    arguments={"outputs": "device query width", "lses": "device query"},
+    axes="query width",
+    wrong=(
+        Wrong(
+            "the mean over the devices: one of them may hold much more of the softmax",
+            lambda o, lse: o.mean(0),
+            hint="How much should a device count whose scores are all very low?",
+        ),
+        Wrong("the sum over the devices", lambda o, lse: o.sum(0), hint="Do the weights of all keys sum to 1?"),
+        Wrong(
+            "outputs weighted by the lse itself, not by exp of it",
+            lambda o, lse: _weighed(o, lse / lse.sum(0)),
+            hint="Of what is lse the logarithm?",
+        ),
+        Wrong(
+            "a softmax over the queries; the fractions of one query's devices should sum to 1",
+            lambda o, lse: _weighed(o, lse.softmax(1)),
+            hint="Over which axis must the fractions sum to 1?",
+        ),
+        Wrong(
+            "the output of the device with the largest lse alone",
+            lambda o, lse: o.gather(0, lse.argmax(0)[None, :, None].expand(1, -1, o.shape[2]))[0],
+            hint="Do the keys on the other devices count for nothing?",
+        ),
+        Wrong(
+            "a merge without a guard against large scores: exp(2000) is infinite",
+            lambda o, lse: _weighed(o, lse.exp() / lse.exp().sum(0)),
+            hint="Fractions don't change if all lses get smaller by the same number. Which number?",
+        ),
+        Wrong(
+            "a merge whose fractions don't sum to 1",
+            lambda o, lse: _weighed(o, (lse - lse.amax(0)).exp()),
+            hint="What must the sum be divided by?",
+        ),
+        Wrong(
+            "a merge one after the other in which the lse of what is already merged is forgotten",
+            _halving,
+            hint="What is the lse of two devices together?",
+        ),
+    ),
+)

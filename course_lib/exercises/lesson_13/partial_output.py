@@ -1,0 +1,173 @@
+"""What one device adds."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def partial_output(
+    x, w_q, w_k, w_v, w_o, head_dim
+):  # (b, t, d_in), 3 x (h * d, d_in), (d_out, h * d), int -> (b, t, d_out)
+    batch, num_tokens, _ = x.shape
+    queries, keys, values = (
+        (x @ weight.T).view(batch, num_tokens, -1, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        for weight in (w_q, w_k, w_v)
+    )
+    keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
+    scores = queries * head_dim**-0.5 @ keys.transpose(2, 3)  # (b, h, q, k)
+    context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
+    return context.transpose(1, 2).flatten(2) @ w_o.T  # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
+
+
+def _scores(x: Tensor, w_q: Tensor, w_k: Tensor, width: int, scale: float, causal: bool = True) -> Tensor:
+    queries, keys = ((x @ weight.T).unflatten(-1, (-1, width)).transpose(1, 2) for weight in (w_q, w_k))
+    keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+    return (queries @ keys.mT * scale).masked_fill(~(keep.tril() if causal else keep), -torch.inf)
+
+
+def _context(x: Tensor, w: tuple[Tensor, ...], width: int, scale: float | None = None, causal: bool = True) -> Tensor:
+    weights = _scores(x, w[0], w[1], width, scale or width**-0.5, causal).softmax(-1)
+    return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
+
+
+def _filled(x: Tensor, w: tuple[Tensor, ...], width: int, fill: float, inverted: bool = False) -> Tensor:
+    keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+    scores = _scores(x, w[0], w[1], width, width**-0.5, causal=False)
+    weights = scores.masked_fill(keep if inverted else ~keep, fill).softmax(-1)
+    return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
+
+
+def _after_softmax(x: Tensor, w: tuple[Tensor, ...], width: int) -> Tensor:
+    weights = _scores(x, w[0], w[1], width, width**-0.5, causal=False).softmax(-1).tril()
+    return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
+
+
+def _one_head(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
+    return partial_output(x, w_q, w_k, w_v, w_o, len(w_q))
+
+
+def _output(context: Tensor, w_o: Tensor) -> Tensor:
+    return context.transpose(1, 2).flatten(2) @ w_o.T
+
+
+def _scrambled(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
+    return _context(x, (w_q, w_k, w_v), width).reshape(*x.shape[:2], -1) @ w_o.T
+
+
+def _summed_heads(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
+    return sum(
+        (_context(x, (w_q, w_k, w_v), width).sum(1) @ part.T for part in w_o.split(width, 1)),
+        torch.zeros((), dtype=x.dtype),
+    )
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, tokens, heads, width in rng.size_rows(3, 4, 2, 7):
+        d_in, d_out = (2 * heads * width + extra for extra in rng.sizes(2, 1, 5))  # there are other devices, too
+        projections = [rng.normal(heads * width, d_in, std=1.5 * d_in**-0.5) for _ in range(3)]
+        w_o = rng.normal(d_out, heads * width, std=width**-0.5)
+        cases.append(Case((rng.normal(batch, tokens, d_in), *projections, w_o, width)))
+    x, w_q, w_k, w_v, w_o, width = cases[0].arguments
+    cases.append(Case((x[:1, :1], w_q, w_k, w_v, w_o, width), "there is one sample of one token"))
+    alone = (w_q[:width], w_k[:width], w_v[:width], w_o[:, :width], width)
+    large = (x, 20.0 * w_q, 20.0 * w_k, w_v, w_o, width)
+    return [*cases, Case((x, *alone), "the device has a single head"), Case(large, "the scores are some thousands")]
+
+
+EXERCISE = FunctionExercise(
+    partial_output,
+    title="What one device adds",
+    difficulty=3,
+    minutes=10,
+    prompt=(
+        "One device holds its rows of the three projections, `w_q`, `w_k` and `w_v`, each (heads of this device * "
+        "head_dim, d_in), and its columns of `out_proj`, `w_o`, (d_out, heads of this device * head_dim). Give back "
+        "its part of the layer's output, (batch, token, d_out): causal, without bias. Added over all devices, these "
+        "parts are the whole output. How many heads the device has follows from the shapes. The check also comes with "
+        "scores of some thousands."
+    ),
+    hints=(
+        "It is multi-head attention as ever, with fewer heads. Only the number of heads must come from somewhere.",
+        "`w_q` has heads * head_dim rows. In `view(batch, num_tokens, -1, head_dim)` PyTorch counts the heads for you.",
+        "Split, transpose, scale by head_dim ** -0.5, mask, softmax, weigh the values, transpose back and flatten; "
+        "then `merged @ w_o.T`, which is (batch, token, d_out) although the device has only some of the heads.",
+    ),
+    draw=_draw,
+    arguments={
+        "x": "batch token d_in",
+        "w_q": "heads*head_dim d_in",
+        "w_k": "heads*head_dim d_in",
+        "w_v": "heads*head_dim d_in",
+        "w_o": "d_out heads*head_dim",
+    },
+    axes="batch token d_out",
+    gradients=("x", "w_q", "w_k", "w_v", "w_o"),
+    wrong=(
+        Wrong(
+            "the heads' context, before `w_o`: the parts of two devices can't be added like that",
+            lambda x, q, k, v, o, d: _context(x, (q, k, v), d).transpose(1, 2).flatten(2),
+            "output-projection-missing",
+        ),
+        Wrong(
+            "one wide head in place of the device's heads",
+            _one_head,
+            hint="How many heads does the device have, and how wide is each?",
+        ),
+        Wrong(
+            "the output without a mask",
+            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, causal=False), o),
+            "no-causal-mask",
+        ),
+        Wrong(
+            "the output without the division",
+            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, 1.0), o),
+            "missing-scale",
+        ),
+        Wrong(
+            "the output scaled by the width over the device's heads",
+            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, len(q) ** -0.5), o),
+            "wrong-scale",
+        ),
+        Wrong(
+            "the output scaled by d_in",
+            lambda x, q, k, v, o, d: _output(_context(x, (q, k, v), d, x.shape[-1] ** -0.5), o),
+            "wrong-scale",
+        ),
+        *(
+            Wrong(
+                "the output with hidden scores that are not below all others: a score may be less than -100",
+                lambda x, q, k, v, o, d, fill=fill: _output(_filled(x, (q, k, v), d, fill), o),
+                hint="Which number is below every score, however low?",
+            )
+            for fill in (-20.0, -30.0, -50.0, -100.0)
+        ),
+        Wrong(
+            "the output with hidden scores of 0",
+            lambda x, q, k, v, o, d: _output(_filled(x, (q, k, v), d, 0.0), o),
+            "mask-with-zero",
+        ),
+        Wrong(
+            "the output with the mask applied after softmax",
+            lambda x, q, k, v, o, d: _output(_after_softmax(x, (q, k, v), d), o),
+            "mask-after-softmax",
+        ),
+        Wrong(
+            "the output with the mask upside down: each token sees later ones only",
+            lambda x, q, k, v, o, d: _output(_filled(x, (q, k, v), d, -torch.inf, inverted=True), o),
+            "mask-inverted",
+        ),
+        Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
+        Wrong("heads that are added before they meet `w_o`", _summed_heads, "heads-averaged"),
+        Wrong(
+            "the output with queries and keys exchanged",
+            lambda x, q, k, v, o, d: _output(_context(x, (k, q, v), d), o),
+            "projection-reused",
+        ),
+    ),
+)

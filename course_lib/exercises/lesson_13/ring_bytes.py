@@ -1,0 +1,87 @@
+"""What one device sends in a ring."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):  # five ints -> int
+    tensor = num_texts * d_model * bytes_per_number  # one new token per text
+    steps = 2 * (num_devices - 1)
+    return num_layers * 2 * steps * (tensor // num_devices)  # two all-reduces per layer
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for layers, texts, devices, width in rng.size_rows(4, 4, 3, 11):
+        cases.append(Case((layers + rng.integer(60), texts, 8 * width * devices, devices, rng.choice((2, 4, 8)))))
+    first = cases[0].arguments
+    return [*cases, Case((*first[:3], 1, first[4]), "there is a single device")]
+
+
+def _sent(layers: int, texts: int, width: int, devices: int, size: int, times: int = 2) -> int:
+    return layers * times * 2 * (devices - 1) * (texts * width * size // devices)
+
+
+EXERCISE = FunctionExercise(
+    ring_bytes,
+    title="What one device sends per token",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "A model has `num_layers` layers. In each of them the output of attention and the output of the feedforward "
+        "part are added over `num_devices` devices, so there are two all-reduces per layer. In one decoding step each "
+        "of `num_texts` texts gets one new token; a tensor that is added up is (num_texts, 1, d_model). How many bytes "
+        "does one device *send* in such a step, if each all-reduce goes round a ring? `num_devices` divides `d_model`."
+    ),
+    hints=(
+        "How many bytes has one tensor, and how many of them does a device send per step of the ring?",
+        "A ring takes 2 * (num_devices - 1) steps, and in each a device sends one of num_devices equal pieces.",
+        "Multiply by the number of all-reduces: two per layer.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "the bytes of one all-reduce per layer",
+            lambda n, b, m, d, s: _sent(n, b, m, d, s, times=1),
+            hint="Which two outputs of a layer are added up?",
+        ),
+        Wrong(
+            "the bytes of a single layer",
+            lambda n, b, m, d, s: _sent(1, b, m, d, s),
+            hint="Does every layer add its outputs up?",
+        ),
+        Wrong(
+            "the bytes of the tensors, not those that a device sends",
+            lambda n, b, m, d, s: 2 * n * b * m * s,
+            hint="How many steps does a ring take, and what is sent in each?",
+        ),
+        Wrong(
+            "what all devices send together, or one device if each step sent the whole tensor",
+            lambda n, b, m, d, s: d * _sent(n, b, m, d, s),
+            hint="How many bytes is the piece that one device sends in one step?",
+        ),
+        Wrong(
+            "the bytes of half of the steps: the sums must also be handed round",
+            lambda n, b, m, d, s: _sent(n, b, m, d, s) // 2,
+            hint="How many steps does a ring take?",
+        ),
+        Wrong(
+            "the bytes of 2 * num_devices steps",
+            lambda n, b, m, d, s: 4 * n * b * m * s,
+            hint="How many steps does a single device need?",
+        ),
+        Wrong(
+            "the number of elements, not of bytes",
+            lambda n, b, m, d, s: _sent(n, b, m, d, 1),
+            hint="How many bytes has an element?",
+        ),
+        Wrong(
+            "the bytes for one text",
+            lambda n, b, m, d, s: _sent(n, 1, m, d, s),
+            hint="How many tokens are new in one step, over all texts?",
+        ),
+    ),
+)

@@ -1,0 +1,82 @@
+"""Cut a training batch from a text."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def cut_batch(tokens, starts, length):  # (text,) and (batch,) of integers, an int -> two of (batch, length)
+    places = starts[:, None] + torch.arange(length + 1, device=starts.device)  # (b, 1) + (t + 1) -> (b, t + 1)
+    pieces = tokens[places]
+    return pieces[:, :-1], pieces[:, 1:]
+
+
+def _pieces(tokens: Tensor, starts: Tensor, length: int, shift: int = 0) -> Tensor:
+    return torch.stack([tokens.roll(-shift)[start : start + length] for start in starts.tolist()])
+
+
+def _side_by_side(tokens: Tensor, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    first = int(starts[0])
+    pieces = tokens[first : first + len(starts) * (length + 1)].view(-1, length + 1)
+    return pieces[:, :-1], pieces[:, 1:]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, length in rng.size_rows(3, 2, 2, 9):
+        tokens = torch.tensor(rng.shuffled(range(97)))  # all different, so that no piece is taken for another
+        last = len(tokens) - length - 1
+        starts = torch.tensor([last, 0, *(rng.integer(last) for _ in range(batch - 2))])
+        cases.append(Case((tokens, starts, length)))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    cut_batch,
+    title="Cut a training batch from a text",
+    difficulty=2,
+    minutes=2,
+    prompt=(
+        "`tokens` is a whole text as integers. For each start give back the `length` tokens from there on, and the "
+        "`length` tokens that are to be predicted from them: those one place later. Both are (batch, length)."
+    ),
+    hints=(
+        "What a model reads is `tokens[start : start + length]`. What comes after its last token?",
+        "`starts[:, None] + torch.arange(length + 1)` are the places of each piece and of one token more.",
+    ),
+    draw=_draw,
+    arguments={"tokens": "text", "starts": "batch"},
+    axes="inputs targets",
+    wrong=(
+        Wrong(
+            "the same pieces twice: the targets are not shifted",
+            lambda t, s, n: (_pieces(t, s, n), _pieces(t, s, n)),
+            hint="Which token should the model predict after it has read the first one?",
+        ),
+        Wrong(
+            "targets that are one place earlier than the inputs",
+            lambda t, s, n: (_pieces(t, s, n), _pieces(t, s, n, -1)),
+            hint="Does the token to be predicted stand before or after the one that was read last?",
+        ),
+        Wrong(
+            "targets that begin where the inputs end",
+            lambda t, s, n: (_pieces(t, s, n), _pieces(t, s, n, n)),
+            hint="How many predictions do `length` tokens allow: one after each, or one at the end?",
+        ),
+        Wrong(
+            "inputs and targets exchanged",
+            lambda t, s, n: (_pieces(t, s, n, 1), _pieces(t, s, n)),
+            hint="Which of the two does the model read?",
+        ),
+        Wrong(
+            "pieces that lie one after the other from the first start on",
+            _side_by_side,
+            hint="Where does the second sample begin?",
+        ),
+    ),
+)

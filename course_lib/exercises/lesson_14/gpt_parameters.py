@@ -1,0 +1,124 @@
+"""How large a GPT is."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):  # five ints -> int
+    embeddings = vocabulary * width + max_len * width  # the first serves as the last matrix, too
+    attention = 2 * width * width + 2 * width * kv_width  # queries and output, keys and values
+    mlp = width * 4 * width + 4 * width + 4 * width * width + width  # two matrices with their biases
+    norm = 2 * width
+    return embeddings + num_layers * (attention + mlp + 2 * norm) + norm
+
+
+def _count(v: int, t: int, m: int, n: int, g: int, **changed: int) -> int:
+    part = {
+        "last": 0,
+        "places": t * m,
+        "attention": 2 * m * m + 2 * m * g,
+        "mlp": 8 * m * m + 5 * m,
+        "norms": 4 * m,
+        "final": 2 * m,
+        "layers": n,
+    } | changed
+    return (
+        v * m
+        + part["last"]
+        + part["places"]
+        + part["layers"] * (part["attention"] + part["mlp"] + part["norms"])
+        + part["final"]
+    )
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for layers, heads, head_dim, group in rng.size_rows(4, 4, 2, 8):
+        sizes = 500 + rng.integer(500), 100 + rng.integer(100)
+        cases.append(Case((*sizes, heads * group * head_dim, layers, heads * head_dim)))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    gpt_parameters,
+    title="How large a GPT is",
+    difficulty=3,
+    minutes=9,
+    prompt=(
+        "Count the parameters of a GPT from its sizes. It has an embedding per token of the vocabulary and one per "
+        "position (`max_len` of them), each `width` wide. Each of the `num_layers` blocks has attention without "
+        "biases, whose keys are `kv_width` wide over all kv heads, and so are its values, while queries and output are "
+        "`width` wide; an MLP with biases, from width to 4 * width and back; and two LayerNorms with gain and shift. "
+        "A third LayerNorm comes after the last block. The matrix that scores the next token is the embedding of the "
+        "vocabulary once more, so it has no parameters of its own (weight tying: Press and Wolf, Using the Output "
+        "Embedding to Improve Language Models, 2017)."
+    ),
+    hints=(
+        "Count one block first, then the parts that exist only once.",
+        "Attention has four matrices, of which two are width by width and two width by kv_width. The MLP has two "
+        "matrices and two biases.",
+        "The biases of the MLP are 4 * width and width; a LayerNorm has 2 * width. Everything in a block times the "
+        "layers, plus two embeddings and one LayerNorm.",
+    ),
+    draw=_draw,
+    wrong=(
+        Wrong(
+            "a count with a last matrix of its own: it is tied to the embedding",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, last=v * m),
+            hint="Which matrix is used twice?",
+        ),
+        Wrong(
+            "a count without the embeddings of the positions",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, places=0),
+            hint="How does the model know where a token stands?",
+        ),
+        Wrong(
+            "a count with keys and values as wide as the queries",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, attention=4 * m * m),
+            hint="How wide are all keys of a token together?",
+        ),
+        Wrong(
+            "a count without the output projections of attention",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, attention=m * m + 2 * m * g),
+            hint="Which four matrices does attention have?",
+        ),
+        Wrong(
+            "a count with one matrix for keys and values together, only kv_width wide",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, attention=2 * m * m + m * g),
+            hint="Which four matrices does attention have?",
+        ),
+        Wrong(
+            "a count without the biases of the MLP",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, mlp=8 * m * m),
+            hint="How many numbers does `nn.Linear(width, 4 * width)` hold?",
+        ),
+        Wrong(
+            "a count with one LayerNorm per block",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, norms=2 * m),
+            hint="What is normalized in a block, and how often?",
+        ),
+        Wrong(
+            "a count without the last LayerNorm",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, final=0),
+            hint="What comes between the last block and the scores?",
+        ),
+        Wrong(
+            "a count without any LayerNorm",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, norms=0, final=0),
+            hint="Which parameters does a LayerNorm have?",
+        ),
+        Wrong(
+            "a count of LayerNorms that have a gain and no shift",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, norms=2 * m, final=m),
+            hint="Which two parameters does a LayerNorm have?",
+        ),
+        Wrong(
+            "the count of a model with a single block",
+            lambda v, t, m, n, g: _count(v, t, m, n, g, layers=1),
+            hint="Which parts exist once per layer?",
+        ),
+    ),
+)

@@ -1,0 +1,103 @@
+"""LayerNorm by hand."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+EPSILON = 1e-5
+
+
+def layer_norm(x, gain, shift):  # (batch, token, width), two of (width) -> (batch, token, width)
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = (centred**2).mean(dim=-1, keepdim=True)  # (b, t, 1)
+    return centred / (variance + 1e-5).sqrt() * gain + shift
+
+
+def _norm(x: Tensor, gain: Tensor, shift: Tensor, dim: int | tuple[int, ...] = -1, correction: int = 0) -> Tensor:
+    variance = x.var(dim, keepdim=True, correction=correction)
+    return (x - x.mean(dim, keepdim=True)) / (variance + EPSILON).sqrt() * gain + shift
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for number, (batch, num_tokens, width) in enumerate(rng.size_rows(3, 3, 3, 9)):
+        small = number == 2
+        x = (1.0 + rng.normal(batch, num_tokens, width)) * (0.01 if small else 3.0)
+        about = "the elements of x are about 0.01" if small else ""
+        cases.append(Case((x, rng.normal(width), rng.normal(width)), about))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    layer_norm,
+    title="LayerNorm by hand",
+    difficulty=2,
+    minutes=5,
+    prompt=(
+        "For each token by itself: take away the mean of its elements, divide by the square root of their variance "
+        "plus 1e-5, multiply by `gain` and add `shift`. The variance is the mean of the squared distances from the "
+        "mean: divide by the width, not by the width minus one. Use neither `nn.LayerNorm` nor `F.layer_norm`, if you "
+        "want to learn something."
+    ),
+    hints=(
+        "Over which axis are mean and variance taken, if each token is on its own? Keep that axis, with size 1.",
+        "`x.var(dim=-1, keepdim=True)` divides by the width minus one, unless you say `correction=0`.",
+        "`(x - mean) / (variance + 1e-5).sqrt() * gain + shift`.",
+    ),
+    draw=_draw,
+    arguments={"x": "batch token width", "gain": "width", "shift": "width"},
+    axes="batch token width",
+    wrong=(
+        Wrong(
+            "a variance divided by the width minus one",
+            lambda x, g, s: _norm(x, g, s, correction=1),
+            hint="By what does `var` or `std` divide, if you don't tell it?",
+        ),
+        Wrong(
+            "mean and variance over the tokens, not over each token's elements",
+            lambda x, g, s: _norm(x, g, s, 1),
+            hint="Which axis is the width?",
+        ),
+        Wrong(
+            "mean and variance over the whole batch's tokens",
+            lambda x, g, s: _norm(x, g, s, (0, 1)),
+            hint="May one token's result depend on another token?",
+        ),
+        Wrong(
+            "mean and variance over tokens and width together",
+            lambda x, g, s: _norm(x, g, s, (1, 2)),
+            hint="May one token's result depend on another token?",
+        ),
+        Wrong(
+            "the same without 1e-5, which matters for small elements",
+            lambda x, g, s: (x - x.mean(-1, keepdim=True)) / x.var(-1, keepdim=True, correction=0).sqrt() * g + s,
+            hint="What is added to the variance?",
+        ),
+        Wrong(
+            "1e-5 added after the square root",
+            lambda x, g, s: (
+                (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0).sqrt() + EPSILON) * g + s
+            ),
+            hint="To what is 1e-5 added: to the variance, or to its root?",
+        ),
+        Wrong(
+            "a division by the variance, without its square root",
+            lambda x, g, s: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + EPSILON) * g + s,
+            hint="What would happen to your result if x were twice as large?",
+        ),
+        Wrong(
+            "a division by the root of the mean square: the mean was not taken away",
+            lambda x, g, s: x / ((x**2).mean(-1, keepdim=True) + EPSILON).sqrt() * g + s,
+            hint="This is RMSNorm, which Llama uses. What does LayerNorm do before?",
+        ),
+        Wrong(
+            "the normalized tokens without gain and shift",
+            lambda x, g, s: _norm(x, g * 0 + 1, s * 0),
+            hint="What are `gain` and `shift` for?",
+        ),
+    ),
+)

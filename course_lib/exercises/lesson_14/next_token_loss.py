@@ -1,0 +1,95 @@
+"""How wrong a model's predictions are."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def next_token_loss(scores, tokens):  # (batch, token, vocabulary), (batch, token) of integers -> a number
+    said = scores[:, :-1].log_softmax(dim=-1)  # what is predicted after the last token is not in the text
+    right = said.gather(-1, tokens[:, 1:, None])  # (b, t - 1, v) -> (b, t - 1, 1)
+    return -right.mean()
+
+
+def _loss(scores: Tensor, tokens: Tensor) -> Tensor:
+    return -scores.log_softmax(-1).gather(-1, tokens[..., None]).mean()
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for number, (batch, num_tokens, vocabulary) in enumerate(rng.size_rows(4, 3, 3, 9)):
+        tokens = torch.tensor([[rng.integer(vocabulary) for _ in range(num_tokens)] for _ in range(batch)])
+        large = number == 3
+        scores = rng.normal(batch, num_tokens, vocabulary, std=1.5) + 1000.0 * large
+        cases.append(Case((scores, tokens), "the scores are about 1000" if large else ""))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    next_token_loss,
+    title="How wrong a prediction is",
+    difficulty=2,
+    minutes=6,
+    prompt=(
+        "After each token a model scores all tokens of its vocabulary: `scores` is (batch, token, vocabulary), and "
+        "softmax makes probabilities of them. The loss is the mean of -log(probability of the token that really came "
+        "next), over all tokens that have a next one. Give it back as a tensor with a single number. Scores of 1000 "
+        "must not overflow."
+    ),
+    hints=(
+        "The scores at token t predict the token at t + 1. For which tokens is there nothing to compare with?",
+        "Drop the last scores and the first token. `log_softmax(dim=-1)` is safe for large scores.",
+        "`F.cross_entropy` wants (n, vocabulary) and (n): `scores[:, :-1].flatten(0, 1)` and "
+        "`tokens[:, 1:].flatten()`.",
+    ),
+    draw=_draw,
+    arguments={"scores": "batch token vocabulary", "tokens": "batch token"},
+    axes="loss",
+    wrong=(
+        Wrong(
+            "a loss against the token itself, not the next one",
+            _loss,
+            hint="Which token do the scores at token 0 predict?",
+        ),
+        Wrong(
+            "a loss against the token before",
+            lambda s, t: _loss(s[:, 1:], t[:, :-1]),
+            hint="Which token do the scores at token 1 predict?",
+        ),
+        Wrong(
+            "the sum over the predictions; the mean is asked for",
+            lambda s, t: _loss(s[:, :-1], t[:, 1:]) * t[:, 1:].numel(),
+            hint="What happens to your loss when the text gets twice as long?",
+        ),
+        Wrong(
+            "the mean log-probability, without the minus: a loss falls as the model gets better",
+            lambda s, t: -_loss(s[:, :-1], t[:, 1:]),
+            hint="Which sign has the logarithm of a probability?",
+        ),
+        Wrong(
+            "the mean score of the right token with the other sign; softmax is missing",
+            lambda s, t: -s[:, :-1].gather(-1, t[:, 1:, None]).mean(),
+            hint="Where do the scores of the other tokens enter?",
+        ),
+        Wrong(
+            "minus the mean probability of the right token; the logarithm is missing",
+            lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).mean(),
+            hint="What is asked for after the probability?",
+        ),
+        Wrong(
+            "a loss in bits, with the logarithm to base 2",
+            lambda s, t: _loss(s[:, :-1], t[:, 1:]) * 1.4426950408889634,
+            hint="To which base does your logarithm belong?",
+        ),
+        Wrong(
+            "a loss with softmax over the tokens, not over the vocabulary",
+            lambda s, t: -s.log_softmax(1)[:, :-1].gather(-1, t[:, 1:, None]).mean(),
+            hint="Over which axis do the probabilities have to add up to 1?",
+        ),
+    ),
+)

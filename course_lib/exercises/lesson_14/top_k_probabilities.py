@@ -1,0 +1,88 @@
+"""Only the k best."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def top_k_probabilities(scores, k):  # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
+    worst_kept = scores.topk(k, dim=-1).values[:, -1:]  # (b, v) -> (b, k) -> (b, 1)
+    return scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)
+
+
+def _kept(scores: Tensor, k: int) -> Tensor:
+    return scores >= scores.topk(k).values[:, -1:]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    rows = [*rng.size_rows(3, 2, 4, 11), (3, 7)]
+    cases = [Case((rng.normal(batch, size, std=1.5), 2 + rng.integer(size - 3))) for batch, size in rows[:3]]
+    return [*cases, Case((rng.normal(*rows[3]), 1), "k is 1"), Case((rng.normal(*rows[3]), 7), "k is the vocabulary")]
+
+
+EXERCISE = FunctionExercise(
+    top_k_probabilities,
+    title="Only the k best",
+    difficulty=2,
+    minutes=6,
+    prompt=(
+        "A bad token has a small probability, but there are many of them. Give back probabilities in which, in each "
+        "row, only the `k` tokens with the largest scores have a chance: all others get 0, and what remains sums to 1 "
+        "and keeps its proportions. (Fan, Lewis and Dauphin, Hierarchical Neural Story Generation, 2018.)"
+    ),
+    hints=(
+        "It is a mask, as in attention: what shall get probability 0 gets the score -inf before softmax.",
+        "`scores.topk(k, dim=-1).values[:, -1:]` is the smallest score that stays, (batch, 1).",
+        "`scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)`.",
+    ),
+    draw=_draw,
+    arguments={"scores": "batch vocabulary"},
+    axes="batch vocabulary",
+    wrong=(
+        Wrong(
+            "probabilities of the k best that were not made to sum to 1",
+            lambda s, k: s.softmax(-1) * _kept(s, k),
+            hint="What is the sum of each of your rows?",
+        ),
+        Wrong(
+            "scores of 0 for the others: the exponential of 0 is 1",
+            lambda s, k: s.masked_fill(~_kept(s, k), 0.0).softmax(-1),
+            hint="Which score gets the probability 0?",
+        ),
+        Wrong(
+            "the k worst",
+            lambda s, k: s.masked_fill(s > (-s).topk(k).values.neg()[:, -1:], -torch.inf).softmax(-1),
+            hint="Which tokens should keep a chance?",
+        ),
+        Wrong(
+            "one token too few: the k-th best was hidden, too",
+            lambda s, k: s.masked_fill(s <= s.topk(k).values[:, -1:], -torch.inf).softmax(-1),
+            hint="Is the k-th best among those that stay?",
+        ),
+        Wrong(
+            "one token too many",
+            lambda s, k: s.masked_fill(~_kept(s, min(k + 1, s.shape[1])), -torch.inf).softmax(-1),
+            hint="From what number are the places counted?",
+        ),
+        Wrong(
+            "only k numbers per row; the others should be there, as zeros",
+            lambda s, k: s.topk(k).values.softmax(-1),
+            hint="How would you know which token a probability belongs to?",
+        ),
+        Wrong(
+            "the k best samples for each token, not the k best tokens for each sample",
+            lambda s, k: s.masked_fill(s < s.topk(min(k, len(s)), 0).values[-1:], -torch.inf).softmax(-1),
+            hint="Along which axis do you look for the largest?",
+        ),
+        Wrong(
+            "probabilities of all tokens, whatever k is",
+            lambda s, k: s.softmax(-1),
+            hint="Where does `k` enter?",
+        ),
+    ),
+)

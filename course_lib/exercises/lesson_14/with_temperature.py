@@ -1,0 +1,63 @@
+"""Temperature."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def with_temperature(scores, temperature):  # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
+    return (scores / temperature).softmax(dim=-1)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    rows = zip(rng.size_rows(3, 2, 3, 9), (0.5, 2.0, 0.7), strict=True)
+    return [Case((rng.normal(*sizes, std=1.5), temperature)) for sizes, temperature in rows]
+
+
+EXERCISE = FunctionExercise(
+    with_temperature,
+    title="Colder and warmer",
+    difficulty=1,
+    minutes=3,
+    prompt=(
+        "Divide the scores by the temperature, and make probabilities of them. Below 1 the likeliest token gets even "
+        "more; above 1 all of them come closer."
+    ),
+    hints=(
+        "What is divided: the scores, or the probabilities?",
+        "Softmax comes last, over the axis of the vocabulary, so that each row sums to 1.",
+    ),
+    draw=_draw,
+    arguments={"scores": "batch vocabulary"},
+    axes="batch vocabulary",
+    wrong=(
+        Wrong(
+            "probabilities that were divided by the temperature, whose sum is not 1",
+            lambda s, t: s.softmax(-1) / t,
+            hint="What is the sum of each of your rows?",
+        ),
+        Wrong(
+            "scores that were multiplied by the temperature",
+            lambda s, t: (s * t).softmax(-1),
+            hint="Is the likeliest token more or less likely at your temperature of 0.5?",
+        ),
+        Wrong(
+            "probabilities at temperature 1, whatever the argument is",
+            lambda s, t: s.softmax(-1),
+            hint="Where does `temperature` enter?",
+        ),
+        Wrong(
+            "softmax over the samples, not over the vocabulary",
+            lambda s, t: (s / t).softmax(0),
+            hint="Over which axis should the probabilities add up to 1?",
+        ),
+        Wrong("the divided scores; softmax is missing", lambda s, t: s / t, hint="What makes probabilities of scores?"),
+        Wrong(
+            "softmax of the divided probabilities: it is taken twice",
+            lambda s, t: (s.softmax(-1) / t).softmax(-1),
+            hint="How often is softmax needed?",
+        ),
+    ),
+)

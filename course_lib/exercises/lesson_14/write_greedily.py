@@ -1,0 +1,132 @@
+"""Write a text with the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.answering.from_source import FromSource
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def write_greedily(model, tokens, num_new):  # (batch, token) of integers -> (batch, token + num_new)
+    unread, caches = tokens, None
+    for _ in range(num_new):
+        scores, caches = model(unread, caches)  # (b, t) -> (b, t, v)
+        unread = scores[:, -1].argmax(dim=-1, keepdim=True)  # (b, v) -> (b, 1)
+        tokens = torch.cat([tokens, unread], dim=1)
+    return tokens
+
+
+RECURRENT_MODEL = """
+import torch
+
+def model_of(embedding, mixing, naming, limit):
+    read = []
+
+    def model(tokens, caches=None):  # a stand-in for a GPT: what it read is in its cache
+        read.append(tokens.shape[1])
+        if sum(read) > limit:
+            raise ValueError(f"the model has read {sum(read)} tokens of a text of {limit}; each must go in once")
+        state = embedding.new_zeros(len(tokens), embedding.shape[1]) if caches is None else caches
+        states = []
+        for token in tokens.T:
+            state = (state @ mixing + embedding[token]).tanh()
+            states.append(state)
+        return torch.stack(states, 1) @ naming, state
+
+    return model
+"""
+
+
+def _loop(model: Callable[..., Any], tokens: Tensor, num_new: int, choose: Callable[[Tensor], Tensor]) -> Tensor:
+    unread, caches = tokens, None
+    for _ in range(num_new):
+        scores, caches = model(unread, caches)
+        unread = choose(scores)
+        tokens = torch.cat([tokens, unread], 1)
+    return tokens
+
+
+def _forgets(model: Callable[..., Any], tokens: Tensor, num_new: int) -> Tensor:
+    unread = tokens
+    for _ in range(num_new):
+        unread = model(unread)[0][:, -1].argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, unread], 1)
+    return tokens
+
+
+def _first_cache(model: Callable[..., Any], tokens: Tensor, num_new: int) -> Tensor:
+    scores, caches = model(tokens)
+    unread = scores[:, -1].argmax(-1, keepdim=True)
+    for _ in range(num_new - 1):
+        tokens = torch.cat([tokens, unread], 1)
+        unread = model(unread, caches)[0][:, -1].argmax(-1, keepdim=True)
+    return torch.cat([tokens, unread], 1)
+
+
+def _argmax(scores: Tensor) -> Tensor:
+    return scores[:, -1].argmax(-1, keepdim=True)
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for batch, length, num_new in rng.size_rows(3, 3, 4, 9):
+        width, vocabulary = 13, 19
+        drawn = rng.normal(vocabulary, width), rng.normal(width, width, std=0.5), rng.normal(width, vocabulary, std=2.0)
+        tokens = torch.tensor([[rng.integer(vocabulary) for _ in range(length)] for _ in range(batch)])
+        model = FromSource(RECURRENT_MODEL, "model_of", (*drawn, length + num_new))
+        cases.append(Case((model, tokens, num_new), "a model goes on with a few texts"))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    write_greedily,
+    title="Write a text with the cache",
+    difficulty=3,
+    minutes=4,
+    prompt=(
+        "`model(tokens, caches)` gives back the scores of the next token after each token, (batch, token, vocabulary), "
+        "and the grown caches; without caches the text begins. Add `num_new` tokens to each text, always the one with "
+        "the largest score, and give back the texts with them. Each token may go into the model once only."
+    ),
+    hints=(
+        "What goes into the first call, and what into every later one?",
+        "Only the last token's scores matter: `scores[:, -1].argmax(dim=-1, keepdim=True)` is (batch, 1).",
+    ),
+    draw=_draw,
+    arguments={"tokens": "batch token"},
+    axes="batch token",
+    wrong=(
+        Wrong(
+            "the new tokens of a model that forgets: its caches aren't given to the next call",
+            _forgets,
+            hint="What does the model know of the earlier tokens in the second call?",
+        ),
+        Wrong(
+            "the new tokens of a model that gets the first call's caches again and again",
+            _first_cache,
+            hint="Which caches hold the token that was added last?",
+        ),
+        Wrong(
+            "the new tokens alone, without the text that they go on with",
+            lambda m, t, n: _loop(m, t, n, _argmax)[:, t.shape[1] :],
+            hint="With which text do you begin?",
+        ),
+        Wrong(
+            "the tokens with the smallest score",
+            lambda m, t, n: _loop(m, t, n, lambda s: s[:, -1].argmin(-1, keepdim=True)),
+            hint="Which score belongs to the likeliest token?",
+        ),
+        Wrong(
+            "tokens chosen after the first token of the call, not after the last",
+            lambda m, t, n: _loop(m, t, n, lambda s: s[:, 0].argmax(-1, keepdim=True)),
+            hint="Which token's scores name what comes next?",
+        ),
+    ),
+)

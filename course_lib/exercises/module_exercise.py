@@ -1,0 +1,51 @@
+"""The exercises whose answer is a class, and the one judge for all of them."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+from .answer import Answer
+from .exercise import Exercise, Wrong
+from .input_generator import InputGenerator
+from .modules import ModuleJudge
+from .verdict import Verdict, not_passed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleExercise(Exercise):
+    """An exercise whose answer is a class, which is constructed and run with several sizes and weights.
+
+    Attributes:
+        causal: Whether later tokens are hidden.
+        kv_heads: How many kv heads there are: "all" for as many as heads, "one", or "any" for the argument
+            num_kv_heads.
+        in_steps: Whether forward is `forward(x, cache)` and gives back output and cache; it is then called piece by
+            piece, and the pieces must be what one pass over all tokens gives.
+        any_layout: Whether the prompt names no parameters; then the solution's names mean nothing.
+        biases: Whether the prompt allows biases, or says nothing of them.
+        even_head_dim: Whether head_dim must be even, as rotary positions need it.
+        wrong: Known wrong classes with the solution's parameters, the most likely first.
+    """
+
+    causal: bool = True
+    kv_heads: str = "all"
+    in_steps: bool = False
+    any_layout: bool = False
+    biases: bool = True
+    even_head_dim: bool = False
+    wrong: tuple[Wrong, ...] = ()
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The names of the arguments of the class, such as ("d_in", "d_out", "num_heads")."""
+        return tuple(inspect.signature(self.solution).parameters)
+
+    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
+        if answer.kind == "instance":
+            sentence = "The answer is an instance; give the class itself, without parentheses."
+            return not_passed(sentence, hint=f"What is the difference between `{self.name}` and `{self.name}(...)`?")
+        if answer.kind != "class":
+            hint = "Which name do you give to `check`, and what is it bound to?"
+            return not_passed(f"The answer is a {answer.kind}; it should be the class itself.", hint=hint)
+        return ModuleJudge(self, answer, rng).verdict()

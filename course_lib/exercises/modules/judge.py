@@ -1,0 +1,210 @@
+"""The judgement of one class: constructions of several sizes, and runs of each with drawn weights and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.answer import Answer, BuiltModule
+from course_lib.exercises.differences import Difference, Expected, difference, equal, precision_note
+from course_lib.exercises.input_generator import InputGenerator
+from course_lib.exercises.learner_error import LearnerError
+from course_lib.exercises.verdict import NEEDS_REVIEW, NOT_PASSED, Verdict, passed, stopped
+
+from .biases import Run, adopt_biases, judge_vectors, kept_note
+from .gradients import is_zero, judge_gradients, no_gradient, without_gradient
+from .layouts import CandidateLayouts
+from .naming import WrongRun
+from .parameters import bias_problem, find_problem, is_sane
+from .registration import Problem, examine, listed, made_in_forward
+from .sizes import RunSizes, Sizes, construction_sizes, draw_pieces, run_sizes, special_sizes
+from .task import ModuleTask
+from .verdicts import (
+    UNREADABLE,
+    find_spoiled,
+    find_transposed,
+    of_no_bias,
+    of_other_kind,
+    of_problem,
+    of_transposed,
+    unreadable,
+    wrong_in_training,
+)
+
+AXES = "batch token d_out"
+
+
+class ModuleJudge:
+    """The judgement of one answer.
+
+    Args:
+        exercise: What was asked for.
+        answer: The learner's class.
+        rng: Where sizes, weights and inputs come from.
+    """
+
+    def __init__(self, exercise: ModuleTask, answer: Answer, rng: InputGenerator) -> None:
+        self.exercise, self.answer, self.rng = exercise, answer, rng
+        self.layouts: CandidateLayouts | None = None  # of the last construction
+        self.fitting: list[int] | None = None  # the candidate layouts that fit all runs so far
+        self.readable = True
+        self.right: list[str] = []  # descriptions of the runs whose result was compared and right
+        self.notes: dict[str, None] = {}
+        self.axes: dict[int, str] = {}
+        self.steps: list[int] = []  # the pieces of the last run
+        self.about = ""  # the sizes of the last construction, and of the last run
+        self.built = ""
+
+    def verdict(self) -> Verdict:
+        """Judge the answer; whatever is wrong, the sizes of the construction are named."""
+        wrong = self._first_wrong()
+        if wrong is None and not self.readable:
+            return unreadable(self.exercise, self.answer, self.layouts)
+        if wrong is None:
+            return passed(
+                f"Right on {len(self.right)} inputs of different sizes, with its gradients.", tuple(self.notes)
+            )
+        said = " ".join((wrong.message, *wrong.evidence))
+        if wrong.state != NOT_PASSED or self.built in said or "The module was built with" in said:
+            return wrong
+        return replace(wrong, evidence=(*wrong.evidence, self._now()))
+
+    def _first_wrong(self) -> Verdict | None:
+        exercise = self.exercise
+        drawn_from = exercise.takes, exercise.kv_heads, self.rng, exercise.even_head_dim
+        try:
+            for sizes in construction_sizes(*drawn_from):
+                if (wrong := self._construction(sizes)) is not None:
+                    return wrong
+            for sizes in special_sizes(*drawn_from) if self.readable else ():
+                if (wrong := self._construction(sizes, self.layouts)) is not None:
+                    return wrong
+        except LearnerError as error:
+            return self._stopped(error)
+        return None
+
+    def _stopped(self, error: LearnerError) -> Verdict:
+        exercise, layouts = self.exercise, self.layouts
+        if error.made:
+            return of_problem(made_in_forward(error.made), error.where)
+        if layouts and not exercise.any_layout and not error.unwritten and (transposed := find_transposed(layouts)):
+            return of_transposed(transposed, error, self.built)
+        return stopped(error, (exercise.name, self.answer.name), self.axes, self._right_so_far())
+
+    def _build(self, sizes: Sizes) -> BuiltModule:
+        return self.answer.build([getattr(sizes, name) for name in self.exercise.takes], self.rng.integer(2**31))
+
+    def _construction(self, sizes: Sizes, earlier: CandidateLayouts | None = None) -> Verdict | None:
+        exercise = self.exercise
+        arguments = [getattr(sizes, name) for name in exercise.takes]
+        self.about = self.built = f"{exercise.name}({', '.join(map(str, arguments))})"
+        module = self._build(sizes)
+        if not is_sane(module.parameters):
+            return Verdict(NEEDS_REVIEW, UNREADABLE, evidence=(listed(module.parameters),))
+        layouts = CandidateLayouts(
+            exercise.solution, sizes, arguments, exercise.causal, module.parameters, exercise.any_layout, earlier
+        )
+        if not layouts.clear:
+            return None
+        self.layouts = layouts
+        if problem := find_problem(module, layouts, exercise.takes, exercise.biases):
+            return of_problem(self._examined(problem, module, layouts))
+        runs = run_sizes(sizes, self.rng)
+        if layouts.odd:
+            adopt_biases(layouts, *self._built_anew(layouts, runs[0]))
+        for run in runs[:2] if earlier else runs:
+            self.axes = sizes.axes(run.batch, run.num_tokens)
+            if (wrong := self._run(module, layouts, run)) is not None:
+                return wrong
+        return self._vectors(layouts, runs[0]) if self.readable and not earlier else None
+
+    def _examined(self, problem: Problem, module: BuiltModule, layouts: CandidateLayouts) -> Problem:
+        """Run a module whose parameters are wrong once, for what that shows."""
+        if not module.forward:
+            return problem
+        x, cotangent = (self.rng.normal(2, 3, size) for size in (layouts.sizes.d_in, layouts.sizes.d_out))
+        options = {"steps": [2, 1] if self.exercise.in_steps else [], "cotangent": cotangent}
+        return examine(problem, lambda: module.run({}, (x,), **options), layouts)
+
+    def _run(self, module: BuiltModule, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
+        sizes = layouts.sizes
+        weights = layouts.draw_weights(self.rng)
+        x = self.rng.normal(run.batch, run.num_tokens, sizes.d_in, std=run.std)
+        cotangent = self.rng.normal(run.batch, run.num_tokens, sizes.d_out)
+        self.steps = self._steps(run.num_tokens)
+        self.about = f"{self.built} and {run.about}{self._pieces()}"
+        options = {"steps": self.steps, "cotangent": cotangent}
+        ran = module.run(weights, (x,), training=run.training, **options)
+        evaluated = ran.result if not run.repeated else module.run(weights, (x,), training=False, **options).result
+        if (spoiled := find_spoiled(ran, evaluated, run.training)) is not None:
+            return spoiled
+        with torch.no_grad():
+            outputs = layouts.outputs(weights, x, self.fitting)
+        likeliest = next(iter(outputs.values()), x.new_zeros(run.batch, run.num_tokens, sizes.d_out))
+        expected = Expected(likeliest, axes=AXES, sizes=self.axes, causal=self.exercise.causal)
+        found = difference(ran.result, expected)
+        if not isinstance(ran.result, Tensor) or ran.result.shape != likeliest.shape:
+            return of_other_kind(ran.result, found, expected, self._right_so_far())
+        if not outputs:
+            self.readable = False
+            return without_gradient(ran, layouts) if not run.training else None
+        fitting = [candidate for candidate, output in outputs.items() if equal(ran.result, output)]
+        if not fitting:
+            found = found or Difference("Your result is not right.")
+            if run.training and any(equal(evaluated, output) for output in outputs.values()):
+                return wrong_in_training(found, self._right_so_far())
+            about = self._right_so_far()
+            wrong = (layouts, weights, x, ran, expected, found, self.steps, about)
+            return WrongRun(self.exercise, self.answer, *wrong).verdict()
+        self.fitting = fitting
+        if note := precision_note(ran.result, Expected(outputs[fitting[0]])):
+            self.notes[note] = None
+        if (wrong := judge_gradients(ran, layouts, fitting, weights, x, cotangent)) is not None:
+            return wrong
+        self.right.append(self.about)
+        unused = [name for name in layouts.odd if run.num_tokens > 1 and is_zero(ran.gradients.get(name))]
+        return no_gradient(unused, self.readable) if unused and not run.training else None
+
+    def _vectors(self, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
+        """Judge the parameters that are no matrices, in modules that are built anew."""
+        if not layouts.biases and not layouts.odd:
+            return None
+        self.about = f"{self.built} and {run.about}, biases that are not 0"
+        vectors = judge_vectors(layouts, *self._built_anew(layouts, run), self.rng)
+        if vectors.kept:
+            self.notes[kept_note(vectors.kept)] = None
+        if vectors.biases and not self.exercise.biases:
+            return of_problem(bias_problem(layouts, vectors.biases[0], self.built))
+        if not vectors.wrong:
+            self.right.append(self.about)
+            return None
+        return of_no_bias(vectors.wrong, layouts.shapes[vectors.wrong])
+
+    def _built_anew(self, layouts: CandidateLayouts, run: RunSizes) -> tuple[Run, dict[str, Tensor], Tensor]:
+        """Return what runs a new module with given weights on x, weights for it, and x."""
+        x, steps = self.rng.normal(run.batch, run.num_tokens, layouts.sizes.d_in), self._steps(run.num_tokens)
+        seed = self.rng.integer(2**31)
+        arguments = [getattr(layouts.sizes, name) for name in self.exercise.takes]
+
+        def result(weights: Mapping[str, Tensor]) -> Any:
+            return self.answer.build(arguments, seed).run(weights, (x,), steps=steps).result
+
+        return result, layouts.draw_weights(self.rng), x
+
+    def _steps(self, num_tokens: int) -> list[int]:
+        return draw_pieces(num_tokens, self.rng) if self.exercise.in_steps else []
+
+    def _pieces(self) -> str:
+        return f" in pieces of {', '.join(map(str, self.steps))}" if self.steps else ""
+
+    def _right_so_far(self) -> tuple[str, ...]:
+        if self.right:
+            return (f"It was right for {self.right[-1]}, and is not for {self.about}.",)
+        return (self._now(),)
+
+    def _now(self) -> str:
+        return f"The run: {self.about}." if self.about != self.built else f"The module was built as {self.built}."

@@ -1,0 +1,188 @@
+"""Name the mistake behind a module's wrong numbers: by the numbers if they are known, else by the doctor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from course_lib.diagnosis import CATALOGUE
+from course_lib.exercises.answer import Answer, Ran
+from course_lib.exercises.differences import Difference, Expected, equal
+from course_lib.exercises.exercise import Wrong
+from course_lib.exercises.input_generator import InputGenerator
+from course_lib.exercises.learner_error import LearnerError
+from course_lib.exercises.relations import relation
+from course_lib.exercises.verdict import Verdict, not_passed
+
+from .attention_steps import RIGHT, KnownMistake
+from .gradients import is_zero
+from .layouts import CandidateLayouts
+from .registration import listed
+from .row_orders import BIAS
+from .sizes import Sizes
+from .task import ModuleTask
+from .wrong_attention import find_mistake
+
+FIRST_STEP = "Which step is the first that differs? Do it by hand."
+SCALES = {"missing-scale", "wrong-scale"}
+ONE_PROJECTION = {"scores-from-values", "projection-reused"}
+TILES = re.compile(r"repeat\(|tile|expand|cat\(")
+# What the doctor finds in other runs than this one: on other devices, in other dtypes, in training, with a cache.
+OF_OTHER_RUNS = {
+    *("device-pinned", "dtype-pinned", "fixed-length", "fixed-batch", "overflow-half", "dropout-before-softmax"),
+    *("returns-none", "output-projection-shape", "stale-cache", "causal-top-left", "rotary-unused"),
+}
+OF_SEVERAL_HEADS = {
+    *("split-without-transpose", "merge-without-transpose", "heads-share-scores", "heads-share-weights"),
+    "heads-averaged",
+}
+OF_SHARED_HEADS = {"kv-heads-tiled", "kv-head-zero-only"}
+
+
+@dataclass(frozen=True)
+class WrongRun:
+    """A run whose output is wrong.
+
+    Attributes:
+        exercise, answer: What was asked for, and what answered.
+        layouts: What the parameters may mean.
+        weights, x: What the module ran with.
+        ran: What it gave.
+        expected: What is right in the likeliest layout.
+        found: How the two differ.
+        steps: The numbers of tokens of the pieces of x, or none.
+        about: What is known of this run and those before.
+    """
+
+    exercise: ModuleTask
+    answer: Answer
+    layouts: CandidateLayouts
+    weights: Mapping[str, Tensor]
+    x: Tensor
+    ran: Ran
+    expected: Expected
+    found: Difference
+    steps: Sequence[int]
+    about: tuple[str, ...]
+
+    def verdict(self) -> Verdict:
+        """Name the mistake if it is known, and say how the result differs."""
+        odd = {name: self.layouts.shapes[name] for name in self.layouts.odd}
+        own = (listed(odd).replace("Its parameters", "Its own parameters"),) if odd else ()
+        measured = (self.found.sentence, *self.about, *own)
+        if (wrong := self._known_class()) is not None:
+            return not_passed(f"Your result equals {wrong.equals}.", wrong.mistake, evidence=measured, hint=wrong.hint)
+        known, findings = self._known(), self._findings()
+        if known is not None:
+            named = next((one for one in findings if one["mistake"] in known.mistakes), {})
+            mistake = named.get("mistake") or next(iter(known.mistakes), None)
+            sentence, hint = f"Your result equals {known.equals}.", known.hint or (None if mistake else FIRST_STEP)
+            return not_passed(sentence, mistake, evidence=measured, where=named.get("where"), hint=hint)
+        if finding := next((one for one in findings if self._explains(one)), None):
+            entry = CATALOGUE[finding["mistake"]]
+            seen = f"Seen: {finding['evidence']}."
+            return not_passed(entry.title, entry.id, evidence=(seen, *measured), where=finding.get("where"))
+        seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
+        if self.steps:
+            hint = "Is everything that a later piece needs in the cache, and nothing in the module?"
+        return not_passed(measured[0], evidence=(*filter(None, [seen]), *measured[1:]), hint=hint)
+
+    def _known_class(self) -> Wrong | None:
+        """Find the exercise's known wrong class that gives this result with the learner's weights."""
+        arguments = [getattr(self.layouts.sizes, name) for name in self.exercise.takes]
+        for known in self.exercise.wrong if self.layouts.by_name else ():
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                module = known.code(*arguments).double().eval()
+                own = {name: self.weights[name] for name, _ in module.named_parameters()}
+                if equal(self.ran.result, functional_call(module, own, (self.x,))):
+                    return known
+        return None
+
+    def _known(self) -> KnownMistake | None:
+        layouts = self.layouts
+        with torch.no_grad():
+            projected = layouts.projections(self.weights, self.x)
+            known = find_mistake(
+                projected, self.ran.result, layouts.sizes, self.exercise.causal, layouts.has_out_proj, self.steps
+            )
+        unused = [
+            name for name, kind in layouts.kinds.items() if kind != BIAS and is_zero(self.ran.gradients.get(name))
+        ]
+        if known is None or layouts.by_name or not unused or not ONE_PROJECTION & {*known.mistakes}:
+            return known
+        # Which role the unused matrix should have had is not known where names and layout are the learner's own.
+        equals = f"attention in which one projection feeds two roles, and `{unused[0][:60]}` is never used"
+        return replace(known, equals=equals, mistakes=("projection-reused",), hint=None)
+
+    def _findings(self) -> list[Mapping[str, Any]]:
+        """Ask the doctor; what it finds names a mistake and never decides whether an answer passes."""
+        if self.steps:
+            return []
+        found = ask_doctor(self.exercise, self.answer, self.layouts.sizes)
+        if self.layouts.odd:  # a parameter of the learner's own may be a temperature, which the doctor doesn't know
+            found = [one for one in found if one["mistake"] not in SCALES]
+        return [_without_wrong_line(one) for one in found]
+
+    def _explains(self, finding: Mapping[str, Any]) -> bool:
+        """Return whether a mistake that the doctor found may have made the wrong numbers of this run."""
+        mistake, sizes = finding["mistake"], self.layouts.sizes
+        if mistake == "dtype-pinned" and "is rounded to" in finding["evidence"]:
+            return self._is_nearly_right()
+        if mistake in SCALES:
+            return self._is_scaled(finding["evidence"])
+        if mistake == "softmax-wrong-axis" and "1.0000 to 1.0000" in finding["evidence"]:
+            return False  # the weights are as they should be: the doctor took one axis for another
+        if mistake == "nan-on-hidden-rows":
+            return bool(self.ran.result.isnan().any())
+        if mistake == "kv-heads-tiled":
+            return "read the kv heads [0, 1," in finding["evidence"]  # not another order, such as 1, 1, 0, 0
+        several, shared = sizes.num_heads > 1, sizes.num_kv_heads < sizes.num_heads
+        return (
+            mistake not in OF_OTHER_RUNS
+            and (several or mistake not in OF_SEVERAL_HEADS)
+            and (shared or mistake not in OF_SHARED_HEADS)
+        )
+
+    def _is_nearly_right(self) -> bool:
+        right, result = self.expected.value, self.ran.result.double()
+        return bool((result - right).abs().max() <= 0.01 * right.abs().max())
+
+    def _is_scaled(self, evidence: str) -> bool:
+        """Return whether the scores, scaled as the doctor says, give the result, as far as its digits go."""
+        found = re.search(r"multiplied by (\d+\.\d+)", evidence.split(", so they should")[0])
+        factor = float(found[1]) if found else 1.0
+        right, result = self.expected.value, self.ran.result.double()
+        for layout in self.layouts.projections(self.weights, self.x):
+            attention = replace(RIGHT, scale=lambda sizes, num_tokens: factor)
+            with torch.no_grad():
+                output = attention.output(layout, self.layouts.sizes, self.exercise.causal)
+            if output.shape == result.shape and (output - result).abs().max() <= 0.02 * (right - result).abs().max():
+                return True
+        return False
+
+
+def ask_doctor(exercise: ModuleTask, answer: Answer, sizes: Sizes) -> list[Mapping[str, Any]]:
+    """Return the doctor's findings on a module of these sizes; none if its code raises an error."""
+    arguments = [getattr(sizes, name) for name in exercise.takes]
+    heads = sizes.num_heads if "num_heads" in exercise.takes else 1
+    free = [size for size in range(2, 16) if size not in sizes.axes(1, 1)]  # that no size is taken for another
+    x = InputGenerator(0).normal(*free[:2], sizes.d_in)
+    options = {"causal": exercise.causal, "num_heads": heads, "num_kv_heads": sizes.num_kv_heads}
+    try:
+        found = answer.diagnose(arguments, x, options)
+    except LearnerError:
+        return []
+    return [finding for finding in found if finding.get("mistake") in CATALOGUE]
+
+
+def _without_wrong_line(finding: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the line of a finding that can't be the reason: the queries may be grouped otherwise."""
+    where = finding.get("where")
+    tiled = finding["mistake"] != "kv-heads-tiled" or TILES.search(getattr(where, "text", ""))
+    return dict(finding) | {"where": where if tiled else None}

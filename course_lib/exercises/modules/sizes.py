@@ -1,0 +1,185 @@
+"""Draw the sizes that a class is constructed and run with: sizes that can be mistaken for each other all differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import product
+from typing import NamedTuple
+
+from course_lib.exercises.input_generator import InputGenerator
+
+D_IN = (11, 13, 17)  # primes: no product of other sizes can be mistaken for one of them
+
+
+class Sizes(NamedTuple):
+    """The sizes of one construction: num_heads is a multiple of num_kv_heads.
+
+    Attributes:
+        own_head_dim: The width of a head if it is an argument of its own, else 0: then d_out is num_heads * head_dim.
+        own_value_dim: The width of the values where it is d_out, because there is no output projection; else 0.
+    """
+
+    d_in: int
+    d_out: int
+    num_heads: int = 1
+    num_kv_heads: int = 1
+    own_head_dim: int = 0
+    own_value_dim: int = 0
+
+    @property
+    def head_dim(self) -> int:
+        """The width of the queries and keys of one head."""
+        return self.own_head_dim or self.d_out // self.num_heads
+
+    @property
+    def value_dim(self) -> int:
+        """The width of the values of one head: without an output projection it is the width of the output."""
+        return self.own_value_dim or self.head_dim
+
+    @property
+    def projected(self) -> tuple[int, int, int]:
+        """The widths of queries, keys and values over all heads."""
+        keys = self.num_kv_heads * self.head_dim
+        return self.num_heads * self.head_dim, keys, self.num_kv_heads * self.value_dim
+
+    def axes(self, batch: int, num_tokens: int) -> dict[int, str]:
+        """Map the sizes of one run to names of axes; sizes that are equal by definition have the first name."""
+        sizes = {
+            "batch": batch,
+            "token": num_tokens,
+            "d_in": self.d_in,
+            "d_out": self.d_out,
+            "head": self.num_heads,
+            "kv head": self.num_kv_heads,
+            "head_dim": self.head_dim,
+        }
+        if self.num_kv_heads > 1:
+            heads = "num_heads" if self.num_kv_heads == self.num_heads else "num_kv_heads"
+            sizes[f"{heads} * head_dim"] = self.num_kv_heads * self.head_dim
+        names: dict[int, str] = {}
+        for name, size in sizes.items():
+            names.setdefault(size, name)
+        return {size: name for size, name in names.items() if size > 1}
+
+
+class RunSizes(NamedTuple):
+    """One run: its numbers of samples and tokens, the size of x, and whether in training mode."""
+
+    batch: int
+    num_tokens: int
+    std: float = 1.0
+    training: bool = False
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the same call is made a second time, in evaluation."""
+        return self.training or (self.std == 1 and self.batch > 1)
+
+    @property
+    def about(self) -> str:
+        """Say what is special about the run."""
+        what = f"{self.batch} sample{'s' * (self.batch > 1)} of {self.num_tokens} token{'s' * (self.num_tokens > 1)}"
+        special = {"larger elements": self.std > 1, "training mode": self.training}
+        return ", ".join([what, *(one for one, is_so in special.items() if is_so)])
+
+
+def construction_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator, even: bool = False) -> list[Sizes]:
+    """Draw the sizes of two or three constructions, no two of which share a size that matters.
+
+    Args:
+        takes: The names of the arguments of the class.
+        kv_heads: "all" for as many kv heads as heads, "one", or "any": one, some and all, in three constructions.
+        rng: Where the sizes come from.
+        even: Whether head_dim must be even, as rotary positions need it.
+    """
+    own = "head_dim" in takes
+    if "num_heads" not in takes:
+        while True:
+            rows = zip(rng.shuffled(D_IN)[:2], rng.size_rows(2, 2, 3, 9), strict=True)
+            drawn = [Sizes(d_in, d_out, 1, 1, head_dim * own, d_out) for d_in, (d_out, head_dim) in rows]
+            # Rows of several roles in one matrix must not be as many as its columns.
+            if all(one.d_in not in (one.d_out + one.head_dim, one.d_out + 2 * one.head_dim) for one in drawn):
+                return drawn
+    kinds = {"all": ("all", "all"), "one": ("one", "one"), "any": ("some", "one", "all")}[kv_heads]
+    found: list[Sizes] = []
+    for kind in kinds:
+        free = [one for one in _valid(kind, own, even) if all(_all_differ(one, other) for other in found)]
+        found.append(rng.choice(free))
+    return found
+
+
+@cache
+def _valid(kind: str, own: bool, even: bool = False) -> list[Sizes]:
+    """List all sizes that may be drawn: no two are equal, head_dim and the number of heads per kv head included."""
+    head_dims = range(2, 8, 2 if even else 1)
+    if own:
+        return [
+            Sizes(d_in, d_out, num_heads, num_heads, head_dim)
+            for d_in, head_dim, num_heads, d_out in product(D_IN, head_dims, range(2, 9), range(10, 25))
+            if len({d_in, head_dim, num_heads, d_out, num_heads * head_dim}) == 5
+        ]
+    found = []
+    for d_in, head_dim, num_heads in product(D_IN, head_dims, range(3, 9)):
+        kv_heads = {"one": [1], "all": [num_heads], "some": [k for k in range(2, num_heads) if num_heads % k == 0]}
+        for num_kv_heads in kv_heads[kind]:
+            group = num_heads // num_kv_heads
+            distinct = {d_in, head_dim, num_heads * head_dim, num_heads, num_kv_heads * head_dim, num_kv_heads, group}
+            if len(distinct) == {"one": 5, "all": 5, "some": 7}[kind]:
+                found.append(Sizes(d_in, num_heads * head_dim, num_heads, num_kv_heads))
+    return found
+
+
+def special_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator, even: bool = False) -> list[Sizes]:
+    """Draw the sizes of constructions in which some are equal, one head among them, and heads one element wide."""
+    own = "head_dim" in takes
+    if "num_heads" not in takes:
+        width, head_dim, d_in = rng.sizes(3, 3, 9)
+        square = Sizes(width, width, 1, 1, head_dim * own, width)
+        if not own:
+            return [square, Sizes(d_in, 1)]
+        return [square, *(Sizes(d_in, width, 1, 1, equal, width) for equal in (1, width, d_in))]
+    kind = {"all": "all", "one": "one", "any": "some"}[kv_heads]
+    square = rng.choice([one for one in _valid(kind, own, even) if one.d_out not in D_IN])
+    single = rng.choice(_valid("all", own, even))
+    alone = single.own_head_dim or single.d_out
+    found = [square._replace(d_in=square.d_out), Sizes(single.d_in, single.d_out, 1, 1, alone * own)]
+    heads = square.num_heads
+    if own:
+        joined = heads * square.head_dim
+        found += [square._replace(d_out=joined), square._replace(d_in=joined), square._replace(own_head_dim=1)]
+    elif not even:
+        found.append(Sizes(square.d_in, heads, heads, square.num_kv_heads))
+    return found
+
+
+def _all_differ(sizes: Sizes, others: Sizes) -> bool:
+    same = (one == other for one, other in zip(sizes[:3], others[:3], strict=True))
+    return not any(same) and sizes.head_dim != others.head_dim
+
+
+def draw_pieces(num_tokens: int, rng: InputGenerator) -> list[int]:
+    """Cut a text into pieces: some tokens first, then single ones and, of a longer text, a piece of the rest."""
+    fewest = 2 if num_tokens > 3 else 1  # a first piece of one token hides what is wrong within a piece
+    first = fewest + rng.integer(max(1, num_tokens // 2 - 1))
+    rest = num_tokens - first
+    return [first, *[1] * min(rest, 2), *([rest - 3, 1] if rest > 3 else [1] * (rest - 2))]
+
+
+def run_sizes(sizes: Sizes, rng: InputGenerator) -> list[RunSizes]:
+    """Draw the runs of one construction: some samples, one of many tokens, samples of one token, larger elements."""
+    taken = {*sizes, sizes.head_dim, sizes.num_kv_heads * sizes.head_dim, sizes.num_heads // sizes.num_kv_heads}
+    free = rng.shuffled([size for size in range(2, 16) if size not in taken])
+    free = [size for size in free if size * sizes.num_heads not in taken and size * sizes.num_kv_heads not in taken]
+    many = rng.choice([size for size in range(104, 128) if size not in taken])
+    few, tokens = sorted(size for size in free if size < 9)[:2]
+    more = next(size for size in free if size > 8 and size not in (few, tokens))
+    large = rng.choice([size for size in range(18, 26) if size not in taken])
+    return [
+        RunSizes(few, tokens),
+        RunSizes(1, many),
+        RunSizes(large, 1),
+        RunSizes(more, tokens, 4.0),
+        RunSizes(few, more, training=True),
+        RunSizes(more, 2),  # the fewest tokens for which a causal mask hides something
+    ]

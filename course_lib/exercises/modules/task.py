@@ -1,0 +1,33 @@
+"""What the judge of a class has to know of its exercise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from course_lib.exercises.exercise import Wrong
+
+
+class ModuleTask(Protocol):
+    """The requirements on a class; `ModuleExercise` explains each."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def solution(self) -> Callable[..., Any]: ...
+    @property
+    def takes(self) -> tuple[str, ...]: ...
+    @property
+    def causal(self) -> bool: ...
+    @property
+    def kv_heads(self) -> str: ...
+    @property
+    def in_steps(self) -> bool: ...
+    @property
+    def any_layout(self) -> bool: ...
+    @property
+    def biases(self) -> bool: ...
+    @property
+    def even_head_dim(self) -> bool: ...
+    @property
+    def wrong(self) -> tuple[Wrong, ...]: ...

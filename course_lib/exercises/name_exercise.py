@@ -1,0 +1,71 @@
+"""The exercises whose answer is the name of a mistake."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from course_lib.diagnosis import CATALOGUE
+
+from .answer import Answer
+from .exercise import Exercise
+from .input_generator import InputGenerator
+from .learner_error import LearnerError
+from .lines_of_code import question_about
+from .verdict import Verdict, not_passed, passed, stopped
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameExercise(Exercise):
+    """An exercise whose answer is the id of a mistake; the solution returns the right one.
+
+    Attributes:
+        seen: The evidence for it, one sentence.
+        against: Id -> the evidence against it; for other ids a line of `given` is quoted, with a question.
+    """
+
+    seen: str
+    against: Mapping[str, str] = field(default_factory=dict)
+
+    def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
+        try:
+            name = answer.call((), seed=0).result
+        except LearnerError as error:
+            return stopped(error, (self.name, answer.name), {})
+        if name is None:
+            hint = f"What does the last line of `{self.name}` give back?"
+            return not_passed("Your function gives back None: is a `return` missing?", "returns-none", hint=hint)
+        if not isinstance(name, str):
+            return not_passed(f"The answer is a {type(name).__name__}; it should be a name such as 'no-softmax'.")
+        return judge_name(name, self.solution(), self.seen, self.given, self.against)
+
+
+def judge_name(name: str, right: str, seen: str, source: str, against: Mapping[str, str] | None = None) -> Verdict:
+    """Compare the name of a mistake, its id or its title, with the right id.
+
+    Args:
+        name: The answer.
+        right: The id of the mistake.
+        seen: The evidence for it, one sentence.
+        source: The code with the mistake.
+        against: Id -> the evidence against it.
+    """
+    name = _by_title(name) or name.strip().lower().replace("_", "-").replace(" ", "-")
+    if name == right:
+        return passed(f"{CATALOGUE[name].title} {seen}")
+    if name not in CATALOGUE:
+        near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.4)
+        listed = f" Names that are near: {', '.join(near)}." if near else ""
+        return not_passed(
+            f"No mistake is called {name!r}.{listed} Print the catalogue: `list(CATALOGUE)` holds all names."
+        )
+    reason = (against or {}).get(name) or question_about(name, source)
+    hint = f"How could you see whether it is `{name}`: what would you change, and what would have to stay the same?"
+    return not_passed(f"It is not `{name}`. {reason}", hint=hint)
+
+
+def _by_title(text: str) -> str | None:
+    """Return the id of the mistake that has this title, with spaces or hyphens."""
+    plain = "".join(character for character in text.lower() if character.isalnum())
+    return next((m.id for m in CATALOGUE.values() if plain == "".join(c for c in m.title.lower() if c.isalnum())), None)

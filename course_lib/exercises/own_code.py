@@ -1,0 +1,110 @@
+"""Keep the learner's own code that passed in one lesson, so that a later lesson goes on with it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import math
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.atomic_file import write_text
+
+from .catalogue import ALL
+from .exercise import Exercise
+from .input_generator import InputGenerator
+from .local_answer import LocalAnswer
+from .progress_location import progress_path
+from .verdict import NOT_WRITTEN, PASSED, SIGNS
+
+FOLDER = "my_code"  # in the learner's workspace; a file for each answer
+SEED = 0  # of the inputs on which kept code is judged again
+
+
+def keep(name: str, answer: Any) -> None:
+    """Store the source of an answer that passed; outside of a workspace, or if it can't be written, do nothing."""
+    file, source = _file(name), source_of(answer)
+    if file is None or source is None:
+        return
+    try:
+        file.parent.mkdir(exist_ok=True)
+        write_text(file, source + "\n")
+    except OSError:
+        return
+
+
+def from_earlier(name: str) -> Any:
+    """Return what the learner wrote in an earlier lesson if it was kept and still passes, else the course's version.
+
+    One line says which of the two it is.
+
+    Args:
+        name: name of the function or class, such as "MyHead".
+
+    Raises:
+        ValueError: no lesson asks for it.
+
+    Example:
+        >>> from_earlier("scaled_scores").__name__
+        … scaled_scores: the course's version, until you write your own in lesson 01.
+        'scaled_scores'
+    """
+    exercise = ALL.get(name)
+    if exercise is None:
+        raise ValueError(f"name is {name!r}, but no lesson asks for a function or class of that name.")
+    own = _own(exercise)
+    if own is not None:
+        print(f"{SIGNS[PASSED]} {name}: your own code from lesson {exercise.lesson}.")
+        return own
+    print(f"{SIGNS[NOT_WRITTEN]} {name}: the course's version, until you write your own in lesson {exercise.lesson}.")
+    return exercise.solution
+
+
+def source_of(answer: Any) -> str | None:
+    """Return the source of a function or class, from a notebook's cell as well; None if there is none."""
+    functions = (
+        [answer] if isinstance(answer, FunctionType) else vars(answer).values() if inspect.isclass(answer) else []
+    )
+    code = next((one.__code__ for one in functions if isinstance(one, FunctionType)), None)
+    if code is None:
+        return None
+    text = "".join(linecache.getlines(code.co_filename))
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a cell with Jupyter's commands
+        return None
+    definitions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    for node in definitions:
+        if node.name == answer.__name__ and node.lineno <= code.co_firstlineno <= (node.end_lineno or node.lineno):
+            return ast.get_source_segment(text, node)
+    return None
+
+
+def _own(exercise: Exercise) -> Any:
+    """Run the kept source; None if there is none, it fails, or it no longer passes."""
+    file = _file(exercise.name)
+    if file is None or not file.is_file():
+        return None
+    try:
+        source = file.read_text(encoding="utf-8")
+        code = compile(source, str(file), "exec")
+        namespace: dict[str, Any] = {"__name__": "__main__", "torch": torch, "nn": nn, "F": F, "math": math}
+        for other in ALL.values():  # a class may use one of an earlier lesson
+            if other.name in source and other.name != exercise.name:
+                namespace[other.name] = _own(other) or other.solution
+        exec(code, namespace)
+        answer = namespace[exercise.name]
+    except Exception:  # whatever the kept file does, the lesson goes on
+        return None
+    return answer if exercise.judge(LocalAnswer(answer), InputGenerator(SEED)).passed else None
+
+
+def _file(name: str) -> Path | None:
+    progress = progress_path()
+    return progress.parent / FOLDER / f"{name}.py" if progress else None

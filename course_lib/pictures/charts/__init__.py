@@ -1,0 +1,1 @@
+"""Charts of measured numbers: lines on logarithmic axes, bars with their ratios, and counts."""

@@ -1,0 +1,1 @@
+"""Pictures of what heads share: keys and values, a cache, and devices."""

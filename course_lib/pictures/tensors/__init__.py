@@ -1,0 +1,1 @@
+"""Pictures of products and heads with all their elements, and of pairs of elements as arrows."""

@@ -1,0 +1,105 @@
+"""Short texts, in the same way for all pictures: numbers, lists and plurals, and the width of a text in any font."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable
+from itertools import groupby, islice
+
+LONGEST_INTEGER = 6  # characters; a longer integer is written with an exponent
+USUAL = 0.61  # em, an ordinary Latin letter
+NARROW, WIDE = 0.37, 0.92  # em, narrow and wide letters
+BOLD = 1.07  # relative to regular
+
+
+def number_text(number: float | int | bool, *, decimals: bool = False) -> str:
+    """Write a number in about five characters: 14, 0.72, -1.50, 23.4, 357, 3e-5, T.
+
+    With decimals=True, write it as in a table of floats: 2.00 instead of 2, and 0.00 instead of 3e-5.
+    """
+    if isinstance(number, bool):
+        return "T" if number else "F"
+    if not math.isfinite(number):
+        return str(number)
+    if not decimals and number == int(number) and len(str(int(number))) <= LONGEST_INTEGER:
+        return str(int(number))
+    size = abs(number)
+    if size >= 9999.5 or (size < 0.005 and not decimals):
+        mantissa, exponent = f"{number:.0e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    text = f"{number:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+    return text.removeprefix("-") if float(text) == 0 else text
+
+
+def minus(text: str) -> str:
+    """Write a sum with real minus signs, which are as wide as a plus, instead of hyphens."""
+    return text.replace("+ -", "− ").replace("-", "−")
+
+
+def listed(names: Iterable[object]) -> str:
+    """Join items as in a sentence: "view", "view and transpose", "view, transpose and reshape"."""
+    *others, last = map(str, names)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def first_of(names: Iterable[object], most: int, total: int) -> str:
+    """List the first of many items and count the rest: "0, 1, 2, 3 and 20 more"."""
+    texts = ", ".join(map(str, islice(names, most)))
+    return f"{texts} and {total - most:,} more" if total > most else texts
+
+
+def counted(count: int, noun: str) -> str:
+    """Write a count with its noun: "1 head", "3 heads", "4,608 slots"."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def stretches(integers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and last integer of each consecutive run: 0, 1, 2, 5 are (0, 2) and (5, 5)."""
+    runs = groupby(enumerate(integers), key=lambda pair: pair[1] - pair[0])
+    ends = ([integer for _, integer in run] for _, run in runs)
+    return [(run[0], run[-1]) for run in ends]
+
+
+def span(first: int, last: int) -> str:
+    """Write a range of integers: "3" or "0 to 3"."""
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def sentence(text: str) -> str:
+    """Capitalize the first letter of a text and keep the rest."""
+    return text[:1].upper() + text[1:]
+
+
+def fold_code(code: str, width: int) -> list[str]:
+    """Break a line of code after commas into pieces of at most width characters, if commas allow."""
+    lines = [""]
+    for piece in code.replace(", ", ",\n").split("\n"):
+        if lines[-1] and width_in_characters(lines[-1]) + 1 + width_in_characters(piece) > width:
+            lines.append(piece)
+        else:
+            lines[-1] = f"{lines[-1]} {piece}".lstrip()
+    return [line for line in lines if line]
+
+
+def width_in_characters(text: str) -> float:
+    """Return the width in ordinary Latin characters: a Chinese one is wider, a combining accent has no width."""
+    return len(text) if text.isascii() else sum(map(_character_width, text))
+
+
+def text_width(text: str, size: float = 12, *, bold: bool = False, mono: bool = False) -> float:
+    """Return the most pixels that a text needs in any of the usual system fonts."""
+    if mono:
+        return width_in_characters(text) * size * USUAL
+    narrow = sum(character in "iljtfrI.,:;|!'()[] " for character in text)
+    wide = sum(character in "mwMW@%" for character in text)
+    units = (width_in_characters(text) - narrow - wide) * USUAL + narrow * NARROW + wide * WIDE
+    return units * size * (BOLD if bold else 1.0)
+
+
+def _character_width(character: str) -> float:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):  # combined with the previous character, or invisible
+        return 0
+    if unicodedata.east_asian_width(character) in ("W", "F"):  # squares of 1 em, and emoji of up to 1.4 em
+        return (1.0 if ord(character) < 0x1F000 else 1.4) / USUAL
+    return 1

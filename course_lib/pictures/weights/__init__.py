@@ -1,0 +1,1 @@
+"""Heatmaps of attention weights, single or compared, and pictures of masks."""

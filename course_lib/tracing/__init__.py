@@ -1,0 +1,48 @@
+"""Trace a run of PyTorch code: its tensors, frames, source lines and operations, and the provenance of elements."""
+
+from . import torch_private
+from .contraction import FACTORS, Contraction, contractions, outer_products
+from .graph import Operation, Trace, Value
+from .modes import DispatchWatch, FunctionWatch
+from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
+from .replay import replay
+from .source import Source, source_of
+from .source_line import SourceLine, is_foreign, last_line
+from .statement import Statement, enclosing_comprehension, line_at, statement_of
+from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
+from .torch_private import storage_of
+from .tracer import trace_run
+
+__all__ = [
+    "FACTORS",
+    "LAYOUT",
+    "REDUCTIONS",
+    "UNLABELLED",
+    "Contraction",
+    "DispatchWatch",
+    "FunctionWatch",
+    "Layout",
+    "Operation",
+    "Source",
+    "SourceLine",
+    "Statement",
+    "Trace",
+    "Value",
+    "contractions",
+    "enclosing_comprehension",
+    "is_foreign",
+    "last_line",
+    "layout_of",
+    "line_at",
+    "map_instances",
+    "outer_products",
+    "propagate",
+    "replay",
+    "shape_stride_offset",
+    "source_of",
+    "statement_of",
+    "storage_of",
+    "tensors_in",
+    "torch_private",
+    "trace_run",
+]

@@ -1,0 +1,169 @@
+"""The graph of a run, with its operations, the tensors between them, and the dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .source_line import SourceLine
+from .statement import Statement, line_at, statement_of
+from .tensors import instances_in
+from .torch_private import OpOverload, is_mutable
+
+
+@dataclass(eq=False)
+class Value:
+    """A tensor of the run.
+
+    Attributes:
+        number: index among the values.
+        made_by: number of the operation that returned it, or None for x, parameters and constants.
+        tensor: a copy of it right after it was made, or at its first use if it existed before the run.
+        storage: identity of its memory.
+        version: how often that memory had been written to.
+    """
+
+    number: int
+    made_by: int | None
+    tensor: Tensor = field(repr=False)
+    storage: int = 0
+    version: int = 0
+
+
+@dataclass(eq=False)
+class Operation:
+    """One ATen operation; a Linear, an `@` and an einsum all become `mm` or `bmm`, so style does not matter.
+
+    Attributes:
+        number: index among the operations.
+        name: "bmm", "add_", "_softmax".
+        func: the operator to call to run it again.
+        args, kwargs: with a `Value` in place of each tensor.
+        outputs: the values it returned; one that it changed in place is the same tensor as an earlier value.
+        frames: the author's code objects and the instructions in them that caused it, the innermost first.
+    """
+
+    number: int
+    name: str
+    func: OpOverload
+    args: tuple
+    kwargs: dict[str, Any]
+    outputs: tuple[Value, ...]
+    frames: tuple[tuple[CodeType, int], ...]
+
+    @property
+    def code(self) -> CodeType | None:
+        """The innermost function of the author."""
+        return self.frames[0][0] if self.frames else None
+
+    @cached_property
+    def statement(self) -> Statement:
+        """The innermost statement of the author."""
+        return statement_of(*self.frames[0]) if self.frames else Statement()
+
+    @property
+    def outermost_statement(self) -> Statement:
+        """The statement of the traced forward itself."""
+        return statement_of(*self.frames[-1]) if self.frames else Statement()
+
+    def statement_in(self, code: CodeType | None) -> Statement:
+        """Return the statement in a function that led to it, or the outermost statement if the function did not."""
+        found = [frame for frame in self.frames if frame[0] is code]
+        return statement_of(*(found or self.frames)[-1]) if self.frames else Statement()
+
+    @cached_property
+    def where(self) -> SourceLine | None:
+        """The innermost line of the author."""
+        return line_at(self.statement)
+
+    def by(self, code: CodeType | None) -> bool:
+        """Return whether a function ran it without calling another function of the author."""
+        return len(self.frames) == 1 and self.frames[0][0] is code
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it changed its first argument, as the underscore in its name says."""
+        return self.name.endswith("_") and not self.name.endswith("__")
+
+    @cached_property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values among its arguments."""
+        return tuple(instances_in(Value, (self.args, self.kwargs)))
+
+    def __repr__(self) -> str:
+        return f"{self.number} {self.name} {self.where}"
+
+
+@dataclass(eq=False)
+class Trace:
+    """The operations of one run in order, with copies of their tensors.
+
+    Attributes:
+        operations: in order.
+        values: every tensor.
+        x: the input.
+        output: what the code returned, or None if it raised or returned anything but a tensor.
+        caller: code that called the traced code and is not part of it, although its lines ran.
+    """
+
+    operations: list[Operation]
+    values: list[Value]
+    x: Value
+    output: Value | None
+    caller: CodeType | None = None
+
+    @cached_property
+    def writers(self) -> dict[int, list[int]]:
+        """Storage -> the operations that wrote into it."""
+        found: dict[int, list[int]] = {}
+        for operation in self.operations:
+            if operation.in_place and operation.outputs:
+                found.setdefault(operation.outputs[0].storage, []).append(operation.number)
+        return found
+
+    @cached_property
+    def never_skipped(self) -> set[int]:
+        """The operations that every replay runs: those on memory that is written to, or all if any is random."""
+        if any(torch.Tag.nondeterministic_seeded in operation.func.tags for operation in self.operations):
+            return set(range(len(self.operations)))
+        return {
+            operation.number
+            for operation in self.operations
+            if is_mutable(operation.func)
+            or any(value.storage in self.writers for value in (*operation.inputs, *operation.outputs))
+        }
+
+    def ancestors(self, values: Iterable[Value]) -> set[int]:
+        """Return the operations that any of these values depends on."""
+        waiting = list(values)
+        found: set[int] = set()
+        while waiting:
+            for number in self.writers_of(waiting.pop(), len(self.operations)):
+                if number not in found:
+                    found.add(number)
+                    waiting.extend(self.operations[number].inputs)
+        return found
+
+    def writers_of(self, value: Value, before: int) -> list[int]:
+        """Return the operations before a given one that made a value or wrote into its memory."""
+        made = [] if value.made_by is None else [value.made_by]
+        return made + [number for number in self.writers.get(value.storage, []) if number < before]
+
+    def descendants(self, start: set[int]) -> set[int]:
+        """Return the operations in `start` and all that depend on their results."""
+        found = set(start)
+        for operation in self.operations:
+            if any(n in found for value in operation.inputs for n in self.writers_of(value, operation.number)):
+                found.add(operation.number)
+        return found
+
+    def descendants_of_input(self) -> set[int]:
+        """Return the operations that depend on x, including those that only read its shape."""
+        readers = [op for op in self.operations if any(value.storage == self.x.storage for value in op.inputs)]
+        return self.descendants({operation.number for operation in readers})

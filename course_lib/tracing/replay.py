@@ -1,0 +1,70 @@
+"""Run a traced computation again with some tensors changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from .graph import Trace, Value
+from .tensors import map_instances, tensors_in
+
+Change = Callable[[Tensor], Tensor]
+
+
+def replay(
+    trace: Trace,
+    x: Tensor | None = None,
+    *,
+    before: Mapping[tuple[int, int], Change] | None = None,
+    after: Mapping[int, Change] | None = None,
+    leaves: Mapping[int, Tensor] | None = None,
+) -> list[Tensor]:
+    """Run a trace again with some tensors changed, and return the tensor of each value right after it was made.
+
+    Only the operations that depend on a change are run.
+
+    Args:
+        trace: the run to repeat.
+        x: the new input.
+        before: (number of an operation, index of one of its arguments) -> how to change that argument, for it alone.
+        after: number of an operation -> how to change its first result.
+        leaves: number of a value that no operation made -> the tensor to use instead.
+    """
+    after, leaves = after or {}, dict(leaves or {})
+    if x is not None:
+        leaves[trace.x.number] = x
+    seen = [leaves.get(value.number, value.tensor) for value in trace.values]
+    # The tensors to run on; tensors whose memory is written to are copies, because the run changes them.
+    now = [
+        tensor.clone() if value.made_by is None and value.storage in trace.writers else tensor
+        for value, tensor in zip(trace.values, seen, strict=True)
+    ]
+
+    def tensor_now(value: Value) -> Tensor:
+        return now[value.number]
+
+    changes_before: dict[int, list[tuple[int, Change]]] = {}
+    for (number, index), change in (before or {}).items():
+        changes_before.setdefault(number, []).append((index, change))
+    changed = changes_before.keys() | after.keys()
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        for operation in trace.operations:
+            if not (
+                operation.number in trace.never_skipped
+                or operation.number in changed
+                or any(now[value.number] is not value.tensor for value in operation.inputs)
+            ):
+                continue  # its results would be the same
+            args = list(map_instances(Value, tensor_now, operation.args))
+            for index, change in changes_before.get(operation.number, ()):
+                args[index] = change(args[index])
+            results = list(tensors_in(operation.func(*args, **map_instances(Value, tensor_now, operation.kwargs))))
+            if operation.number in after and results:
+                results[0] = after[operation.number](results[0])
+            for value, tensor in zip(operation.outputs, results, strict=True):
+                now[value.number] = tensor
+                seen[value.number] = tensor.clone() if value.storage in trace.writers else tensor
+    return seen

@@ -1,0 +1,84 @@
+"""Source lines that a message can point at, and whose they are: the author's, PyTorch's or the course's."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import traceback
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from .source import end_of, read_source
+
+CELL = re.compile(r"<ipython-input-|ipykernel_\d+")  # how IPython and its kernels name the code of a cell
+COURSE_FOLDER = Path(__file__).resolve().parents[1]
+SITE_PACKAGES = Path(torch.__file__).parent.parent
+# An operation that runs in these files is attributed to the author's line that called them.
+TOOLS = [SITE_PACKAGES / "torch", SITE_PACKAGES / "einops"]
+TOOLS += [COURSE_FOLDER / package for package in ("tracing", "recorder", "diagnosis")]
+FOREIGN = ("<frozen", *(f"{folder}{os.sep}" for folder in TOOLS))
+
+
+def short_name(file: str, line: int) -> str:
+    """Return "name.py:12", or "cell:3" in a notebook, because cells have no names."""
+    return f"cell:{line}" if CELL.search(file) else f"{Path(file).name}:{line}"
+
+
+class SourceLine(str):
+    """A source line, written as "file.py:12" or "cell:3", with its text.
+
+    Attributes:
+        text: the text of the line without its indentation.
+        file, line: Python's file name and line number; lines count from 1.
+    """
+
+    text: str
+    file: str
+    line: int
+
+    def __new__(cls, file: str, line: int) -> SourceLine:
+        made = super().__new__(cls, short_name(file, line))
+        made.text = linecache.getline(file, line).strip()
+        made.file, made.line = file, line
+        return made
+
+    @property
+    def path(self) -> str | None:
+        """The file, relative to the current folder if it lies there; None for a notebook's cell."""
+        path = Path(self.file)
+        if not path.is_file() or CELL.search(self.file):
+            return None
+        path = path.resolve()
+        return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+    @property
+    def column(self) -> int | None:
+        """Where the text begins, counted from 1."""
+        return linecache.getline(self.file, self.line).find(self.text) + 1 if self.text else None
+
+    @property
+    def end_line(self) -> int | None:
+        """The last line of the statement that the line belongs to; the line itself if it begins a block."""
+        around = [node for node in read_source(self.file).statements if node.lineno <= self.line <= end_of(node)[0]]
+        inner = max(around, key=lambda node: node.lineno, default=None)
+        return None if inner is None else self.line if hasattr(inner, "body") else inner.end_lineno
+
+
+@cache
+def is_foreign(file: str) -> bool:
+    """Return whether the lines of a file belong to PyTorch, to einops, or to the tools that watch the code."""
+    return file.startswith(FOREIGN)
+
+
+def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine | None:
+    """Return the innermost line of the author's code that an error passed through.
+
+    Files whose names begin with one of `foreign` are not the author's, besides PyTorch's and the course's.
+    """
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.lineno and not is_foreign(frame.filename) and not frame.filename.startswith(foreign):
+            return SourceLine(frame.filename, frame.lineno)
+    return None

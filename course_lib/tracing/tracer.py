@@ -1,0 +1,128 @@
+"""Run code once and note every operation as a node of a graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.backends import mha, opt_einsum
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from .graph import Operation, Trace, Value
+from .modes import DispatchWatch
+from .tensors import map_instances, tensors_in
+from .torch_private import OpOverload, operation_name, storage_of, without_modes
+
+
+def trace_run(run: Callable[[Tensor], Any], x: Tensor, caller: CodeType | None = None) -> tuple[Trace, Any]:
+    """Run a function on a copy of x, (batch, token, d_in), and trace its operations.
+
+    `caller` is code that calls the traced code and is not part of it, although its lines run. Returns the trace, up to
+    the exception if `run` raised, and the output or the exception.
+    """
+    tracer = _Tracer(sys._getframe(), caller)
+    given = x.clone()
+    result: Any
+    with _decomposed(), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        start = tracer.value_of(given)
+        try:
+            with tracer:
+                result = run(given)
+        except Exception as error:
+            result = error
+    output = tracer.value_of(result) if isinstance(result, Tensor) else None
+    tracer.let_go()
+    return Trace(tracer.operations, tracer.values, start, output, caller), result
+
+
+class _Tracer(DispatchWatch):
+    """Builds the operations and values of a trace while code runs."""
+
+    def __init__(self, stop: FrameType, caller: CodeType | None) -> None:
+        super().__init__(stop)
+        self.operations: list[Operation] = []
+        self.values: list[Value] = []
+        self._caller = caller
+        self._known: dict[int, Value] = {}  # id of a tensor that is held -> its latest value
+        self._writes: dict[int, int] = {}  # storage -> how often it was written to
+
+    def call(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        args_as_values, kwargs_as_values = map_instances(Tensor, self.value_of, (args, kwargs))
+        results = func(*args, **kwargs)
+        self._note(func, args_as_values, kwargs_as_values, results)
+        return results
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """Return the value of a tensor; an unknown tensor existed before the run."""
+        known = self._known.get(id(tensor))
+        if known is None:
+            return self._add(tensor, None)
+        if known.version < self._writes.get(known.storage, 0):
+            # It was written to through another view, so its elements are a new value.
+            number = len(self.operations)
+            now = self._add(tensor, number)
+            alias = torch.ops.aten.alias.default
+            self.operations.append(Operation(number, "alias", alias, (known,), {}, (now,), self._frames()))
+            return now
+        return known
+
+    def _add(self, tensor: Tensor, made_by: int | None) -> Value:
+        storage = storage_of(tensor)
+        with without_modes():
+            copy = tensor.detach().clone()
+        value = Value(len(self.values), made_by, copy, storage, self._writes.get(storage, 0))
+        self.values.append(value)
+        self._known[self.hold(tensor)] = value
+        return value
+
+    def _note(self, func: OpOverload, args: tuple, kwargs: dict[str, Any], results: Any) -> None:
+        tensors = list(tensors_in(results))
+        operation = Operation(len(self.operations), operation_name(func), func, args, kwargs, (), self._frames())
+        if operation.in_place and tensors:
+            storage = storage_of(tensors[0])
+            self._writes[storage] = self._writes.get(storage, 0) + 1
+        operation.outputs = tuple(self._add(tensor, operation.number) for tensor in tensors)
+        self.operations.append(operation)
+
+    def _frames(self) -> tuple[tuple[CodeType, int], ...]:
+        """Return the author's frames; those of the caller only if there are no others."""
+        frames = [(frame.f_code, frame.f_lasti) for frame in self.author_frames()]
+        frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
+        return tuple(frame for frame in frames if frame[0] is not self._caller) or tuple(frames)
+
+
+@contextmanager
+def _decomposed() -> Iterator[None]:
+    """Turn fused kernels and fast paths off, so that everything runs as single operations."""
+    fast_path = mha.get_fastpath_enabled()
+    with _causal_biases_unwatched(), torch.no_grad(), sdpa_kernel(SDPBackend.MATH), opt_einsum.flags(enabled=False):
+        mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            mha.set_fastpath_enabled(fast_path)
+
+
+@contextmanager
+def _causal_biases_unwatched() -> Iterator[None]:
+    """Create PyTorch's causal biases outside of every mode, because they cannot be created under a mode."""
+    module = sys.modules.get("torch.nn.attention.bias")
+    if module is None or "__new__" in vars(module.CausalBias):
+        yield
+        return
+
+    def made(cls: type, *args: Any) -> Tensor:
+        with without_modes():
+            return Tensor.__new__(cls, *args)
+
+    module.CausalBias.__new__ = made
+    try:
+        yield
+    finally:
+        del module.CausalBias.__new__

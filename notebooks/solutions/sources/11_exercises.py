@@ -1,0 +1,285 @@
+# %% [markdown]
+# # Exercises: make it fast
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/11_exercises.ipynb)
+#
+# You will decide what a computation waits for, count what a model must read to write a token, and write the loops of a
+# fused kernel, in which hidden tiles are skipped.
+#
+# **You need** [lesson 11](../11_fast.ipynb). **It takes** about 35 minutes. Nothing is timed here: only the numbers are
+# compared.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+
+# %%
+import torch
+
+from course_lib.exercises import check, progress, review
+
+# %% [markdown]
+# ## Before you begin: three questions from earlier lessons
+#
+# Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others.
+
+# %%
+review("11")
+
+# %%
+review("11", [..., ..., ...])  # your three answers in place of the dots
+
+# %% [markdown]
+# ## 1. What a computation waits for
+#
+# Difficulty 1 of 5, about 3 minutes.
+#
+# A computation does `operations` multiplications and additions and moves `bytes_moved` bytes. A machine does at most
+# `flops_per_second` operations and moves at most `bytes_per_second` bytes per second, both at the same time. Give back
+# the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for arithmetic.
+
+# %% nbgrader={"grade": false, "grade_id": "bound_by", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):  # four numbers -> "memory" or "compute"
+    ### BEGIN SOLUTION
+    intensity = operations / bytes_moved
+    balance = flops_per_second / bytes_per_second
+    return "memory" if intensity < balance else "compute"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_bound_by", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("bound_by", bound_by).passed
+### END HIDDEN TESTS
+check("bound_by", bound_by)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Which of the two takes longer, moving the bytes or computing the operations?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# operations / flops_per_second is the time of the arithmetic. What is the other time?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Compare `operations / bytes_moved` with `flops_per_second / bytes_per_second`: below it, memory decides.
+#
+# </details>
+
+# %% [markdown]
+# ## 2. What writing the scores costs
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# A prompt of `num_tokens` tokens goes through multi-head attention in its explicit form. Count as in the lesson, with
+# queries, keys and values read once and the context written once, but now the scores are written to memory and read
+# again, and so are the attention weights. How many operations per byte are left? There is no mask, and softmax counts
+# no operations.
+#
+# (For a long prompt the result hardly depends on its length. Try it: that is why a fused kernel gains so much.)
+
+# %% nbgrader={"grade": false, "grade_id": "explicit_intensity", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):  # four ints -> float
+    ### BEGIN SOLUTION
+    operations = 4 * num_heads * num_tokens * num_tokens * head_dim
+    numbers = 4 * num_heads * num_tokens * head_dim  # queries, keys, values, context
+    numbers += 4 * num_heads * num_tokens * num_tokens  # scores and weights, each written and read
+    return operations / (numbers * bytes_per_number)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_explicit_intensity", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("explicit_intensity", explicit_intensity).passed
+### END HIDDEN TESTS
+check("explicit_intensity", explicit_intensity)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Two products of num_heads * num_tokens * num_tokens * head_dim multiplications and as many additions.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Four tensors have num_heads * num_tokens * head_dim numbers. How many numbers have the scores?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# The scores and the weights together pass between memory and processor four times.
+#
+# </details>
+
+# %% [markdown]
+# ## 3. How fast a model can write
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# A server writes `num_texts` texts at once, one new token for each of them per step. In a step it reads all weights of
+# the model, `weight_bytes`, and the cache of each text, `cache_bytes` per text. Reading is all that takes time. How
+# many new tokens per second, over all texts, does it write at most?
+
+# %% nbgrader={"grade": false, "grade_id": "tokens_per_second", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):  # four numbers -> float
+    ### BEGIN SOLUTION
+    bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared, caches are not
+    return num_texts * bytes_per_second / bytes_of_a_step
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_tokens_per_second", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("tokens_per_second", tokens_per_second).passed
+### END HIDDEN TESTS
+check("tokens_per_second", tokens_per_second)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# How many bytes are read in one step? Which of them are read once, whatever the number of texts?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# The time of a step is its bytes divided by bytes_per_second.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# A step writes num_texts tokens: divide them by the time of the step.
+#
+# </details>
+
+# %% [markdown]
+# ## 4. Blocks that are skipped
+#
+# Difficulty 3 of 5, about 7 minutes.
+#
+# A kernel cuts the scores of `num_tokens` queries and `num_tokens` keys into blocks of `query_block` rows and
+# `key_block` columns; the last blocks may be smaller. The mask is causal: a query may attend to itself and to earlier
+# keys. Give back a table of bool, (query block, key block), that is True where at least one query of the block may
+# attend to at least one of its keys, and False where the block can be skipped.
+
+# %% nbgrader={"grade": false, "grade_id": "causal_blocks", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def causal_blocks(num_tokens, query_block, key_block):  # three ints -> (query block, key block) of bool
+    ### BEGIN SOLUTION
+    last_query = torch.arange(0, num_tokens, query_block) + query_block - 1  # beyond the last token at most
+    first_key = torch.arange(0, num_tokens, key_block)
+    return first_key <= last_query[:, None]
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_causal_blocks", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("causal_blocks", causal_blocks).passed
+### END HIDDEN TESTS
+check("causal_blocks", causal_blocks)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# In a block, which query sees the most keys, and which key is seen by the most queries?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A block is needed if its last query may attend to its first key.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Query block i ends with query (i + 1) * query_block - 1, and key block j begins with key j * key_block. Compare a
+# column of the one with a row of the other; `torch.arange(0, num_tokens, key_block)` makes the row.
+#
+# </details>
+
+# %% [markdown]
+# ## 5. Attention in blocks
+#
+# Difficulty 4 of 5, about 15 minutes.
+#
+# The loops of a fused kernel, for one head, from memory; `online_step` of the lesson is given. Such a kernel never
+# makes a tensor of all queries and all keys; here only what you give back is compared, so that is up to you. There are
+# as many queries as keys. Cut the queries into blocks of `block` rows and the keys likewise; the last blocks may be
+# smaller. For each block of queries go through the blocks of keys with an online softmax, scaled. If `causal`, a query
+# sees itself and earlier keys, and blocks that are hidden as a whole are skipped. Give back two values: the context,
+# (token, width), and how many blocks of scores were computed, an int. The check also comes with scores of several
+# thousands.
+
+# %%
+def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+    new_largest = torch.maximum(largest, scores.amax(dim=-1))
+    shrink = (largest - new_largest).exp()  # (query)
+    weights = (scores - new_largest[:, None]).exp()  # (query, key), not divided by their sum
+    return new_largest, total * shrink + weights.sum(dim=-1), context * shrink[:, None] + weights @ values
+
+# %% nbgrader={"grade": false, "grade_id": "blocked_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def blocked_attention(queries, keys, values, block, causal):  # 2 x (t, d), (t, width), int, bool -> (t, width), int
+    ### BEGIN SOLUTION
+    context, computed = torch.zeros(len(queries), values.shape[1], dtype=values.dtype), 0
+    for first in range(0, len(queries), block):
+        rows = queries[first : first + block] * queries.shape[1] ** -0.5  # (q, d)
+        largest, total = torch.full_like(rows[:, 0], -torch.inf), torch.zeros_like(rows[:, 0])
+        mixed = torch.zeros(len(rows), values.shape[1], dtype=values.dtype)
+        for start in range(0, first + 1 if causal else len(keys), block):
+            scores = rows @ keys[start : start + block].T  # (q, d) @ (d, k) -> (q, k)
+            if causal and start == first:
+                scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
+            largest, total, mixed = online_step(largest, total, mixed, scores, values[start : start + block])
+            computed += 1
+        context[first : first + block] = mixed / total[:, None]
+    return context, computed
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_blocked_attention", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("blocked_attention", blocked_attention).passed
+### END HIDDEN TESTS
+check("blocked_attention", blocked_attention)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Two loops, queries outside and keys inside. Each block of queries starts anew with -inf, 0 and 0, and divides its
+# context by its total after its last block of keys.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# `online_step` is the inside of the inner loop. If causal, the inner loop ends with the block on the diagonal, and only
+# that block needs a mask.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `for first in range(0, len(queries), block)`, inside it `for start in range(0, first + 1 if causal else len(keys),
+# block)`. Mask the scores where `start == first`, with a triangle of the block's own size, and add 1 to the count.
+#
+# </details>
+
+# %% [markdown]
+# ## Where you stand
+#
+# Passed them all? [Lesson 12](../12_debugging_attention.ipynb) finds mistakes that raise no error; [its
+# exercises](12_exercises.ipynb) train that.
+
+# %%
+progress()

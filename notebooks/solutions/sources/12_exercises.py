@@ -1,0 +1,412 @@
+# %% [markdown]
+# # Exercises: find the mistake
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/12_exercises.ipynb)
+#
+# You will write a probe that lists every leak, find the mistakes in three modules of strangers, and mend two of them.
+# All three run, give the right shape and train.
+#
+# **You need** lessons [05](../05_weight_split.ipynb), [06](../06_multi_query.ipynb) and
+# [12](../12_debugging_attention.ipynb). **It takes** about 30 minutes. A mistake is answered by its name in the
+# course's catalogue, which the cell below prints.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+
+# %%
+import torch
+from torch import nn
+
+from course_lib.diagnosis import CATALOGUE
+from course_lib.exercises import check, from_earlier, mistake_of_the_day, progress, review
+from course_lib.recorder import record
+
+without_gradient = from_earlier("without_gradient")  # your probe from the lesson
+for mistake in CATALOGUE.values():
+    print(f"{mistake.id:26} {mistake.title}")
+
+# %% [markdown]
+# ## Before you begin: three questions from earlier lessons
+#
+# Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others.
+
+# %%
+review("12")
+
+# %%
+review("12", [..., ..., ...])  # your three answers in place of the dots
+
+# %% [markdown]
+# ## 1. A probe for the future
+#
+# Difficulty 3 of 5, about 8 minutes.
+#
+# `code` is a function or a module that should be causal. Give back the list of all tokens whose output depends on a
+# later token, in any sample of the batch: their indices, counted from 0. If nothing leaks, the list is empty. `x` is to
+# stay as it is.
+
+# %% nbgrader={"grade": false, "grade_id": "leaks", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def leaks(code, x):  # (batch, token, width) -> (batch, token, width) is what code does; -> list of token indices
+    ### BEGIN SOLUTION
+    before = code(x)
+    found = set()
+    for token in range(1, x.shape[1]):
+        changed = x.clone()
+        changed[:, token] += 1.0
+        moved = ~torch.isclose(code(changed), before).all(dim=2).all(dim=0)  # (b, t, m) -> (t)
+        found |= {earlier for earlier in range(token) if moved[earlier]}
+    return sorted(found)
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_leaks", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("leaks", leaks).passed
+### END HIDDEN TESTS
+check("leaks", leaks)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Run the code twice: on x, and on a copy of x, `x.clone()`, in which one token was changed.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# If token t was changed, the outputs of tokens 0 to t - 1 must stay as they were. Those that moved belong on the list.
+# Try every t: a leak from token 1 to token 0 can't be seen by changing the last token.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `(code(changed) - before).abs().amax(dim=(0, 2))` is one number per token: how far its output moved. Collect the
+# indices below t where it is more than 1e-9, each once.
+#
+# </details>
+
+# %% [markdown]
+# ## 2. Find the mistake: patient A
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# Read it, run it, record it. What is its mistake called?
+
+# %%
+class PatientA(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ values.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = (weights @ values).transpose(1, 2)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
+
+# %% nbgrader={"grade": false, "grade_id": "patient_a", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def patient_a():  # -> the name of the mistake, such as "no-softmax"
+    ### BEGIN SOLUTION
+    return "scores-from-values"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_patient_a", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("patient_a", patient_a).passed
+### END HIDDEN TESTS
+check("patient_a", patient_a)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Run `leaks` on it, and `without_gradient` from the lesson with token=4. Which of them finds something?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Ask the recorder: `record(PatientA(7, 12, 3), torch.randn(2, 5, 7)).unused()`.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# A projection that gets no gradient: follow its result through `forward`. Which line should read it?
+#
+# </details>
+
+# %% [markdown]
+# ## 3. Find the mistake: patient B
+#
+# Difficulty 3 of 5, about 3 minutes.
+#
+# All of its parameters are used. What is its mistake called?
+
+# %%
+class PatientB(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = weights @ values
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
+
+# %% nbgrader={"grade": false, "grade_id": "patient_b", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def patient_b():  # -> the name of the mistake
+    ### BEGIN SOLUTION
+    return "merge-without-transpose"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_patient_b", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("patient_b", patient_b).passed
+### END HIDDEN TESTS
+check("patient_b", patient_b)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# `leaks` finds tokens, but print the weights: they are causal. So where does the future come in?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Write the shape beside each line of `forward`. Which two axes are joined in the end?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Lesson 04 shows the way out of the heads; compare.
+#
+# </details>
+
+# %% [markdown]
+# ## 4. Find the mistake: patient C
+#
+# Difficulty 3 of 5, about 6 minutes.
+#
+# Grouped-query attention, with six query heads and two kv heads for example.
+
+# %%
+class PatientC(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        batch, num_tokens, _ = x.shape
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        share = self.num_heads // self.num_kv_heads
+        keys, values = keys.repeat(1, share, 1, 1), values.repeat(1, share, 1, 1)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = (weights @ values).transpose(1, 2)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
+
+# %% nbgrader={"grade": false, "grade_id": "patient_c", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def patient_c():  # -> the name of the mistake
+    ### BEGIN SOLUTION
+    return "kv-heads-tiled"
+    ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_patient_c", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("patient_c", patient_c).passed
+### END HIDDEN TESTS
+check("patient_c", patient_c)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Nothing leaks and every parameter gets a gradient: neither probe sees it. Look at who reads which keys.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# With 6 heads and 2 kv heads, which kv head should query head 1 read? Which one does it read here?
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `repeat` and `repeat_interleave` give the same shape.
+#
+# </details>
+
+# %% [markdown]
+# ## 5. Mend patient B
+#
+# Difficulty 2 of 5, about 4 minutes.
+#
+# Copy patient B and put right what is wrong, and nothing else.
+
+# %% nbgrader={"grade": false, "grade_id": "MendedB", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class MendedB(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.num_heads, self.head_dim = num_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, d_out, bias=False)
+        self.v_proj = nn.Linear(d_in, d_out, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        ### END SOLUTION
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        ### BEGIN SOLUTION
+        batch, num_tokens, _ = x.shape
+        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
+        ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_MendedB", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("MendedB", MendedB).passed
+### END HIDDEN TESTS
+check("MendedB", MendedB)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Copy the class and change one line.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Before heads and head_dim are joined they must be neighbours.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `context.transpose(1, 2).reshape(batch, num_tokens, -1)`.
+#
+# </details>
+
+# %% [markdown]
+# ## 6. Mend patient C
+#
+# Difficulty 2 of 5, about 4 minutes.
+#
+# The same with patient C.
+
+# %% nbgrader={"grade": false, "grade_id": "MendedC", "locked": false, "schema_version": 3, "solution": true, "task": false}
+class MendedC(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+        ### END SOLUTION
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        ### BEGIN SOLUTION
+        batch, num_tokens, _ = x.shape
+        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
+        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        share = self.num_heads // self.num_kv_heads
+        keys = keys.repeat_interleave(share, dim=1)  # (b, g, t, d) -> (b, h, t, d)
+        values = values.repeat_interleave(share, dim=1)
+        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = (weights @ values).transpose(1, 2)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
+        ### END SOLUTION
+
+# %% nbgrader={"grade": true, "grade_id": "check_MendedC", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+### BEGIN HIDDEN TESTS
+assert check("MendedC", MendedC).passed
+### END HIDDEN TESTS
+check("MendedC", MendedC)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Copy the class and change two lines.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# Consecutive query heads share a kv head.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `repeat_interleave(share, dim=1)` for keys and values.
+#
+# </details>
+
+# %% [markdown]
+# ## The mistake of the day
+#
+# Each number is another module with one mistake, in code that nobody wrote before; without a number it is today's. Read
+# it, build it and probe it: `module.build()` makes it, with d_in 7, d_out 24, 6 heads and 2 kv heads, and it takes
+# (batch, token, 7). Then name the mistake: `module.answer("no-softmax")`.
+
+# %%
+module = mistake_of_the_day(1)
+module
+
+# %% [markdown]
+# ## Where you stand
+#
+# Passed them all? Then read your own code with the same eyes.
+
+# %%
+progress()

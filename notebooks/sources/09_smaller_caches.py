@@ -1,0 +1,597 @@
+# %% [markdown]
+# # Shrink the cache further
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/09_smaller_caches.ipynb)
+#
+# You will make the cache of keys and values smaller as today's models do: with a sliding window, which attention sinks
+# make safe, with one latent vector for all heads, and with a memory in pages, so that little is wasted. You write the
+# heart of each idea, and you prove that the latent form is a multi-query attention, as in lesson 06.
+#
+# **You need** lessons [06](06_multi_query.ipynb), [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb).
+# **It takes** about 45 minutes.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+
+# %%
+import torch
+from torch import nn
+
+from course_lib.attention import KVCache, LlamaAttention, RollingKVCache, window_keep
+from course_lib.device import course_device
+from course_lib.exercises import filled, from_earlier, predict
+from course_lib.inputs import dream_big
+from course_lib.pictures import heatmap
+from course_lib.show import show
+
+device = course_device()
+words, embeddings, x = dream_big(device=device)
+
+# %% [markdown]
+# ## What a long text costs
+#
+# In lesson 06 you wrote a function that computes the bytes of a cache. Let us apply it to six models and a text of
+# 131,072 tokens (128k), as if each layer kept the keys and values of all its kv heads and of all tokens:
+
+# %%
+cache_bytes = from_earlier("cache_bytes")
+models = {  # layers, heads, kv heads, head_dim
+    "Llama 3.1 8B": (32, 32, 8, 128),
+    "Mistral 7B v0.1": (32, 32, 8, 128),
+    "Qwen3 8B": (36, 32, 8, 128),
+    "Gemma 3 27B": (62, 32, 16, 128),
+    "gpt-oss-120b": (36, 64, 8, 64),
+    "DeepSeek-V3": (61, 128, 128, 160),  # keys are 192 wide and values 128, so 160 on average
+}
+
+# %%
+num_tokens = 131_072
+print(f"{'':16} layers  heads  kv heads  bytes per token  GiB for 128k tokens")
+for name, (layers, heads, kv_heads, head_dim) in models.items():
+    per_token = cache_bytes(1, layers, kv_heads, head_dim, 2)  # 1 token, 2 bytes per number
+    print(f"{name:16} {layers:6} {heads:6} {kv_heads:9} {per_token:16,} {per_token * num_tokens / 2**30:20.1f}")
+
+# %% [markdown]
+# The sizes are those of the published configurations and reports ([Llama 3](https://arxiv.org/abs/2407.21783), [Mistral
+# 7B](https://arxiv.org/abs/2310.06825), [Qwen3](https://arxiv.org/abs/2505.09388), [Gemma
+# 3](https://arxiv.org/abs/2503.19786), [gpt-oss](https://arxiv.org/abs/2508.10925),
+# [DeepSeek-V3](https://arxiv.org/abs/2412.19437)). The last column is the memory for a single text of a single user. A
+# few such texts fill the largest GPU, and for DeepSeek-V3 one text would fill several. Sharing heads is not enough, so
+# we must keep fewer tokens, or fewer numbers per token.
+#
+# ## Fewer tokens: a sliding window
+#
+# The simplest idea is that a token attends to its neighbours only: to itself and to the `window - 1` tokens before it.
+# This is **sliding window attention** ([Beltagy et al., Longformer: The Long-Document Transformer,
+# 2020](https://arxiv.org/abs/2004.05150); [Jiang et al., Mistral 7B, 2023](https://arxiv.org/abs/2310.06825)).
+#
+# **Predict.** Our sentence has six tokens, so there are 6 times 6 pairs of a query and a key. How many of them does a
+# window of 3 allow?
+
+# %%
+guess = ...  # a number
+predict(guess, lambda: int(window_keep(6, 6, 3).sum()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The first token has one key and the second has two; the other four have three keys each. So the number grows with
+# `window` times the number of tokens, and no longer with the square of the number of tokens.
+#
+# </details>
+#
+# **Write it yourself.** You need the causal mask of lesson 02 and one more condition.
+
+
+# %%
+def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
+    raise NotImplementedError  # two or three lines
+
+
+window_mask = filled("window_mask", window_mask)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
+#     position = torch.arange(num_tokens)
+#     distance = position[:, None] - position  # (query, key): how far the key is behind the query
+#     return (distance >= 0) & (distance < window)
+# ```
+#
+# </details>
+#
+# To see the mask at work, we give it to one head:
+
+# %%
+torch.manual_seed(5)
+q_proj, k_proj = (nn.Linear(3, 4, bias=False).to(device) for _ in range(2))
+scores = 6 * (q_proj(x) @ k_proj(x).transpose(1, 2))[0].detach()  # (query, key); 6 makes the pattern lively
+keep = window_mask(6, 3).to(device)
+heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 3")
+
+# %% [markdown]
+# The upper hatched corner is the causal mask, and the lower one is what the window adds.
+#
+# ## A cache that does not grow
+#
+# A key that no later query can reach need not be kept. So the new key may overwrite the one that has just left the
+# window, and the cache becomes a ring of `window` slots, a **rolling cache**: token number `position` goes into slot
+# `position % window`.
+#
+# Here are the words in the slots for a window of 3, after each of the six tokens:
+
+
+# %%
+def ring(num_tokens, window):  # the words in the slots
+    slots = ["-"] * window
+    for position, word in enumerate(words[:num_tokens]):
+        slots[position % window] = word
+    return slots
+
+
+for count in range(1, 7):
+    print(f"after {count} tokens:", *(f"{word:6}" for word in ring(count, 3)))
+
+# %% [markdown]
+# From the fourth token on, each new word takes the place of the word that is three before it.
+#
+# The tokens in the ring are not in their order, and that does no harm: a softmax and a weighted sum don't depend on the
+# order of the keys, and rotary keys carry their positions with them. Here is the proof. A layer with a window computes
+# a text of 40 tokens at once, and then token by token with a rolling cache:
+
+# %%
+torch.manual_seed(0)
+layer = LlamaAttention(3, 5, num_kv_heads=1, head_dim=4, window=3).to(device)
+text = 4 * torch.randn(1, 40, 3).to(device)
+rolling = RollingKVCache(1, 1, 3, 4, device=device)
+with torch.no_grad():
+    steps = [layer(text[:, [t]], cache=rolling) for t in range(40)]
+torch.testing.assert_close(torch.cat(steps, dim=1), layer(text))
+everything = KVCache(1, 1, 40, 4, device=device)
+print("all tokens:", everything.nbytes, "bytes, the rolling cache:", rolling.nbytes, "bytes")
+
+# %% [markdown]
+# No error came, so both ways give the same outputs. And only the cache of all tokens grows with the text; the ring
+# always has three slots.
+#
+# Now do exercise 2 of [the sheet](exercises/09_exercises.ipynb): find the slot of a token.
+#
+# ## How far several layers reach
+#
+# Is everything before the window lost? In a single layer it is. But a token that "it" can see has seen the tokens
+# before itself, in the layer below. To measure how far this goes, we change token 0 and list the outputs that change:
+
+# %%
+torch.manual_seed(1)
+layers = [LlamaAttention(3, 2, head_dim=4, window=3).to(device, torch.float64) for _ in range(3)]
+before = torch.randn(1, 12, 3, dtype=torch.float64).to(device)
+after = before.clone()
+after[:, 0] += 1  # another token 0
+
+
+def changed(num_layers):  # the positions whose outputs differ
+    one, other = before, after
+    for layer in layers[:num_layers]:
+        one, other = layer(one), layer(other)
+    return ((one - other).abs().amax(dim=2)[0] > 1e-9).nonzero().flatten().tolist()
+
+
+print("one layer:", changed(1))
+
+# %% [markdown]
+# **Predict.** Through one layer with a window of 3, token 0 reaches position 2. What is the last position that it
+# reaches through three such layers?
+
+# %%
+guess = ...  # a position
+predict(guess, lambda: changed(3)[-1])
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Each layer moves information `window - 1` = 2 tokens further, so the reach is layers times (window - 1). That is what
+# *may* arrive. How much of it does arrive is another question, because every layer mixes it with other tokens. Many
+# models therefore put a layer that attends to everything between those with a window; exercise 3 of the sheet is about
+# them.
+#
+# </details>
+#
+# ## Attention sinks: why the first tokens must stay
+#
+# When a window is put into a model that was trained without one, its text turns to nonsense as soon as the first tokens
+# leave the window, even if they mean nothing. [Xiao et al., Efficient Streaming Language Models with Attention Sinks,
+# 2023](https://arxiv.org/abs/2309.17453) explain it so: the attention weights of a query sum to 1, even if none of the
+# keys is of any use to it, so a trained head learns to put what it doesn't need on the first token, which every query
+# can see. They call it an **attention sink**. It adds little to the context, because its value is small ([Gu et al.,
+# When Attention Sink Emerges in Language Models: An Empirical View, 2024](https://arxiv.org/abs/2410.10781)). Here is
+# such a head, with made-up numbers, for the query "it":
+
+# %%
+sink_scores = torch.tensor([4.0, 0.3, -0.2, 0.5, 0.1, 0.4])
+sink_values = torch.tensor([[0.0, 0.0], [0.9, 0.4], [0.6, 1.0], [1.1, 0.7], [0.5, 0.8], [1.0, 0.6]])
+with_first = sink_scores.softmax(dim=0)
+show("attention weights of 'it'", with_first, "key", words, digits=3)
+show("context", with_first @ sink_values, "width", digits=3)
+
+# %% [markdown]
+# Most of the attention is on "Dream", whose value is 0, so the context is small: this head adds little.
+#
+# **Predict.** Now "Dream" leaves the window, and softmax runs over the other five keys. By what factor do their
+# attention weights grow?
+
+# %%
+without_first = sink_scores[1:].softmax(dim=0)
+guess = ...  # a factor, within 10 %
+predict(guess, lambda: without_first[0] / with_first[1])
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The five weights keep their proportions, but they must now sum to 1 by themselves. Before, they summed to 1 minus the
+# weight of "Dream". So each is divided by that small number. The context grows by the same factor, because the value of
+# "Dream" added nothing to it: the layers above receive an input such as they have never seen in training.
+#
+# </details>
+#
+# The remedy is cheap: keep the first few tokens for ever, besides the window; Xiao and his colleagues keep four. The
+# library's mask and its rolling cache do this with `num_sinks`:
+
+# %%
+keep = window_keep(6, 6, 2, num_sinks=1, device=device)
+heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 2, and one sink")
+
+# %% [markdown]
+# The first column stays visible for every query. Exercise 1 of the sheet asks you to write this mask.
+#
+# ## A sink that is learned
+#
+# Must the place for unneeded attention be a token? The gpt-oss models ([gpt-oss-120b & gpt-oss-20b Model Card,
+# 2025](https://arxiv.org/abs/2508.10925)) give each head one learned number, a logit that takes part in the softmax and
+# has no value:
+#
+# $$
+# \mathrm{weight}_k = \frac{e^{s_k}}{e^{z} + \sum_j e^{s_j}}
+# $$
+#
+# where $z$ is the sink's logit and $s_k$ the score of key $k$.
+#
+# **Write it yourself.** The scores have one row per head and query, and there is one logit per head.
+
+
+# %%
+def sink_weights(scores, sink_logits):  # (head, query, key), (head,) -> (head, query, key)
+    raise NotImplementedError  # two or three lines
+
+
+sink_weights = filled("sink_weights", sink_weights)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def sink_weights(scores, sink_logits):  # (head, query, key), (head,) -> (head, query, key)
+#     sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # (h) -> (h, q, 1)
+#     with_sink = torch.cat([scores, sinks], dim=-1).softmax(dim=-1)  # (h, q, k + 1)
+#     return with_sink[:, :, :-1]  # the sink's column is dropped
+# ```
+#
+# </details>
+#
+# **Predict.** A query has three keys whose scores are all 0, and the logit of its head is 0 as well. What do its three
+# attention weights sum to?
+
+# %%
+guess = ...  # a number with decimals
+predict(guess, lambda: sink_weights(torch.zeros(1, 1, 3), torch.zeros(1)).sum())
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Four equal logits share the softmax, and one of the four parts goes to no key at all. The row sums to less than 1, so
+# that this head can attend to nothing, without the help of a first token.
+#
+# </details>
+#
+# ## Fewer numbers: one latent vector per token
+#
+# The other way to a smaller cache is to keep every token, but with fewer numbers. In 2024 DeepSeek published
+# **multi-head latent attention** (MLA): each token is projected *down* to one short vector, the **latent**, and only
+# the latent is cached. The keys and values of all heads are projected *up* from it when they are needed ([DeepSeek-AI,
+# DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model,
+# 2024](https://arxiv.org/abs/2405.04434)).
+#
+# We begin without positions, and in float64, so that "equal" is a strict word:
+
+# %%
+num_heads, head_dim, latent_dim = 5, 8, 2
+both = torch.cat([x, x.flip(1)]).double()  # two samples: the sentence, and the sentence backwards
+torch.manual_seed(3)
+q_proj, down = nn.Linear(3, num_heads * head_dim, bias=False), nn.Linear(3, latent_dim, bias=False)
+key_up, value_up = (nn.Linear(latent_dim, num_heads * head_dim, bias=False) for _ in range(2))
+for projection in (q_proj, down, key_up, value_up):
+    projection.to(device, torch.float64).weight.data *= 3  # a lively pattern
+
+
+# %%
+def by_head(tensor):
+    return tensor.unflatten(2, (num_heads, head_dim)).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+
+
+latents = down(both)  # (b, t, m) -> (b, t, l), all that is cached
+queries, keys, values = by_head(q_proj(both)), by_head(key_up(latents)), by_head(value_up(latents))
+mla_scores = queries @ keys.transpose(2, 3)
+mla_weights = (mla_scores * head_dim**-0.5).softmax(dim=-1)
+mla_context = mla_weights @ values
+
+# %%
+print("numbers per token, keys and values:", 2 * num_heads * head_dim)
+print("numbers per token, latent:         ", latents.shape[-1])
+
+# %% [markdown]
+# The keys and values would grow with the number of heads, and the latent doesn't, because all heads read the same one.
+# The weight matrices do grow with the heads, but they are stored once, and not once per token.
+#
+# ## It is multi-query attention
+#
+# There is a catch: before each step, the keys and values of all tokens would have to be made again. DeepSeek's trick is
+# that they need never be made. Write the score of one head as a product, where $c$ is the latent of the key's token and
+# $W$ the head's rows of the weight matrix of `key_up`:
+#
+# $$
+# q \, k^{\top} = q \, (c \, W^{\top})^{\top} = q \, (W c^{\top}) = (q \, W) \, c^{\top}
+# $$
+#
+# The brackets of a matrix product can be moved. Instead of projecting every latent up to a key, we project the one new
+# query to the width of the latents. The key projection has been **absorbed** into the query.
+#
+# **Write it yourself**, for one sample. The weight matrix of `key_up` has its rows in the order head 0, head 1, and so
+# on.
+
+
+# %%
+def latent_queries(queries, key_up):  # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
+    raise NotImplementedError  # two lines
+
+
+latent_queries = filled("latent_queries", latent_queries)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def latent_queries(queries, key_up):  # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
+#     num_heads, _, head_dim = queries.shape
+#     key_up_by_head = key_up.view(num_heads, head_dim, -1)  # (h * d, l) -> (h, d, l)
+#     return queries @ key_up_by_head  # (h, q, d) @ (h, d, l) -> (h, q, l)
+# ```
+#
+# </details>
+#
+# The same scores, without any keys:
+
+# %%
+absorbed = torch.stack([latent_queries(one, key_up.weight) for one in queries])  # (b, h, q, l)
+torch.testing.assert_close(absorbed @ latents[:, None].transpose(2, 3), mla_scores)
+print("queries:", tuple(absorbed.shape), " latents:", tuple(latents.shape))
+
+# %% [markdown]
+# Read the shapes: there are queries for five heads, and one set of vectors which all of them meet, as in lesson 06. The
+# values go the same way, because to mix the latents and then project the mix gives the same as to project all latents
+# and then mix. So the latents are keys *and* values of multi-query attention, and your function from lesson 06 computes
+# it. That function divides by the root of its queries' width, which is now `latent_dim`, so we correct the scale first:
+
+# %%
+multi_query = from_earlier("multi_query")
+scaled = absorbed * (latent_dim / head_dim) ** 0.5
+mix = multi_query(scaled, latents, latents)  # (b, h, q, l): latents, mixed by each head
+value_up_by_head = value_up.weight.view(num_heads, head_dim, latent_dim)
+torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
+
+# %% [markdown]
+# The assertion passed: multi-head latent attention is multi-query attention whose one key and one value are the latent.
+# What it has beyond plain multi-query attention is that each head reads the latent through matrices of its own.
+#
+# Nothing is free. In DeepSeek's models the latent is wider than a head, so each score takes more multiplications. While
+# a model writes, this is worth it, because a step spends its time on reading the cache. When the model reads a long
+# prompt, the keys are made after all. Exercise 5 absorbs the value projection, too.
+#
+# ## Positions need a part of their own
+#
+# We left out the positions. With rotary positions, the query at position $m$ and the key at position $n$ are rotated
+# before the product, and the two rotations together are one rotation $R_{m-n}$, which depends on the distance:
+#
+# $$
+# (q R_m)(k R_n)^{\top} = q \, R_m R_n^{\top} \, W c^{\top}
+# $$
+#
+# The rotation is now between the query and $W$. Could we still absorb? For head 0, we compute the matrix in front of
+# the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances:
+
+# %%
+from course_lib.attention import LatentAttention, apply_rotary, rotary_table
+
+cos, sin = (one.to(device, torch.float64) for one in rotary_table(6, head_dim))
+identity = torch.eye(head_dim, dtype=torch.float64, device=device)[:, None, None].expand(-1, 1, 6, -1)
+rotations = apply_rotary(identity, cos, sin)[:, 0].transpose(0, 1)  # (position, head_dim, head_dim)
+
+# %%
+for distance in (0, 1, 3):
+    between = rotations[5] @ rotations[5 - distance].T @ key_up.weight[:head_dim]
+    print(f"distance {distance}, first row: [{between[0, 0].item():6.3f}, {between[0, 1].item():6.3f}]")
+
+# %% [markdown]
+# There is another matrix for every distance, so an absorbed query would fit the keys at one distance only. DeepSeek's
+# way out is to **decouple** the positions: a query and a key get a second, short part, and only this part is rotated. A
+# score is the sum of two products, one with the latent, which can be absorbed, and one with a small rotary key, which
+# all heads share:
+#
+# $$
+# \mathrm{score} = (q \, W) \, c^{\top} + (q^{\mathrm{rot}} R_m)(k^{\mathrm{rot}} R_n)^{\top}
+# $$
+#
+# The cache holds the latent and the rotated key. The library's `LatentAttention` can run in both forms:
+
+# %%
+rotary_dim = 4
+torch.manual_seed(4)
+mla = LatentAttention(3, num_heads, latent_dim=latent_dim, head_dim=head_dim, rotary_dim=rotary_dim).to(device)
+samples = 8 * both.float()
+torch.testing.assert_close(mla(samples, absorb=True), mla(samples))
+
+# %%
+cache = KVCache(2, 1, 6, rotary_dim, value_dim=latent_dim, device=device)  # rotary keys as keys, latents as values
+with torch.no_grad():
+    steps = [mla(samples[:, [t]], cache=cache, absorb=True) for t in range(6)]
+torch.testing.assert_close(torch.cat(steps, dim=1), mla(samples))
+print("cached per token:", rotary_dim + latent_dim, "numbers")
+print("as keys and values:", num_heads * (head_dim + rotary_dim + head_dim), "numbers")
+
+# %% [markdown]
+# The absorbed form with its small cache agrees with the multi-head form, token by token, on two different samples.
+# Exercise 4 computes such a cache in bytes.
+#
+# ## No waste: a cache in pages
+#
+# The last idea changes no number at all. A server doesn't know how long an answer will become. When it reserves memory
+# for the longest one possible, much of it stays empty. [Kwon et al., Efficient Memory Management for Large Language
+# Model Serving with PagedAttention, 2023](https://arxiv.org/abs/2309.06180) cut the memory into **blocks** of a few
+# tokens, as an operating system cuts it into pages. A sequence takes a block when it needs one, and its **block table**
+# lists its blocks in their order. Two sequences grow by turns, by three tokens each time, and a block has room for
+# four:
+
+# %%
+from course_lib.attention import BlockPool, PagedKVCache
+
+pool = BlockPool(num_blocks=8, block_size=4, num_kv_heads=1, head_dim=2, device=device)
+first, second = PagedKVCache(pool), PagedKVCache(pool)
+torch.manual_seed(6)
+new_keys = torch.randn(2, 1, 9, 2).to(device)  # (sequence, kv head, token, head_dim)
+for start in (0, 3, 6):
+    first.append(new_keys[:1, :, start : start + 3], new_keys[:1, :, start : start + 3])
+    second.append(new_keys[1:, :, start : start + 3], new_keys[1:, :, start : start + 3])
+print("block tables:", first.block_table, second.block_table)
+
+# %% [markdown]
+# Each sequence has every second block. To find its tokens, the block table and their number are all that is needed.
+#
+# **Write it yourself.** Collect the keys of one sequence, in order. (`memory` has no head axis here, to keep it short.)
+
+
+# %%
+def gather_blocks(memory, block_table, length):  # (block, slot, width), list of ints, int -> (token, width)
+    raise NotImplementedError  # one or two lines
+
+
+gather_blocks = filled("gather_blocks", gather_blocks)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def gather_blocks(memory, block_table, length):  # (block, slot, width), list of ints, int -> (token, width)
+#     own_blocks = memory[block_table]  # in the order of the sequence
+#     return own_blocks.flatten(0, 1)[:length]  # (b, s, d) -> (b * s, d), without the slots that are not filled
+# ```
+#
+# </details>
+#
+# The pool has the keys of both sequences. Does your function find each of them?
+
+# %%
+for sequence, cache in enumerate((first, second)):
+    found = gather_blocks(pool.keys[:, 0], cache.block_table, cache.length)
+    torch.testing.assert_close(found, new_keys[sequence, 0])
+print("both sequences found, in their order")
+
+# %% [markdown]
+# How much memory is saved? Take three sequences that have 6, 9 and 1 tokens so far, and that may grow to 16 tokens:
+
+# %%
+print("empty slots, if 16 are reserved for each:", 3 * 16 - (6 + 9 + 1))
+print("empty slots, with blocks of 4:", sum(-length % 4 for length in (6, 9, 1)))
+
+# %% [markdown]
+# Only the last block of a sequence can have empty slots, so each sequence wastes fewer than one block.
+#
+# Exercise 6 finds the slot of a single token.
+#
+# ## FlexAttention: a mask as a function
+#
+# In practice nobody builds a mask of 128k times 128k. PyTorch's `flex_attention` takes the rule as a function, and
+# `torch.compile` makes it a fused kernel that skips hidden blocks ([Dong et al., Flex Attention: A Programming Model
+# for Generating Optimized Attention Kernels, 2024](https://arxiv.org/abs/2412.05496)). Here it runs uncompiled, which
+# is slow and good enough for a check.
+
+# %% tags=["versions", "nbval-ignore-output"]
+import warnings
+
+warnings.filterwarnings("ignore", message=".*flex_attention.*")
+qkv = torch.randn(3, 1, 2, 32, 16).to(device)
+try:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    rule = create_block_mask(lambda b, h, q, k: (k <= q) & (q - k < 5), None, None, 32, 32, device=device)
+    flex = flex_attention(*qkv, block_mask=rule)
+    fused = nn.functional.scaled_dot_product_attention(*qkv, window_mask(32, 5).to(device))
+    torch.testing.assert_close(flex, fused, atol=1e-5, rtol=1e-5)
+    print("FlexAttention agrees with window_mask")
+except (ImportError, RuntimeError, NotImplementedError, ValueError) as error:
+    print("FlexAttention does not run here:", type(error).__name__)
+
+# %% [markdown]
+# ## What the six models really keep
+#
+# Back to the last column of the first table, now with what each model leaves out. Gemma 3 has five layers with a window
+# and then one that attends to everything; in gpt-oss every second layer has a window.
+
+# %%
+kept = {  # layers that keep all tokens, layers with a window, the window, numbers per token in one layer
+    "Llama 3.1 8B": (32, 0, 0, 2 * 8 * 128),
+    "Mistral 7B v0.1": (0, 32, 4096, 2 * 8 * 128),
+    "Qwen3 8B": (36, 0, 0, 2 * 8 * 128),
+    "Gemma 3 27B": (10, 52, 1024, 2 * 16 * 128),
+    "gpt-oss-120b": (18, 18, 128, 2 * 8 * 64),
+    "DeepSeek-V3": (61, 0, 0, 512 + 64),
+}
+
+# %%
+for name, (full, local, window, numbers) in kept.items():
+    kept_bytes = 2 * numbers * (full * num_tokens + local * window)
+    print(f"{name:16} {kept_bytes / 2**30:5.1f} GiB")
+print(f"Mistral's reach: 32 * (4096 - 1) = {32 * (4096 - 1):,} tokens")
+
+# %% [markdown]
+# DeepSeek-V3 has the most heads and keeps about half of what Llama 3.1 8B keeps, because each layer caches one latent
+# and one short rotary key per token. Mistral keeps the least, but a token that is further back than its window arrives
+# only through several layers; by the formula for the reach, all of them together reach almost the whole text. Gemma 3
+# and gpt-oss pay almost only for the layers that see everything.
+#
+# ## Your turn
+#
+# 1. Give `sink_weights` a logit of `-torch.inf`. What do the rows sum to?
+# 2. Set `window=1` where the three `layers` are made and run `changed(3)`. Which tokens does a token see now?
+#
+# <details><summary>Answers</summary>
+#
+# 1. To 1: e to the power of minus infinity is 0, so the sink takes nothing, and this is softmax again.
+# 2. Only itself: the result is `[0]`, because a window of 1 leaves nothing but the token's own key.
+#
+# </details>
+#
+# ## What you have now
+#
+# You have a window, a ring, a sink, a latent vector and pages. They can be combined: gpt-oss has windows and sinks.
+#
+# **Practise:** [six exercises](exercises/09_exercises.ipynb), about 35 minutes.
+#
+# **Next:** [10 See what heads learn](10_what_heads_learn.ipynb).

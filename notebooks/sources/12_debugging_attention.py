@@ -1,0 +1,595 @@
+# %% [markdown]
+# # Find what no error reports
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/12_debugging_attention.ipynb)
+#
+# Wrong attention runs, gives the right shape, and even trains. You will write three probes that find mistakes without
+# knowing the right answer, and try them on five patients, most of which go wrong only when a model is *used*. At the
+# end a picture shows which probe sees which mistake. On the way you meet the course's doctor, which names a mistake and
+# points at its line.
+#
+# **You need** lessons [06](06_multi_query.ipynb), [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb).
+# **It takes** about 45 minutes.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+
+# %%
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.device import course_device
+from course_lib.diagnosis import diagnose
+from course_lib.exercises import filled, from_earlier, predict
+from course_lib.pictures import dot_table
+
+device = course_device()
+rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
+
+# %% [markdown]
+# ## A healthy one
+#
+# Every patient of this lesson is the attention of lesson 08 with one method replaced, so here is that attention, cut
+# into short methods. Its cache is a plain dict, which is empty at first.
+
+# %%
+class Attention(nn.Module):
+    def __init__(self, d_in=7, num_heads=4, num_kv_heads=2, head_dim=8):
+        super().__init__()
+        self.group, self.head_dim = num_heads // num_kv_heads, head_dim
+        self.q_proj = nn.Linear(d_in, num_heads * head_dim, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * head_dim, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * head_dim, bias=False)
+        self.out_proj = nn.Linear(num_heads * head_dim, d_in, bias=False)
+        self.cos, self.sin = rotary_table(16, head_dim, 10000.0)  # (position, pair)
+
+    def split(self, rows):  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        return rows.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+
+    def turn(self, rows, start):  # rotates by the positions start, start + 1, ...
+        here = slice(start, start + rows.shape[2])
+        return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))
+
+    def remember(self, cache, keys, values):  # (b, g, new, d) -> (b, g, all so far, d)
+        if cache:
+            keys, values = torch.cat([cache["keys"], keys], dim=2), torch.cat([cache["values"], values], dim=2)
+        cache.update(keys=keys, values=values)
+        return keys, values
+
+    def share(self, heads):  # (b, g, k, d) -> (b, h, k, d)
+        return heads.repeat_interleave(self.group, dim=1)
+
+    def score(self, queries, keys):  # -> (b, h, q, k)
+        return (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+
+    def hide(self, scores):  # the last query sees all keys
+        num_queries, num_keys = scores.shape[-2:]
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(num_keys - num_queries + 1)
+        return scores.masked_fill(hidden, -torch.inf)
+
+    def merge(self, context):  # (b, h, t, d) -> (b, t, h, d) -> (b, t, h * d)
+        return context.transpose(1, 2).flatten(2)
+
+    def forward(self, x, cache=None):
+        cache = {} if cache is None else cache
+        start = cache["keys"].shape[2] if cache else 0
+        queries, keys, values = self.split(self.q_proj(x)), self.split(self.k_proj(x)), self.split(self.v_proj(x))
+        queries, keys = self.turn(queries, start), self.turn(keys, start)
+        keys, values = self.remember(cache, keys, values)
+        weights = self.hide(self.score(queries, self.share(keys))).softmax(dim=-1)
+        return self.out_proj(self.merge(weights @ self.share(values)))
+
+# %% [markdown]
+# Two habits make mistakes visible before any probe runs. First, *no two sizes of the input and the heads are equal*:
+# three samples, six words, seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes
+# agree, exchanging them changes no shape. Second, all patients get the same weights, with those of queries and keys
+# tripled, because fresh weights attend to everything nearly alike, and then it hardly matters what attention does. We
+# compute in float64.
+
+# %%
+words = ["Dream", "big", "and", "work", "for", "it"]
+generator = torch.Generator().manual_seed(0)
+x = torch.randn(3, 6, 7, generator=generator, dtype=torch.float64).to(device)  # (batch, token, d_in)
+
+
+def admit(kind):
+    torch.manual_seed(12)
+    module = kind().to(device, torch.float64).eval()
+    with torch.no_grad():
+        module.q_proj.weight *= 3
+        module.k_proj.weight *= 3
+    return module
+
+
+healthy = admit(Attention)
+
+# %% [markdown]
+# ## Probes
+#
+# A probe is a question that can be put to *any* attention code without knowing the right output: change the input in a
+# way whose effect is known in advance, and look at the effect. (In software testing this is called **metamorphic
+# testing**: Chen et al., [Metamorphic Testing: A New Approach for Generating Next Test
+# Cases](https://arxiv.org/abs/2002.12543), 1998.)
+#
+# **1. The future.** If one token changes, no earlier output may move. **Write it yourself**: add 1 to the token in a
+# copy of `x`, run `code` before and after, and return whether an earlier output moved.
+
+# %%
+def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
+    raise NotImplementedError  # about three lines
+
+
+future_probe = filled("future_probe", future_probe)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
+#     changed = x.clone()
+#     changed[:, token] += 1.0
+#     return not torch.allclose(code(changed)[:, :token], code(x)[:, :token])
+# ```
+#
+# </details>
+
+# %%
+print([future_probe(healthy, x, token) for token in range(1, 6)])
+
+# %% [markdown]
+# No change of a later token reaches an earlier output. All five have to be tried: if the first word could see the
+# second and nothing else, only a change of the second would show it.
+#
+# **2. The gradient.** What no gradient reaches takes no part in the result. Karpathy recommends backpropagation for
+# finding out what depends on what ([A Recipe for Training Neural
+# Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019); we use it to find parameters that nothing depends on.
+# **Write it yourself**: let the loss look at the output of *one* token, call `backward`, and return the names of the
+# parameters whose gradient is `None` or all zeros.
+
+# %%
+def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
+    raise NotImplementedError  # about three lines
+
+
+without_gradient = filled("without_gradient", without_gradient)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
+#     module(x)[:, token].square().sum().backward()
+#     parameters = module.named_parameters()
+#     return [name for name, one in parameters if one.grad is None or not one.grad.any()]
+# ```
+#
+# </details>
+
+# %%
+healthy.zero_grad()
+print("from the last token:", without_gradient(healthy, x, token=5))
+
+# %% [markdown]
+# Every parameter takes part in the output of the last token. (Gradients add up, so `zero_grad` clears them before each
+# use.) **Predict** how many of the four get no gradient from the *first* one.
+
+# %%
+guess = ...  # 0 to 4
+healthy.zero_grad()
+predict(guess, lambda: len(without_gradient(healthy, x, token=0)))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Two, `q_proj` and `k_proj`. The first token sees only itself, so softmax runs over one score and returns 1 whatever
+# the score is. For the same reason a test that looks at the first row alone passes with almost any scores.
+#
+# </details>
+#
+# **3. The cache.** Tokens that come in pieces must give what all tokens at once give. **Write it yourself**: run the
+# pieces of `x` with one cache, run `x` with an empty one, and return the largest difference.
+
+# %%
+def cache_probe(code, x, size):  # code(x, cache) -> (batch, token, width); how far pieces are from all at once
+    raise NotImplementedError  # three lines
+
+
+cache_probe = filled("cache_probe", cache_probe)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def cache_probe(code, x, size):  # code(x, cache) -> (batch, token, width); how far pieces are from all at once
+#     cache = {}
+#     pieces = [code(piece, cache) for piece in x.split(size, dim=1)]
+#     return (torch.cat(pieces, dim=1) - code(x, {})).abs().max()
+# ```
+#
+# </details>
+
+# %%
+for size in (1, 2, 3, 6):
+    print(f"pieces of {size}: at most {cache_probe(healthy, x, size).item():.0e} off")
+
+# %% [markdown]
+# All differences are rounding errors of float64.
+#
+# **4. The order.** With positions, the order of the words must count. So the output of the last word has to move if the
+# words before it are reversed; this probe says whether it stays.
+
+# %%
+def order_probe(code, x):
+    reversed_x = torch.cat([x[:, :-1].flip(1), x[:, -1:]], dim=1)
+    return torch.allclose(code(reversed_x)[:, -1], code(x)[:, -1])
+
+# %% [markdown]
+# Here are the four probes together. A healthy module gets four times `False`.
+
+# %%
+def probes(module):
+    module.zero_grad()
+    return {
+        "future": any(future_probe(module, x, token) for token in range(1, 6)),
+        "gradient": bool(without_gradient(module, x, token=5)),
+        "order": order_probe(module, x),
+        "cache": not cache_probe(module, x, 1) < 1e-9,  # nan, too
+    }
+
+
+print(probes(healthy))
+
+# %% [markdown]
+# ## It fits by chance
+#
+# **Patient 1** makes its mask once, for `context_length` tokens, and cuts a corner out of it. A sentence that is too
+# long ought to raise an error. Somebody builds it with `context_length=1`.
+
+# %%
+class Patient1(Attention):
+    def __init__(self, context_length=1):
+        super().__init__()
+        self.register_buffer("mask", torch.ones(context_length, context_length).triu(1).bool())
+
+    def hide(self, scores):
+        return scores.masked_fill(self.mask[: scores.shape[-2], : scores.shape[-1]], -torch.inf)
+
+# %% [markdown]
+# This is the doctor's opinion. It runs a copy of the code on changed inputs, as your probes do, and records which
+# operation feeds which, so that it can point at a line. With `words` its picture has the labels of our sentence.
+
+# %%
+diagnose(admit(Patient1), x, num_heads=4, num_kv_heads=2, words=words)
+
+# %% [markdown]
+# On the left is what head 0 of the patient attends to, in the middle what it should attend to. A mask of one cell is
+# broadcast to all scores, and that cell means "not hidden". A size of 1 fits everywhere, so nothing is hidden and no
+# error is raised. (`cell:4` is line 4 of the cell that defines the class. The remark about `cache` will concern us
+# soon.)
+#
+# Word by word, with a cache, the same patient is right, because the later words are not there yet and nothing has to be
+# hidden:
+
+# %%
+def in_pieces(module, x, size=2):
+    cache = {}
+    return torch.cat([module(piece, cache) for piece in x.split(size, dim=1)], dim=1)
+
+
+torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
+
+# %% [markdown]
+# So a leak makes a model learn from words that it won't have when it writes, and it can be seen only where whole
+# sentences are run.
+#
+# ## Right at once, wrong in pieces
+#
+# The next three patients would pass every test that runs a whole sentence. A model is trained on whole sentences, so
+# they train well. They go wrong when the model *writes*, with a cache.
+#
+# **Patient 2** has another method `remember`:
+
+# %%
+class Patient2(Attention):
+    def remember(self, cache, keys, values):
+        if cache:
+            return torch.cat([cache["keys"], keys], dim=2), torch.cat([cache["values"], values], dim=2)
+        cache.update(keys=keys, values=values)
+        return keys, values
+
+# %% [markdown]
+# **Predict**: for which of the piece sizes 1, 2, 3 and 6 is it right?
+
+# %%
+def sizes_that_pass(kind):
+    return tuple(size for size in (1, 2, 3, 6) if cache_probe(admit(kind), x, size) < 1e-9)
+
+
+guess = ...  # such as (1, 2)
+predict(guess, lambda: sizes_that_pass(Patient2))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# For 3 and 6. It stores the first piece, and no later one: the `return` comes before the `update`. Two pieces are
+# right, because the second needs only the first. So a test with a prompt and *one* new token passes, and the model
+# forgets everything it wrote itself. A cache needs a test with three pieces.
+#
+# </details>
+#
+# **Patient 3** has a simpler mask than ours:
+
+# %%
+class Patient3(Attention):
+    def hide(self, scores):
+        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+
+# %% [markdown]
+# The triangle begins at the top left, so the queries of a piece see the *first* keys of the text instead of all keys up
+# to their own. Word by word, each new word sees the first word and nothing else, not even itself. (Lesson 08 showed
+# that `is_causal=True` does the same.)
+#
+# **Patient 4** rotates queries and keys (Su et al., [RoFormer](https://arxiv.org/abs/2104.09864), 2021) by the
+# positions of the tokens that it is given:
+
+# %%
+class Patient4(Attention):
+    def turn(self, rows, start):
+        num_tokens = rows.shape[2]
+        return rotate(rows, self.cos[:num_tokens].to(rows), self.sin[:num_tokens].to(rows))
+
+# %% [markdown]
+# Let it read the six words one at a time, with a cache, and then once more with the first five in reverse. **Predict**
+# (`"yes"` or `"no"`): does the output of the last word move?
+
+# %%
+guess = ...  # "yes" or "no"
+predict(guess, lambda: not order_probe(lambda x: in_pieces(admit(Patient4), x, 1), x))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# No. Each piece begins at position 0 again, so with pieces of one word all words are at position 0, and a model that
+# was trained with positions runs without any.
+#
+# </details>
+#
+# ## Four query heads, two kv heads
+#
+# **Patient 5** hands two kv heads to four query heads (Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023):
+
+# %%
+class Patient5(Attention):
+    def share(self, heads):
+        return heads.repeat(1, self.group, 1, 1)
+
+
+patient_5 = admit(Patient5)
+print(f"off by {(patient_5(x) - healthy(x)).abs().max().item():.2f}")
+
+# %% [markdown]
+# So it is wrong. **Predict** how many of the four probes find something.
+
+# %%
+guess = ...  # 0 to 4
+predict(guess, lambda: sum(probes(patient_5).values()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# None, and no further probe of this kind will. Query heads 0 to 3 read the kv heads 0, 1, 0, 1 here, and 0, 0, 1, 1 in
+# the healthy one. That is the same attention with its query heads in another order, as the next cell shows. It can be
+# found only by comparing with the code or the outputs that belong to the weights.
+#
+# </details>
+
+# %%
+order = [0, 2, 1, 3]
+reordered = admit(Attention)
+with torch.no_grad():
+    reordered.q_proj.weight.copy_(patient_5.q_proj.weight.view(4, 8, 7)[order].flatten(0, 1))
+    reordered.out_proj.weight.copy_(patient_5.out_proj.weight.view(7, 4, 8)[:, order].flatten(1))
+torch.testing.assert_close(reordered(x), patient_5(x))
+print("the healthy class with query heads 1 and 2 exchanged equals patient 5")
+
+# %% [markdown]
+# Trained from the start, this code is as good as the other. It is wrong only together with weights that were trained in
+# the other order, such as those of a released model.
+#
+# The doctor knows the customary order, and how to run code with a cache if it is told. Here is what it says of patients
+# 2 to 5, which read two words at a time:
+
+# %%
+for kind in (Patient2, Patient3, Patient4, Patient5):
+    for finding in diagnose(admit(kind), x, num_heads=4, num_kv_heads=2, call=in_pieces).findings:
+        print(f"{kind.__name__}: {finding.mistake}, {finding.where}\n    {finding.evidence}")
+
+# %% [markdown]
+# Each line points into the cell of its patient. Two patients have the same name, `stale-cache`, because both use cached
+# keys that are not what they should be: those of patient 2 are missing, those of patient 4 have the wrong angle.
+#
+# ## Which probe sees which mistake?
+#
+# Now we plant mistakes in the healthy class, one line each, add four patients, and put every probe to every one of
+# them. (`m` is the module, `s` the scores, `c` the context.)
+
+# %%
+def fill(s, diagonal=1):
+    return s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(s.shape[-1] - s.shape[-2] + diagonal), -torch.inf)
+
+
+PLANTED = {
+    "values as keys": {"remember": lambda m, cache, k, v: Attention.remember(m, cache, v, v)},
+    "mask discarded": {"hide": lambda m, s: (fill(s), s)[1]},
+    "mask one too high": {"hide": lambda m, s: fill(s, 2)},
+    "no scale": {"score": lambda m, q, k: q @ k.mT},
+    "softmax twice": {"hide": lambda m, s: fill(fill(s).softmax(-1))},
+    "head 0 for all heads": {"hide": lambda m, s: fill(s[:, :1].expand_as(s))},
+    "merge, no transpose": {"merge": lambda m, c: c.reshape(len(c), -1, 32)},
+    "no rotation": {"turn": lambda m, rows, start: rows},
+}
+kinds = {name: type("Planted", (Attention,), methods) for name, methods in PLANTED.items()}
+kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0": Patient4, "5 heads tiled": Patient5}
+
+# %% [markdown]
+# The comparison is with PyTorch's own attention, which gets the patient's weights. Two more probes use only the first
+# and the last row of the difference, as hasty tests do.
+
+# %%
+def reference(module, x):
+    heads = (proj(x).unflatten(-1, (-1, 8)).transpose(1, 2) for proj in (module.q_proj, module.k_proj, module.v_proj))
+    queries, keys, values = heads
+    queries, keys = Attention.turn(module, queries, 0), Attention.turn(module, keys, 0)
+    context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
+    return module.out_proj(context.transpose(1, 2).flatten(2))
+
+
+def all_probes(module):
+    far = ~((module(x) - reference(module, x)).abs() < 1e-9).all(dim=-1).all(dim=0)  # (token), nan is far
+    return {"first row": far[0].item(), "last row": far[-1].item()} | probes(module) | {"comparison": far.any().item()}
+
+
+seen = {name: all_probes(admit(kind)) for name, kind in kinds.items()}
+assert not any(all_probes(healthy).values())
+
+# %%
+dot_table(seen, title="Which probe sees which mistake?")
+
+# %% [markdown]
+# Read it by column. The *first row* has one key, so softmax gives 1 whatever the score is, and wrong scores pass. The
+# *last row* may see everything, so a mask that shows too much spares it. *Future* sees what leaks, and neither wrong
+# scores nor wrong heads. *Cache* sees the patients that go wrong in pieces, and every leak as well, because what leaks
+# at once can't leak word by word. The *comparison* misses the three patients of the cache, because it runs whole
+# sentences.
+#
+# So compare, if there is something to compare with, and run in pieces as well: together the two see every mistake of
+# the picture. Where nothing can be compared, *future*, *gradient* and *order* say where to look. Compare to 1e-9 in
+# float64, because with a looser limit and fresh weights real mistakes pass (try it in "Your turn").
+#
+# ## A loss is no probe
+#
+# A tiny model learns to predict the next of sixteen letters, in text that is drawn at random. There is nothing to
+# learn: the best possible loss is the logarithm of 16. We train it with the healthy attention, and with a mask that is
+# one too high, so that each letter sees the next one.
+
+# %% tags=["trained", "nbval-ignore-output"]
+def train(kind, steps=200):
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Embedding(16, 32), kind(32), nn.Linear(32, 16)).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for _ in range(steps):
+        letters = torch.randint(16, (64, 13)).to(device)  # new ones in each step
+        loss = F.cross_entropy(model(letters[:, :-1]).flatten(0, 1), letters[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+print(f"healthy: {train(Attention):.2f}, best possible: {torch.tensor(16.0).log().item():.2f}")
+
+# %% [markdown]
+# **Predict** (`"yes"` or `"no"`): does the model with that mask get below a loss of 1?
+
+# %%
+guess = ...  # "yes" or "no"
+leaking = train(kinds["mask one too high"])
+predict(guess, lambda: leaking < 1)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Yes, far below: it copies the next letter. A leak makes the loss *better*, and that it is too good to be true is plain
+# only here, where we know the best possible one. Patient 5 can reach the same loss as the healthy one, since it can
+# compute the same functions; and patients 2 to 4 *are* the healthy one in training, where no cache is used.
+#
+# </details>
+#
+# ## Your own code
+#
+# The doctor takes any class, and x of the size that it takes. Here it looks at the one that you wrote in lesson 06:
+
+# %%
+MyMultiQueryAttention = from_earlier("MyMultiQueryAttention")
+torch.manual_seed(0)
+diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num_heads=3)
+
+# %% [markdown]
+# In a terminal `course doctor my_file.py` does the same for a file.
+#
+# ## A page to keep: reviewing attention code
+#
+# Keep this list for the day on which you review attention code.
+#
+# <details><summary>The list</summary>
+#
+# **Before you read**
+# - Sizes that all differ. Never test with a size of 1 alone.
+# - Weights that attend: queries and keys scaled up by 3 to 6. Compute in float64.
+#
+# **Run**
+# - Future: change each token; no earlier output moves. Look at all rows.
+# - Gradient: one backward pass reaches every parameter. (A bias of the keys is an exception if nothing rotates them: it
+#   adds the same number to a whole row of scores, so its gradient is rounding noise.)
+# - Compare the whole output with an independent one, to 1e-9; with less only where the code uses float32 on purpose, as
+#   Llama's softmax does.
+# - In pieces of 1 and of 2, at least three pieces, with a cache: as at once.
+# - Order counts if there are positions. Another sample in the batch changes nothing. Two calls in eval agree.
+# - A row that may see nothing gives zeros and finite gradients. Large numbers in half precision stay finite.
+# - Weights of others: compare with outputs of their own code, because the order of heads and pairs is a convention.
+#
+# **Read**
+# - Every result is used: `masked_fill` without the underscore returns a new tensor.
+# - Scores come from queries and *keys*, and are scaled once, before the product.
+# - The mask is bool and checked on entry, and its triangle ends at the last key.
+# - Softmax runs once, over the keys. Dropout comes after it, and only in training.
+# - Heads: view, *then* transpose; on the way back transpose, then reshape.
+# - `out_proj` takes heads times the width of a value, and gives the width that the next layer expects.
+#
+# </details>
+#
+# Now do exercises 1 to 6 of [the sheet](exercises/12_exercises.ipynb): a probe that lists all leaks, and three patients
+# that you have not seen.
+#
+# ## Your turn
+#
+# 1. Plant a mask that is one too *low*: write `fill(s, 0)` where `PLANTED` has `fill(s, 2)`, and run the cells of that
+#    section again. Which columns get a dot? And what does `train` return for it?
+# 2. Let `admit` no longer triple the weights, and make `x` five times smaller. How far are "no scale" and "softmax
+#    twice" from their `reference`? Would a limit of a hundredth find them?
+# 3. Let `score` return `queries @ keys.transpose(2, 3) * self.head_dim**-0.5`. In float64 it is right. Run it and the
+#    healthy one in float16: `admit(...).half()((60 * x).half())`.
+# 4. Let `hide` return `scores.masked_fill(self.mask == 1, -torch.inf)`, and give it the causal mask as zeros and ones,
+#    as bytes of `0` and `255`, as bool with True = keep, and to be added (0 and -inf). Which are right?
+#
+# <details><summary>Answers</summary>
+#
+# 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
+#    nan; `train` returns nan. A loss reveals this mistake in the first step, and only because it is nan.
+# 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter.
+# 3. It gives nan in `5` of the `18` rows, and the healthy one in none. The largest product is `146556`, but
+#    float16 ends at `65504`, so the product becomes infinity and softmax makes nan of it. Dividing first moves this
+#    limit and does not remove it: with `100 * x` the healthy one gives nan, too.
+# 4. Only the zeros and ones, where 1 means hidden. In the bytes and in the additive mask nothing is equal to 1, so
+#    nothing is hidden, and with True = keep the meaning is reversed. No error is raised, so check that a mask is bool
+#    where it comes in.
+#
+# </details>
+#
+# ## What you have now
+#
+# You have three probes of your own for code that can't be compared with anything, a comparison for code that can, and a
+# doctor for the rest.
+#
+# **Practise:** [six exercises](exercises/12_exercises.ipynb), about 30 minutes.
+#
+# **Next:** [lesson 13, Spread heads over many devices](13_many_devices.ipynb).

@@ -1,0 +1,589 @@
+# %% [markdown]
+# # Spread heads over many devices
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/13_many_devices.ipynb)
+#
+# You will cut an attention module into parts that compute on different devices: first by hand, then with PyTorch on two
+# real processes. You compute how long the devices talk to each other, and from that how many devices are best for a
+# model that people use. At the end you cut the keys instead of the heads.
+#
+# **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb) and [11](11_fast.ipynb).
+# **It takes** about 45 minutes. No GPU is needed, because the devices of this lesson are processes on your CPU.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+
+# %%
+import inspect
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from course_lib.attention import MultiHeadAttention, MultiQueryAttention
+from course_lib.device import course_device
+from course_lib.distributed import launch, shard
+from course_lib.exercises import filled, from_earlier, predict
+from course_lib.inputs import dream_big
+from course_lib.pictures import draw_devices, line_plot
+from course_lib.show import show
+
+device = course_device()
+words, embeddings, x = dream_big(device=device)
+MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
+
+# %% [markdown]
+# ## Where to cut
+#
+# A large model does not fit into the memory of one GPU, or one GPU takes too long to read its parameters and its cache
+# ([lesson 11](11_fast.ipynb)). So the weight matrices are cut, and each device gets a part of every one of them. This
+# is called **tensor parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)). Devices
+# compute fast and talk slowly, so a good cut leaves them little to tell each other.
+#
+# Attention has a natural place for it, because up to its context a head needs nothing from the other heads. And since
+# lesson 05 the heads are stacked in one matrix, one below the other:
+
+# %%
+d_in, d_out, num_heads, head_dim = 3, 8, 4, 2
+torch.manual_seed(4)
+whole = MyMultiHeadAttention(d_in, d_out, num_heads)
+with torch.no_grad():
+    whole.q_proj.weight *= 5  # so that the attention weights are not all alike
+    whole.k_proj.weight *= 5
+whole = whole.to(device)
+
+for head, rows in enumerate(whole.q_proj.weight.split(head_dim)):
+    print(f"head {head}: rows {head * head_dim} and {head * head_dim + 1} of q_proj.weight, {tuple(rows.shape)}")
+
+# %% [markdown]
+# A cut between rows 3 and 4 deals the heads out: 0 and 1 go to one device, 2 and 3 to the other.
+#
+# **Write it yourself.** Return the rows of device number `device`, if there are `num_devices` of them, counted from 0.
+
+# %%
+def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
+    raise NotImplementedError  # two lines
+
+
+cut_rows = filled("cut_rows", cut_rows)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
+#     rows = len(weight) // num_devices
+#     return weight[device * rows : (device + 1) * rows]
+# ```
+#
+# </details>
+#
+# That takes care of `q_proj`, `k_proj` and `v_proj`. The output projection comes after the heads, so its matrix is cut
+# the other way: a device needs the **columns** that are multiplied by the context of its own heads.
+#
+# **Write it yourself.** The columns of device number `device`, with all their rows.
+
+# %%
+def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
+    raise NotImplementedError  # two lines
+
+
+cut_columns = filled("cut_columns", cut_columns)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
+#     columns = w_o.shape[1] // num_devices
+#     return w_o[:, device * columns : (device + 1) * columns]
+# ```
+#
+# </details>
+#
+# ## A part is a smaller module
+#
+# One device's part is an ordinary multi-head module with fewer heads. We build it from your class and fill it with what
+# your two functions cut:
+
+# %%
+def part_of(whole, number, num_devices):
+    heads = num_heads // num_devices
+    part = MyMultiHeadAttention(d_in, heads * head_dim, heads)
+    for name in ("q_proj", "k_proj", "v_proj"):
+        getattr(part, name).weight = nn.Parameter(cut_rows(getattr(whole, name).weight, number, num_devices))
+    part.out_proj = nn.Linear(heads * head_dim, d_out, bias=False)
+    part.out_proj.weight = nn.Parameter(cut_columns(whole.out_proj.weight, number, num_devices))
+    return part
+
+
+halves = [part_of(whole, number, 2) for number in (0, 1)]
+show("output of device 0", halves[0](x), "batch token width", words)
+
+# %%
+show("output of device 1", halves[1](x), "batch token width", words)
+
+# %% [markdown]
+# **Predict.** Four devices with one head each are a finer cut. Which shape does the output of *one* of the four have?
+
+# %%
+guess = ...  # three sizes in parentheses
+predict(guess, lambda: part_of(whole, 0, 4)(x).shape)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The shape of the whole output, however many devices there are, because the device has all *rows* of `out_proj`. What
+# it lacks is the other heads' part of the sum, so its numbers are not the output yet.
+#
+# </details>
+#
+# Each number of the output is a sum over the columns of `out_proj`. Cutting the columns cuts that sum into two sums, so
+# the two outputs only have to be added:
+
+# %%
+two_samples = torch.cat([x, x.flip(1)])  # the sentence, and the sentence backwards
+torch.testing.assert_close(halves[0](two_samples) + halves[1](two_samples), whole(two_samples))
+show("device 0 + device 1", halves[0](x) + halves[1](x), "batch token width", words)
+
+# %% [markdown]
+# The sum equals the whole module, on two different samples. The picture shows it for one element of the output. It is
+# drawn with the library's class and its `shard`, which cuts as you did:
+
+# %%
+reference = MultiHeadAttention(d_in, d_out, num_heads).to(device)
+reference.load_state_dict(whole.state_dict())
+parts = [shard(reference, number, 2) for number in (0, 1)]
+torch.testing.assert_close(parts[1](two_samples), halves[1](two_samples))
+draw_devices(reference, parts, x, words=words)
+
+# %% [markdown]
+# Follow a row of the picture from left to right: all of x goes in, and a device works alone until its output. There the
+# devices meet. An operation that adds a tensor over all devices and gives the sum to each of them is called
+# **all-reduce**; it is the only time they talk in this layer. [Now do exercise 1, and exercise 2 about
+# biases](exercises/13_exercises.ipynb).
+#
+# ## Why not cut inside a head?
+#
+# With more devices than heads, it would be tempting to cut each head's width in two. A score is a sum over that width,
+# so each device would have a part of each *score*. But softmax needs the whole score:
+
+# %%
+queries, keys = whole.q_proj(x)[..., :2] * head_dim**-0.5, whole.k_proj(x)[..., :2]  # head 0: (b, t, 2)
+left = queries[..., :1] @ keys[..., :1].transpose(1, 2)  # (b, q, 1) @ (b, 1, k) -> (b, q, k)
+right = queries[..., 1:] @ keys[..., 1:].transpose(1, 2)
+weights = (queries @ keys.transpose(1, 2)).softmax(-1)
+early, late = (left + right).softmax(-1), (left.softmax(-1) + right.softmax(-1)) / 2
+print(f"scores added, then softmax: weights up to {(early - weights).abs().max().item():.4f} off")
+print(f"softmax, then averaged:     weights up to {(late - weights).abs().max().item():.4f} off")
+
+# %% [markdown]
+# So the devices would have to add the scores of every head, for each query and each key, before they could go on.
+# Compare how many numbers that is, for one text of 4,096 tokens and 32 heads of width 64:
+
+# %%
+tokens, heads, width = 4096, 32, 64
+inside_heads = heads * tokens * tokens  # scores: (head, query, key)
+between_heads = tokens * heads * width  # outputs: (token, d_out)
+
+# %% [markdown]
+# **Predict.** How many times as many numbers are added by the cut inside heads?
+
+# %%
+guess = ...  # a number, within 10 %
+predict(guess, lambda: inside_heads / between_heads)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The heads cancel, and one of the two token axes: what remains is the number of tokens, divided by the width of a head.
+# The longer the text, the worse the cut inside heads.
+#
+# </details>
+#
+# ## Two real processes
+#
+# Now PyTorch makes the same cut, on two processes that run at the same time. The function below is run by *both* of
+# them. Some words in it are new:
+#
+# - The processes form a **process group**: they find each other, are numbered, and can send tensors. The number of a
+#   process is its **rank**.
+# - **gloo** is the program library through which processes on CPUs talk. GPUs talk through NVIDIA's **nccl** instead.
+# - A **mesh** is the arrangement of the devices; ours is a row of two.
+# - `ColwiseParallel` cuts the columns of W in $xW$. An `nn.Linear` stores W transposed, so these are the *rows* that
+#   you cut. `RowwiseParallel` cuts what you called columns, and does the all-reduce.
+# - A parameter becomes a **DTensor** (distributed tensor): it still has the shape of the whole, but each process holds
+#   its own part only.
+
+# %%
+def on_each_device():
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    from course_lib.attention import MultiHeadAttention
+
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2,))
+    torch.manual_seed(4)  # both processes draw the same parameters and the same x
+    module, x = MultiHeadAttention(3, 8, num_heads=4), torch.randn(1, 6, 3)
+    expected = module(x)
+    plan = {"q_proj": ColwiseParallel(), "k_proj": ColwiseParallel(), "v_proj": ColwiseParallel()}
+    parallelize_module(module, mesh, plan | {"out_proj": RowwiseParallel()})
+    module.num_heads = module.num_kv_heads = 2  # a process has two heads, and `view` must know that
+    torch.testing.assert_close(module(x), expected)
+    if dist.get_rank() == 1:
+        weight = module.q_proj.weight
+        print(f"{type(weight).__name__} of shape {tuple(weight.shape)}; held here: {tuple(weight.to_local().shape)}")
+        print("the output equals that of the whole module")
+    dist.destroy_process_group()
+
+# %% [markdown]
+# **torchrun** is the program that starts several processes and tells each its rank. In a terminal you would type this:
+#
+# ```bash
+# torchrun --nproc-per-node 2 two_devices.py
+# ```
+#
+# From a notebook, the course's `launch` does it and returns what they printed, after about ten seconds:
+
+# %%
+with tempfile.TemporaryDirectory() as folder:
+    script = Path(folder) / "two_devices.py"
+    script.write_text(f"{inspect.getsource(on_each_device)}\n\non_each_device()\n")
+    print(launch(2, script=str(script)))
+
+# %% [markdown]
+# Rank 1 reports that its part of `q_proj` has half of the rows, and that the output on both processes is the one of the
+# uncut module. Change the function as you like, and run both cells again.
+#
+# ## What is sent
+#
+# The course has a longer script of this kind. It also compares gradients and cached decoding with the uncut module, in
+# float64, and it writes down every tensor that passes between the processes. Here is what device 0 reports for three
+# forms of attention with 8 heads, for 2 samples of 5 tokens; `d_in` is 12 and `d_out` is 24:
+
+# %%
+report = launch(2, "--form", "multi-head", "grouped-query", "multi-query")
+assert "False" not in report  # all comparisons with one process agree to within 1e-12, on both devices
+of_device_0 = [block.split("  device 1")[0] for block in report.split("\n  device 0")[1:]]
+for form, block in zip(("multi-head", "grouped-query", "multi-query"), of_device_0, strict=True):
+    print(form + "\n" + "\n".join(line for line in block.splitlines() if "sends" in line or "caches" in line))
+
+# %% [markdown]
+# Every form sends one tensor forward, which is the output: 2 · 5 · 24 numbers of 8 bytes. They depend neither on the
+# number of heads nor on how much is in the cache. Per decoded token it is the same tensor with a single token.
+#
+# Backward, the gradient of x is added up over the devices. It is one tensor and not three, although x enters three
+# projections (those of the queries, keys and values): each device first adds the three gradients on its own. Only
+# multi-query attention sends two more tensors; you will find out why.
+#
+# ## One kv head can't be cut
+#
+# Multi-query attention has a single head of keys and values. Cutting it would be a cut inside a head, so each device
+# keeps a copy of `k_proj` and `v_proj`, and only the query heads are dealt out. In the next picture a colour stands for
+# a kv head. As there is only one, all query heads have its colour.
+
+# %%
+torch.manual_seed(5)
+multi_query = MultiQueryAttention(d_in, d_out, num_heads)
+with torch.no_grad():
+    multi_query.q_proj.weight *= 5
+    multi_query.k_proj.weight *= 5
+multi_query = multi_query.to(device)
+shared = [shard(multi_query, number, 2) for number in (0, 1)]
+draw_devices(multi_query, shared, x, words=words, title="One kv head: both devices hold it")
+
+# %% [markdown]
+# The outputs still add up. But what about training? Each device has a copy of the key matrix, and a gradient arrives at
+# each copy. We send one gradient back through the whole module, and through the parts:
+
+# %%
+multi_query(x).square().sum().backward()
+output = (shared[0](x) + shared[1](x)).square().sum()
+output.backward()
+expected = multi_query.k_proj.weight.grad
+on_device = [part.k_proj.weight.grad for part in shared]
+
+# %% [markdown]
+# **Predict.** Is the gradient on device 0 already that of the uncut module, is it the `"sum"` of both devices'
+# gradients that equals it, or their `"mean"`? Write `"one"`, `"sum"` or `"mean"`.
+
+# %%
+guess = ...  # a word in quotation marks
+candidates = {"one": on_device[0], "sum": sum(on_device), "mean": sum(on_device) / 2}
+predict(guess, lambda: next(word for word, one in candidates.items() if torch.allclose(one, expected, atol=1e-4)))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The sum, because each device sees only what its own heads ask of the keys. So the gradients of `k_proj` and `v_proj`
+# have to be added over the devices, and these are the two tensors more in the report above. If somebody forgets them,
+# the shapes are right, the first output is right and no error comes; but after one step of training the copies differ.
+# It is a mistake for [lesson 12](12_debugging_attention.ipynb): only a comparison finds it.
+#
+# </details>
+#
+# ## More devices than kv heads
+#
+# Grouped-query attention stands between: its kv heads can be dealt out as long as there are enough of them. With fewer
+# kv heads than devices, serving systems such as [vLLM](https://github.com/vllm-project/vllm) do what you have just seen
+# ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245) describe it): they **replicate** kv heads, so that
+# several neighbouring devices hold the same one.
+#
+# **Write it yourself.** Which kv heads does a device hold? Return the index of the first, and how many there are. With
+# 2 kv heads on 4 devices, devices 0 and 1 hold kv head 0, and devices 2 and 3 hold kv head 1.
+
+# %%
+def kv_heads_of_device(device, num_devices, num_kv_heads):  # three ints -> (int, int)
+    raise NotImplementedError  # two lines
+
+
+kv_heads_of_device = filled("kv_heads_of_device", kv_heads_of_device)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def kv_heads_of_device(device, num_devices, num_kv_heads):  # three ints -> (int, int)
+#     first = device * num_kv_heads // num_devices
+#     return first, max(1, num_kv_heads // num_devices)
+# ```
+#
+# </details>
+#
+# What does that mean in bytes? Take Llama 3 70B ([Grattafiori et al., The Llama 3 Herd of Models,
+# 2024](https://arxiv.org/abs/2407.21783)): 80 layers, 8 kv heads of width 128. For one token, in numbers of 2 bytes:
+
+# %%
+print("devices   bytes per token, on one device   on all of them")
+for num_devices in (1, 2, 4, 8, 16, 32):
+    _, held = kv_heads_of_device(0, num_devices, num_kv_heads=8)
+    on_one = 80 * 2 * held * 128 * 2  # layers * (key and value) * kv heads * width * bytes
+    print(f"{num_devices:7}   {on_one:30,}   {num_devices * on_one:14,}")
+
+# %% [markdown]
+# Up to 8 devices the cache of one device shrinks and the total stays the same. From there on it is the other way
+# around: a device keeps one kv head however many devices there are, and the total grows because the same head is kept
+# several times. Multi-query attention is in that situation from the second device on. So models with 8 kv heads and
+# machines with 8 GPUs go well together. [Now do exercise 3](exercises/13_exercises.ipynb).
+#
+# ## How long does it take?
+#
+# Bytes are no time yet. The usual way of doing an all-reduce with large tensors is a **ring** ([Patarasuk and Yuan,
+# Bandwidth optimal all-reduce algorithms, 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices sit in a
+# circle, and the tensor is cut into n pieces. In each step, every device sends one piece to its neighbour, and all of
+# them do so at the same time. After n - 1 steps each piece has been added up somewhere, and n - 1 more steps hand the
+# sums round. Each step takes the time to send a piece plus a **latency**: the time that passes even for an empty
+# message.
+#
+# **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
+
+# %%
+def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):  # four numbers -> float
+    raise NotImplementedError  # two lines
+
+
+all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):  # four numbers -> float
+#     steps = 2 * (num_devices - 1)
+#     return steps * (num_bytes / num_devices / bytes_per_second + latency)
+# ```
+#
+# </details>
+#
+# In total a device sends 2 (n - 1) / n times the tensor, which never exceeds twice its size. The latencies, however,
+# grow with every device.
+#
+# Now the model of one decoding step. It is computed, not measured. Each device reads its part of the parameters and of
+# the cache, which lesson 11 found to be what takes the time in decoding, and a layer does two all-reduces: one after
+# attention, one after its feedforward part, which is cut in the same way. The GPU is an [NVIDIA
+# H100](https://www.nvidia.com/en-us/data-center/h100/). According to its data sheet it reads 3.35 TB per second, and
+# its NVLink carries 900 GB per second, which is 450 in each direction. Eight of them are in one machine. From machine
+# to machine we take 50 GB per second for each GPU (a network card of 400 Gb per second). No data sheet gives the
+# latencies; we assume 1 microsecond per step within a machine, and 5 as soon as the ring leaves it.
+
+# %%
+GB = 1e9
+READ = 3350 * GB  # per second: 3.35 TB
+WITHIN = 900 / 2 * GB, 1e-6  # 450 GB per second in each direction; seconds of latency
+BETWEEN = 400 / 8 * GB, 5e-6  # 400 Gb per second are 50 GB per second
+llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8, "width": 128, "hidden": 28672}
+
+
+def step_ms(model, n, texts=16, tokens=8192):
+    layers, d_model, heads, kv_heads, width, hidden = model.values()
+    parameters = 2 * d_model * heads * width + 2 * d_model * kv_heads * width + 3 * d_model * hidden  # per layer
+    weights = 2 * layers * parameters / n / READ  # 2 bytes per number
+    cache = 2 * layers * texts * tokens * 2 * kv_heads_of_device(0, n, kv_heads)[1] * width / READ
+    link = WITHIN if n <= 8 else BETWEEN
+    talk = 2 * layers * all_reduce_seconds(2 * texts * d_model, n, *link)
+    return {"weights": 1000 * weights, "cache": 1000 * cache, "all-reduce": 1000 * talk}
+
+
+# %%
+degrees = (1, 2, 4, 8, 16, 32, 64)
+times = {n: step_ms(llama_70b, n) for n in degrees}
+curves = {name: {n: times[n][name] for n in degrees if times[n][name] > 0} for name in times[1]}
+curves["whole step"] = {n: sum(times[n].values()) for n in degrees}
+line_plot(
+    curves,
+    title="One decoding step of Llama 3 70B, computed",
+    xlabel="devices",
+    ylabel="milliseconds",
+    note="16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. A single one could not hold the model.",
+)
+
+# %% [markdown]
+# The curve of the weights falls with every doubling. That of the cache falls with it up to 8 devices and is flat from
+# there, because the kv heads have run out. The all-reduces do the opposite: they grow, and they jump where the ring
+# leaves the machine. The sum of the three is shortest at 8 devices:
+
+# %%
+for n in (1, 4, 8, 16):
+    whole_step = sum(times[n].values())
+    print(f"{n:2} devices: {whole_step:4.1f} ms, {curves['whole step'][1] / whole_step:3.1f} times as fast as one")
+message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
+print(f"sending alone, of the all-reduces on 8 devices: {160 * all_reduce_seconds(message, 8, WITHIN[0], 0):.6f} s")
+print(f"waiting alone:                                  {160 * all_reduce_seconds(0, 8, *WITHIN):.6f} s")
+
+# %% [markdown]
+# Eight devices are not eight times as fast as one, so a token costs more of their time together. What you get for it is
+# that the reader waits less, and that the model fits at all. The last two lines show that the devices spend their
+# talking on latencies and hardly on bytes, because the messages of decoding are small. (That is why libraries such as
+# nccl have other algorithms for small messages, with fewer steps than a ring. With those, the jump at 16 devices would
+# be smaller.)
+#
+# **Predict.** Llama 3 8B has 32 layers of half that width. Does it gain `"more"` or `"less"` from eight devices, in
+# multiples of the speed of one?
+
+# %%
+llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8, "width": 128, "hidden": 14336}
+
+
+def speed_up(model):
+    return sum(step_ms(model, 1).values()) / sum(step_ms(model, 8).values())
+
+
+guess = ...  # "more" or "less"
+predict(guess, lambda: "more" if speed_up(llama_8b) > speed_up(llama_70b) else "less")
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Less. There is less to read per layer, so cutting it saves less time, while each all-reduce waits for as many
+# latencies as before.
+#
+# </details>
+#
+# [Now do exercises 4 and 5](exercises/13_exercises.ipynb).
+#
+# ## Cut the keys instead
+#
+# For one very long text there is another cut: each device holds the keys and values of *some tokens*, for all heads.
+# This is called **context parallelism** ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)), and
+# nothing about it is new to you. Each device attends to its own keys and gets an output and the logarithm of its sum of
+# exponentials, and two such results become one by the merge of [lesson 11](11_fast.ipynb):
+
+# %%
+merge_partial = from_earlier("merge_partial")
+generator = torch.Generator().manual_seed(13)
+query, keys, values = (torch.randn(size, 4, generator=generator).to(device) for size in (3, 10, 10))  # (token, width)
+
+
+def on_one_device(keys, values):
+    scores = 2 * query @ keys.T * 4**-0.5  # (q, k)
+    return scores.softmax(dim=-1) @ values, scores.logsumexp(dim=-1)  # (q, d), (q)
+
+
+merged, _ = merge_partial(*on_one_device(keys[:7], values[:7]), *on_one_device(keys[7:], values[7:]))
+torch.testing.assert_close(merged, on_one_device(keys, values)[0])
+print("seven keys here and three there give the attention over all ten")
+
+# %% [markdown]
+# What the devices send is the output and one number per query and head. This cut has no limit in the number of kv
+# heads, and no kv head is kept twice. In exchange each device needs all query heads. Large systems combine such cuts
+# ([Pope et al., Efficiently Scaling Transformer Inference, 2022](https://arxiv.org/abs/2211.05102), compare several).
+# [Now do exercise 6](exercises/13_exercises.ipynb), which merges any number of devices.
+#
+# <details><summary>Appendix: the same script on real GPUs</summary>
+#
+# The script of the course stays as it is; nccl replaces gloo, and process number i of a machine takes its GPU i. One
+# machine with 4 GPUs:
+#
+# ```bash
+# torchrun --nproc-per-node 4 -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 4
+# ```
+#
+# Two machines with 4 GPUs each: start the same command on both, with node rank 1 on the second. FIRST is the name of
+# the first machine, and the number behind it a free port:
+#
+# ```bash
+# torchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 --rdzv-endpoint FIRST:29500 \
+#     -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8
+# ```
+#
+# Both commands were tried on the CPU of one machine that played both parts. The next block, for a cluster with Slurm,
+# was never tried; take it as a starting point:
+#
+# ```bash
+# export FIRST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# srun --ntasks-per-node 1 bash -c 'torchrun --nnodes $SLURM_NNODES --node-rank $SLURM_NODEID --nproc-per-node 4 \
+#     --rdzv-endpoint $FIRST:29500 -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8'
+# ```
+#
+# The script asks for at least one kv head per device, or for a single one; it does not replicate the kv heads of
+# groups, as `shard` does. On Windows use WSL, because torchrun of some PyTorch versions does not start there.
+#
+# </details>
+#
+# ## Your turn
+#
+# 1. Set the latency in `WITHIN` to 10 microseconds and run the cells of the plot again. How many devices are best now?
+# 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Where would you cut the two
+#    matrices, and how many all-reduces does that need? Change the cell below, which cuts nothing yet.
+# 3. In the function of the two processes, leave out the line with `module.num_heads`. What happens?
+
+# %%
+up, down, vector = torch.randn(12, 8), torch.randn(8, 12), torch.randn(8)
+torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).relu())  # change the left side
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+#
+# 1. Four: the ring of eight now waits longer than it saves. The latency decides, and not the bandwidth.
+# 2. `up` by rows and `down` by columns. A hidden number needs only its own row and column, and relu looks at one number
+#    at a time. What comes out adds up, so one all-reduce is enough:
+#
+#    ```python
+#    left = sum(cut_columns(down, i, 2) @ (cut_rows(up, i, 2) @ vector).relu() for i in (0, 1))
+#    torch.testing.assert_close(left, down @ (up @ vector).relu())
+#    ```
+#
+# 3. `launch` reports an error from `view`: each process has the numbers of two heads and is asked for four.
+#
+# </details>
+#
+# ## What you have now
+#
+# A head is a unit that can be sent elsewhere: rows in, columns out, and one sum at the end. You proved that with your
+# own class, saw two processes agree, and can compute what another device saves and what it costs.
+#
+# **Practise:** [six exercises](exercises/13_exercises.ipynb), about forty minutes.
+#
+# **Next:** [lesson 14, Write it yourself](14_capstone.ipynb).

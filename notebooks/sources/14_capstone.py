@@ -1,0 +1,552 @@
+# %% [markdown]
+# # Write it yourself
+#
+# [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/14_capstone.ipynb)
+#
+# You will write multi-head attention, and then multi-query attention with a cache, from empty cells and without looking
+# anything up. Then you build a tiny GPT around the second of them, train it on the fables of Aesop, and let it write a
+# few lines. Whatever one character learns about another in that model goes through code that you wrote.
+#
+# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
+
+# %% tags=["setup"]
+# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+import importlib.util
+import subprocess
+import sys
+
+if importlib.util.find_spec("course_lib") is None:
+    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
+    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
+        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+
+# %%
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.device import course_device
+from course_lib.exercises import filled, predict
+from course_lib.inputs import fables
+from course_lib.pictures import line_plot
+from course_lib.show import show
+
+device = course_device()
+
+# %% [markdown]
+# ## Multi-head attention, from memory
+#
+# Close the other lessons. If you get stuck, write the steps as comments first, with the shape after each of them:
+# project, split into heads, score, hide what is later, softmax, mix the values, merge the heads, project. The names and
+# the layout of the weight matrices are up to you, because the check compares what your class computes.
+
+# %%
+class MultiHeadFromMemory(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        raise NotImplementedError  # your lines, here and above
+
+
+MultiHeadFromMemory = filled("MultiHeadFromMemory", MultiHeadFromMemory)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MultiHeadFromMemory(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads):
+#         super().__init__()
+#         self.num_heads, self.head_dim = num_heads, d_out // num_heads
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.v_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+#         batch, num_tokens, _ = x.shape
+#         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, m) -> (b, t, h, d) -> (b, h, t, d)
+#         keys = self.k_proj(x).view(per_head).transpose(1, 2)
+#         values = self.v_proj(x).view(per_head).transpose(1, 2)
+#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+#         later = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+#         context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values  # (b, h, t, d)
+#         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
+# ```
+#
+# </details>
+#
+# **Predict.** The model below is 64 wide and has 4 heads. How many parameters does your class have at this size?
+
+# %%
+width, num_heads = 64, 4
+guess = ...  # an integer
+predict(guess, lambda: sum(one.numel() for one in MultiHeadFromMemory(width, width, num_heads).parameters()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# There are four matrices of `width * width` numbers: for the queries, the keys, the values and the output. The number
+# of heads does not appear in the count, because the heads divide the width among them. If your layers have biases, each
+# of the four adds another `width` numbers.
+#
+# </details>
+#
+# ## Multi-query attention with a cache, from memory
+#
+# In multi-query attention all heads share one head of keys and one of values (Shazeer, [Fast Transformer Decoding: One
+# Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019). The cache keeps them from call to call, so that
+# each token is projected only once. Here `forward` returns two things: the output for the new tokens, and the cache, a
+# tuple of all keys and all values so far. The mask needs some care, because the new tokens come after the cached ones.
+
+# %%
+class MultiQueryWithCache(nn.Module):
+    def __init__(self, d_in, d_out, num_heads):
+        super().__init__()
+
+    def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+        raise NotImplementedError  # your lines, here and above
+
+
+MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# class MultiQueryWithCache(nn.Module):
+#     def __init__(self, d_in, d_out, num_heads):
+#         super().__init__()
+#         self.num_heads, self.head_dim = num_heads, d_out // num_heads
+#         self.q_proj = nn.Linear(d_in, d_out, bias=False)
+#         self.k_proj = nn.Linear(d_in, self.head_dim, bias=False)
+#         self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
+#         self.out_proj = nn.Linear(d_out, d_out, bias=False)
+#
+#     def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+#         batch, num_new, _ = x.shape
+#         queries = self.q_proj(x).view(batch, num_new, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, n, d)
+#         keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]  # one head for all: (b, n, d) -> (b, 1, n, d)
+#         if cache is not None:
+#             keys = torch.cat([cache[0], keys], dim=2)  # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
+#             values = torch.cat([cache[1], values], dim=2)
+#         num_keys = keys.shape[2]
+#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
+#         keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device).tril(num_keys - num_new)
+#         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values  # (b, h, n, d)
+#         return self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1)), (keys, values)
+# ```
+#
+# </details>
+#
+# Here is the promise of the cache as a test: seven tokens in one call, and the same seven in two pieces.
+
+# %%
+torch.manual_seed(0)
+attention = MultiQueryWithCache(width, width, num_heads).to(device)
+x = torch.randn(2, 7, width).to(device)  # (b, t, m)
+at_once, cache = attention(x)
+first, grown = attention(x[:, :5])
+second, _ = attention(x[:, 5:], grown)
+torch.testing.assert_close(torch.cat([first, second], dim=1), at_once)
+print("seven tokens at once, and five and then two: the same output")
+
+# %% [markdown]
+# The outputs agree, so the second piece has seen all of the first.
+#
+# **Predict.** How many numbers does your cache keep for each token of a text?
+
+# %%
+guess = ...  # an integer
+predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))  # 2 texts of 7 tokens
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# One key and one value, each as wide as a single head, which is `width // num_heads`. Multi-head attention keeps a key
+# and a value for each head, so `2 * width` numbers per token.
+#
+# </details>
+#
+# ## A text to learn from
+#
+# The model learns from the 82 fables in Joseph Jacobs, [The Fables of Aesop](https://www.gutenberg.org/ebooks/28),
+# 1894. Each different character is a token of our vocabulary. (Larger models use pieces of words as tokens.)
+
+# %%
+text = fables()  # as Joseph Jacobs told them in 1894
+vocabulary = sorted(set(text))
+tokens = torch.tensor([vocabulary.index(character) for character in text], device=device)  # (text,)
+print(f"{text.count(chr(10) * 2) + 1} fables, {len(text):,} characters, {len(vocabulary)} of them different")
+print(text[:120])
+
+# %% [markdown]
+# The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells how well the model
+# predicts fables that it has not read. From the rest we cut training samples. On a sample of `length` characters the
+# model makes `length` predictions in one pass, one after each character, because the causal mask keeps it from seeing
+# what comes next.
+#
+# **Write it yourself:** cut one sample at each of the `starts`, and its targets, which are the characters one place
+# later. (If you index `tokens` with a table of integers, you get a table of the same shape.)
+
+# %%
+def cut_batch(tokens, starts, length):  # (text,) and (batch,) of integers, an int -> two of (batch, length)
+    raise NotImplementedError  # your lines: the inputs and the targets
+
+
+cut_batch = filled("cut_batch", cut_batch)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def cut_batch(tokens, starts, length):  # (text,) and (batch,) of integers, an int -> two of (batch, length)
+#     places = starts[:, None] + torch.arange(length + 1, device=starts.device)  # (b, 1) + (t + 1) -> (b, t + 1)
+#     pieces = tokens[places]
+#     return pieces[:, :-1], pieces[:, 1:]
+# ```
+#
+# </details>
+
+# %%
+def as_text(tokens):
+    return "".join(vocabulary[token] for token in tokens.tolist())
+
+
+max_len = 64  # characters that the model can read
+seen, held_out = tokens[: len(tokens) * 9 // 10], tokens[len(tokens) * 9 // 10 :]
+inputs, targets = cut_batch(seen, torch.tensor([24, 110], device=device), 16)
+for row in range(2):
+    print(repr(as_text(inputs[row])), "->", repr(as_text(targets[row])))
+
+# %% [markdown]
+# The right text is the left one, moved by one character, so each character on the right is what the model should
+# predict after it has read the left text up to that place.
+#
+# ## What surrounds attention
+#
+# A GPT needs five more parts, each of them small.
+#
+# **Embedding.** A table with one row of learned numbers per token of the vocabulary turns the integers into vectors,
+# because only vectors can be compared and mixed.
+#
+# **Positions.** Attention does not know the order of the tokens (lesson 07), so a second table has one learned row per
+# position, which is added to the embedding. GPT-2 did it in this way (Radford et al., [Language Models are Unsupervised
+# Multitask Learners](https://openai.com/index/better-language-models/), 2019). The price is that no text can be longer
+# than the table.
+#
+# **Residual connection.** A layer's output is added to its input and does not replace it. Each layer therefore needs to
+# learn only what to add, and during training the gradient reaches the first layer through the sums (He et al., [Deep
+# Residual Learning for Image Recognition](https://arxiv.org/abs/1512.03385), 2015).
+#
+# **LayerNorm.** It shifts and scales each token's vector to mean 0 and variance 1, so that what a layer reads has the
+# same size however much was added before; then it applies a learned gain and shift (Ba, Kiros and Hinton, [Layer
+# Normalization](https://arxiv.org/abs/1607.06450), 2016). Exercise 2 of [the sheet](exercises/14_exercises.ipynb) asks
+# you to write it.
+#
+# **MLP** (multilayer perceptron). Two linear layers with a curved function, GELU, between them are applied to each
+# token by itself. Attention gathers what a token should know of the others, and the MLP works with what was gathered.
+#
+# The last three make up a block, together with your attention:
+
+# %%
+class Block(nn.Module):
+    def __init__(self, attention, width, num_heads):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.attention = attention(width, width, num_heads)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x, cache=None):
+        found, cache = self.attention(self.norms[0](x), cache)
+        x = x + found  # residual: (b, t, m) + (b, t, m)
+        return x + self.mlp(self.norms[1](x)), cache
+
+
+# %% [markdown]
+# LayerNorm and the MLP work on each token by itself. To test it, we change token 3 of seven and see which outputs
+# change, first without attention and then with it:
+
+# %%
+block = Block(MultiQueryWithCache, width, num_heads).to(device)
+changed = x.clone()
+changed[:, 3] *= -1.0  # token 3
+without = block.mlp(block.norms[1](changed)) - block.mlp(block.norms[1](x))
+whole = block(changed)[0] - block(x)[0]
+show("LayerNorm and MLP alone: changed", without.abs().amax(dim=(0, 2)) > 1e-6, "token")
+show("the whole block: changed", whole.abs().amax(dim=(0, 2)) > 1e-6, "token")
+
+# %% [markdown]
+# Without attention only token 3 changes. In the whole block the tokens after it change, too, because they attend to it,
+# and those before it don't, because the mask hides it from them. So whatever a character learns about the others goes
+# through the class that you wrote.
+#
+# The model consists of the two tables, two blocks, and a last matrix that gives each character of the vocabulary a
+# score for being the next one. Each block has a cache of its own. The number of tokens read so far is kept beside the
+# caches, because a new token needs to know its position.
+
+# %%
+class TinyGPT(nn.Module):
+    def __init__(self, attention, num_layers=2):
+        super().__init__()
+        self.characters = nn.Embedding(len(vocabulary), width)
+        self.positions = nn.Embedding(max_len, width)
+        self.blocks = nn.ModuleList(Block(attention, width, num_heads) for _ in range(num_layers))
+        self.norm = nn.LayerNorm(width)
+        self.next_character = nn.Linear(width, len(vocabulary), bias=False)
+        for table in (self.characters, self.positions):
+            nn.init.normal_(table.weight, std=0.1)
+
+    def forward(self, tokens, caches=None):  # (batch, token) of integers -> (batch, token, vocabulary), the new caches
+        num_read, caches = caches or (0, [None] * len(self.blocks))
+        end = num_read + tokens.shape[1]
+        x = self.characters(tokens) + self.positions.weight[num_read:end]  # (b, t, m) + (t, m)
+        grown = []
+        for block, cache in zip(self.blocks, caches, strict=True):
+            x, cache = block(x, cache)
+            grown.append(cache)
+        return self.next_character(self.norm(x)), (end, grown)
+
+
+# %%
+torch.manual_seed(0)
+gpt = TinyGPT(MultiQueryWithCache).to(device)
+print(f"{sum(one.numel() for one in gpt.parameters()):,} parameters")
+
+# %% [markdown]
+# (Your number differs a little if your class has biases.) In exercise 5 of [the sheet](exercises/14_exercises.ipynb)
+# you count the parameters of any GPT from its sizes.
+#
+# ## How wrong is it?
+#
+# Softmax turns the scores into a probability for each character. The **loss** is minus the logarithm of the probability
+# that the model gave to the character that really came next, averaged over all predictions (**cross-entropy**). A model
+# that is always sure and always right has the loss 0. Exercise 1 of [the sheet](exercises/14_exercises.ipynb) computes
+# it from scores and tokens.
+
+# %%
+@torch.no_grad()
+def held_out_loss(model):
+    starts = torch.arange(0, len(held_out) - max_len, max_len, device=device)
+    inputs, targets = cut_batch(held_out, starts, max_len)
+    return F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten()).item()
+
+# %% [markdown]
+# **Predict.** Before training, the model knows nothing about English. Which loss does it have? (`math.log` in another
+# cell may help you. An answer within a tenth counts.)
+
+# %%
+untrained = held_out_loss(gpt)
+guess = ...  # a number with decimals
+predict(guess, untrained)
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# A model that knows nothing can do no better than to give each of the `len(vocabulary)` characters the same
+# probability. The loss is then the logarithm of the size of the vocabulary. The untrained model is slightly worse than
+# that, because its random weights prefer some characters for no reason.
+#
+# </details>
+#
+# ## Train it
+#
+# Each step cuts 12 samples from the text at random places, computes the loss, and moves all parameters a little in the
+# direction in which the loss falls. The step size (the **learning rate**) first grows, because the first gradients are
+# unreliable, and then shrinks to 0, because large steps learn quickly and finish imprecisely.
+
+# %%
+def train(model, steps=800, fastest=1e-2):
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1)
+    losses = []
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = fastest * min(1.0, (step + 1) / 50) * (1 - step / steps)
+        starts = torch.randint(len(seen) - max_len, (12,), generator=generator).to(device)
+        inputs, targets = cut_batch(seen, starts, max_len)
+        loss = F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # no step is much larger than the others
+        optimizer.step()
+        losses.append(loss.item())
+    means = torch.tensor(losses).view(-1, 50).mean(dim=1).tolist()  # of 50 steps each
+    return dict(zip(range(50, steps + 1, 50), means, strict=True))
+
+
+# %% [markdown]
+# Training takes about 15 seconds on one core of a laptop, and longer on a machine that is busy.
+
+# %% tags=["trained", "nbval-ignore-output"]
+torch.set_num_threads(1)  # products this small are slower when they are shared out
+curve = train(gpt)
+line_plot({"loss": curve}, title="The loss on the text it trains on", xlabel="steps", ylabel="loss")
+
+# %% [markdown]
+# Each point is the mean loss of 50 steps. Both axes are logarithmic: the left half of the picture is only the first
+# quarter of the 800 steps.
+
+# %% tags=["trained", "nbval-ignore-output"]
+trained = held_out_loss(gpt)
+print(f"loss on fables that it has not read: {trained:.2f}, e to the loss: {torch.tensor(trained).exp():.1f}")
+
+# %% [markdown]
+# The second number is called **perplexity**: the model is as uncertain as if it had to choose among so many characters
+# that are all equally likely. (Your digits may differ from those of another machine, because training multiplies every
+# rounding error. The next cell prints only what holds on every machine.)
+
+# %%
+print("less than half of the untrained loss:", trained < 0.5 * untrained)
+print("the first 100 steps did more than the 700 after them:", untrained - curve[100] > curve[100] - curve[800])
+
+# %% [markdown]
+# ## It writes
+#
+# A model writes by reading its own output: it gives each character a score for being the next one, one of them is
+# chosen, and this character is what the model reads next. With the cache it reads only this new one.
+#
+# **Write it yourself:** the loop for the simplest choice, which always takes the character with the largest score
+# (**greedy decoding**).
+
+# %%
+def write_greedily(model, tokens, num_new):  # (batch, token) of integers -> (batch, token + num_new)
+    raise NotImplementedError  # your lines; model(tokens, caches) -> scores, caches
+
+
+write_greedily = filled("write_greedily", write_greedily)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def write_greedily(model, tokens, num_new):  # (batch, token) of integers -> (batch, token + num_new)
+#     unread, caches = tokens, None
+#     for _ in range(num_new):
+#         scores, caches = model(unread, caches)  # (b, t) -> (b, t, v)
+#         unread = scores[:, -1].argmax(dim=-1, keepdim=True)  # (b, v) -> (b, 1)
+#         tokens = torch.cat([tokens, unread], dim=1)
+#     return tokens
+# ```
+#
+# </details>
+
+# %% tags=["trained", "nbval-ignore-output"]
+start = torch.tensor([[vocabulary.index(character) for character in "A Fox "]], device=device)  # (b, t)
+with torch.no_grad():
+    print(as_text(write_greedily(gpt, start, max_len - start.shape[1])[0]))
+
+# %% [markdown]
+# The pieces look like English, but a greedy text soon repeats itself, because after the same few characters the same
+# character is the likeliest again. The remedy is to draw the next character at random, with the model's probabilities.
+# Dividing the scores by a **temperature** below 1 makes the likely characters likelier still.
+
+# %%
+@torch.no_grad()
+def write(model, tokens, num_new, temperature, generator):  # (batch, token) -> (batch, token + num_new)
+    unread, caches = tokens, None
+    for _ in range(num_new):
+        scores, caches = model(unread, caches)
+        probabilities = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
+        unread = torch.multinomial(probabilities.cpu(), 1, generator=generator).to(device)  # drawn on the CPU
+        tokens = torch.cat([tokens, unread], dim=1)
+    return tokens
+
+
+# %% tags=["trained", "nbval-ignore-output"]
+temperature, generator = 0.6, torch.Generator().manual_seed(3)
+for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature, generator):
+    print(as_text(line), end="\n\n")
+
+# %% [markdown]
+# It writes! From examples alone it has learned that words are separated by spaces, that a name such as Fox or Wolf
+# begins with a capital letter, and how short English words are spelled. It has not learned what a fable means: it has
+# about a hundred thousand parameters, and it has read one short book. A large language model is made of the same kinds
+# of parts. Exercises 3 and 4 of [the sheet](exercises/14_exercises.ipynb) go on with choosing the next character.
+#
+# This model can't write more than `max_len` characters, because its table of positions ends there. Rotary positions
+# ([lesson 07](07_order_and_padding.ipynb)) and rolling caches ([lesson 09](09_smaller_caches.ipynb)) exist for this
+# reason.
+#
+# ## Your turn
+#
+# 1. Write with `temperature = 0.1`, and then with `temperature = 1.5`. What changes?
+# 2. Take the positions away and train once more. Does the model get worse on the held-out fables?
+# 3. Train your multi-head class in the same way. Is its loss lower than with shared keys and values?
+# 4. Let the doctor of [lesson 12](12_debugging_attention.ipynb) examine your two classes.
+#
+# <details><summary>Answers</summary>
+#
+# 1. At the low temperature the texts are nearly the greedy one: they use the most frequent words and repeat themselves,
+#    and the four resemble each other. At the high one rare characters come up so often that few words are spelled
+#    right.
+# 2. Yes, clearly: in our run the loss rose by about a quarter. The causal mask still lets the second layer know
+#    something about the order, but too little.
+#
+#    ```python
+#    torch.manual_seed(0)
+#    model = TinyGPT(MultiQueryWithCache).to(device)
+#    model.positions.requires_grad_(False).weight.zero_()
+#    train(model)
+#    print(held_out_loss(model))
+#    ```
+#
+# 3. Hardly: in our run the two losses differed by about one percent. Don't conclude too much from a model this small.
+#    Measurements on large models find that sharing one key and value costs some quality, and grouped queries were
+#    invented to avoid most of that (Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023). Your multi-head
+#    class takes no cache, so a small class gives it the signature that a block expects:
+#
+#    ```python
+#    class WithoutCache(MultiHeadFromMemory):
+#        def forward(self, x, cache=None):
+#            return super().forward(x), None
+#
+#
+#    torch.manual_seed(0)
+#    model = TinyGPT(WithoutCache).to(device)
+#    train(model)
+#    print(held_out_loss(model))
+#    ```
+#
+# 4. It finds no mistake in the course's versions, and it lists what it has confirmed. Your second class returns two
+#    things, so the last argument tells the doctor which of them is the output.
+#
+#    ```python
+#    from course_lib.diagnosis import diagnose
+#
+#    sample = torch.randn(2, 5, 12)
+#    print(diagnose(MultiHeadFromMemory(12, 12, 3), sample, num_heads=3).ok)
+#    mine = MultiQueryWithCache(12, 12, 3)
+#    diagnose(mine, sample, num_heads=3, num_kv_heads=1, call=lambda module, x: module(x)[0])
+#    ```
+#
+# </details>
+#
+# ## What you can do now
+#
+# - Write a head, multi-head, multi-query and grouped-query attention from an empty cell, and prove that they are right.
+# - Say on which axis each step works, and which steps copy memory.
+# - Count what a model costs: its parameters, its products, and the bytes of its cache.
+# - Read the attention code of others, find what no error reports, and name it.
+# - Build a small GPT around your attention, train it, and let it write with a cache.
+#
+# <details><summary>Where to go from here</summary>
+#
+# - Andrej Karpathy, [Let's build GPT: from scratch, in code, spelled out](https://www.youtube.com/watch?v=kCc8FmEb1nY),
+#   2023: two hours of video in which a model like yours grows to ten million parameters.
+# - Sebastian Raschka, [Build a Large Language Model (From Scratch)](https://github.com/rasbt/LLMs-from-scratch), 2024:
+#   a whole book with code, which goes on to loading GPT-2's weights and to fine-tuning.
+# - Stanford University, [CS336: Language Modeling from Scratch](https://cs336.stanford.edu), 2025: tokenizers, kernels,
+#   parallel training and data, with assignments.
+# - Elhage et al., [A Mathematical Framework for Transformer
+#   Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021: how to read what a trained model
+#   computes.
+# - Austin et al., [How to Scale Your Model](https://jax-ml.github.io/scaling-book/), 2025: what decides the speed of
+#   large models on many devices.
+#
+# </details>
+#
+# **Practise:** [five exercises](exercises/14_exercises.ipynb), about half an hour.
+#
+# **Next:** this was the last lesson. Change something in your model, and find out what happens.

@@ -1,0 +1,399 @@
+"""`course doctor`: what it prints, when it fails, what it says it runs; and the table of `course doctor-bench`."""
+
+import json
+import sys
+
+import pytest
+
+from course_lib.command import main
+
+pytestmark = pytest.mark.usefixtures("imports_are_undone")
+CODE = '''\
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, d_in, head_dim, causal=True):
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = (nn.Linear(d_in, head_dim) for _ in range(3))
+        self.causal = causal
+
+    def forward(self, x):
+        scores = self.to_q(x) @ self.to_k(x).mT / math.sqrt(self.to_q.out_features)
+        if self.causal:
+            hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+            scores = scores.masked_fill(hidden, -torch.inf)
+        return scores.softmax(dim=-1) @ self.to_v(x)
+
+
+class Unscaled(Head):
+    def forward(self, x):
+        scores = self.to_q(x) @ self.to_k(x).mT
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ self.to_v(x)
+
+
+class WithWeights(Head):
+    def forward(self, x):
+        return {"output": super().forward(x)}
+
+
+class Grouped(nn.Module):
+    """Six heads of queries, two of keys and values; without being told, tiles could be meant."""
+
+    def __init__(self, d_in, head_dim, tiled=False):
+        super().__init__()
+        self.to_q = nn.Linear(d_in, 6 * head_dim)
+        self.to_k, self.to_v = nn.Linear(d_in, 2 * head_dim), nn.Linear(d_in, 2 * head_dim)
+        self.to_out, self.tiled = nn.Linear(6 * head_dim, d_in), tiled
+
+    def share(self, t):
+        return t.repeat(1, 3, 1, 1) if self.tiled else t.repeat_interleave(3, dim=1)
+
+    def forward(self, x):
+        q = self.to_q(x).unflatten(-1, (6, -1)).transpose(1, 2)
+        k, v = (self.share(part(x).unflatten(-1, (2, -1)).transpose(1, 2)) for part in (self.to_k, self.to_v))
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        weights = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class WithoutLinears(nn.Module):
+    def __init__(self, d_in, head_dim):
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(3, d_in, head_dim) / math.sqrt(d_in))
+
+    def forward(self, x):
+        q, k, v = (x @ weight for weight in self.weights)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+class Breaks(Head):
+    def forward(self, x):
+        return super().forward(x).view(7)
+
+
+def of_two(x, times):
+    return times * attend(x)
+
+
+def attend(x):
+    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+    return (x @ x.mT / math.sqrt(x.shape[-1])).masked_fill(hidden, -torch.inf).softmax(dim=-1) @ x
+
+
+def of_width_11(x):
+    return attend(x.view(*x.shape[:2], 11))
+
+
+def look_everywhere(x):
+    return (x @ x.mT / math.sqrt(x.shape[-1])).softmax(dim=-1) @ x
+
+
+A_NUMBER = 3
+MINE = Head(11, 7)
+'''
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "my_heads.py"
+    path.write_text(CODE, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def doctor(file, capsys):
+    """Run `course doctor` on a name of the file: (status, what it printed, what it said on the side)."""
+
+    def run(name, *words):
+        status = main(["doctor", f"{file}:{name}", *words])
+        shown = capsys.readouterr()
+        return status, shown.out, shown.err
+
+    return run
+
+
+def line_of(words):
+    (number,) = [at for at, line in enumerate(CODE.splitlines(keepends=True), 1) if words in line]
+    return f"my_heads.py:{number}"
+
+
+# --- what it prints ---
+
+
+def test_a_healthy_class(doctor, file):
+    status, shown, said = doctor("Head", "--args", "11, 7")
+    assert status == 0
+    assert shown.startswith("Head: this is attention, nothing wrong was found.")
+    assert said == f"course doctor: running Head of {file} (importing a file runs it)\n"
+
+
+def test_a_class_with_a_mistake(doctor, file):
+    status, shown, said = doctor("Unscaled", "--args", "11, 7")
+    assert status == 1
+    lines = shown.splitlines()
+    assert lines[0] == "Unscaled: one thing is wrong."
+    assert lines[2].endswith("[missing-scale]")
+    blamed = [line_of("self.to_k(x).mT\n"), line_of("return scores.masked_fill(hidden, -torch.inf).softmax")]
+    assert any(f"   Look at {line}:  " in shown for line in blamed)
+    assert f"running Unscaled of {file}" in said and "Traceback" not in said
+
+
+def test_plain_data(doctor):
+    status, shown, said = doctor("Unscaled", "--args", "11, head_dim=7", "--json")
+    report = json.loads(shown)
+    assert status == 1 and report["ok"] is False and report["subject"] == "Unscaled"
+    (finding,) = report["findings"]
+    assert finding["mistake"] == "missing-scale" and finding["where"].startswith("my_heads.py:")
+    assert finding["hint"].endswith("?") and "running Unscaled" in said
+    status, shown, _ = doctor("Head", "--args", "11, 7", "--json")
+    assert status == 0 and json.loads(shown)["findings"] == []
+
+
+def test_what_the_file_prints_does_not_get_into_the_data(doctor, file):
+    chatty = CODE.replace("    def forward(self, x):\n", "    def forward(self, x):\n        print(x.shape)\n", 1)
+    file.write_text(f"{chatty}\nprint('imported')\n", encoding="utf-8")
+    status, shown, _ = doctor("Head", "--args", "11, 7", "--json")
+    assert status == 0 and json.loads(shown)["ok"] is True
+
+
+def test_code_that_can_not_be_run_is_a_finding(doctor):
+    status, shown, _ = doctor("Breaks", "--args", "11, 7")
+    assert status == 1 and "RuntimeError: shape '[7]' is invalid" in shown
+    assert f"Look at {line_of('.view(7)')}:  return super().forward(x).view(7)" in shown
+
+
+def test_functions_need_a_width(doctor):
+    status, shown, _ = doctor("attend", "--d-in", "11")
+    assert status == 0 and shown.startswith("attend: this is attention")
+    status, shown, _ = doctor("look_everywhere", "--d-in", "11")
+    assert (
+        status == 1 and "[no-causal-mask]" in shown and f"Look at {line_of('x.shape[-1])).softmax')}:  return" in shown
+    )
+    assert doctor("attend")[0] == 0, "a function that takes every width gets one"
+    status, shown, said = doctor("of_width_11")
+    assert (status, shown) == (2, "")
+    assert said.endswith(
+        "course doctor: nothing in of_width_11 says how wide a token is, and the code does not run with a width of 12: "
+        "give --d-in, or --args if it is a function that builds a module.\n"
+    )
+    assert doctor("of_width_11", "--d-in", "11")[0] == 0
+
+
+def test_the_width_is_read_from_parameters_where_there_are_no_linears(doctor):
+    status, shown, _ = doctor("WithoutLinears", "--args", "11, 7")
+    assert status == 0 and "1 head of width 7" in shown
+    assert doctor("WithoutLinears", "--args", "11, 7", "--d-in", "11")[1] == shown
+
+
+# --- what it is told ---
+
+
+def test_attention_that_may_look_ahead(doctor):
+    assert doctor("Head", "--args", "11, 7, causal=False", "--not-causal")[0] == 0
+    status, shown, _ = doctor("Head", "--args", "11, 7, causal=False")
+    assert status == 1 and "[no-causal-mask]" in shown
+    assert doctor("Head", "--args", "11, 7", "--not-causal")[0] == 1, "it hides what it was meant to see"
+
+
+def test_heads_and_shared_heads(doctor):
+    told = ("--num-heads", "6", "--num-kv-heads", "2")
+    status, shown, _ = doctor("Grouped", "--args", "11, 5", *told)
+    assert status == 0 and "6 heads of width 5" in shown
+    status, shown, _ = doctor("Grouped", "--args", "11, 5, tiled=True", *told)
+    assert status == 1 and "[kv-heads-tiled]" in shown
+
+
+def test_how_it_is_called(doctor):
+    status, shown, _ = doctor("WithWeights", "--args", "11, 7")
+    assert status == 1 and "it gave back dict" in shown
+    assert doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)['output']")[0] == 0
+    in_torch = "lambda m, x: torch.clone(m(x)['output'])"
+    assert doctor("WithWeights", "--args", "11, 7", "--call", in_torch)[0] == 0
+
+
+@pytest.mark.parametrize("sizes", [("--batch", "3", "--tokens", "7"), ("--batch", "1", "--tokens", "1")], ids=str)
+def test_other_sizes(doctor, sizes):
+    assert doctor("Head", "--args", "11, 7", *sizes)[0] == 0
+    assert doctor("Unscaled", "--args", "11, 7", *sizes)[0] == 1
+
+
+def test_the_input_is_always_the_same(doctor):
+    first = doctor("look_everywhere", "--d-in", "11")
+    assert doctor("look_everywhere", "--d-in", "11") == first
+
+
+def test_a_file_finds_what_stands_beside_it(tmp_path, capsys):
+    (tmp_path / "doctor_test_parts.py").write_text(CODE, encoding="utf-8")
+    other = tmp_path / "doctor_test_whole.py"
+    other.write_text("from dataclasses import dataclass\nfrom doctor_test_parts import Unscaled\n", encoding="utf-8")
+    assert main(["doctor", f"{other}:Unscaled", "--args", "11, 7"]) == 1
+    assert "Look at doctor_test_parts.py:" in capsys.readouterr().out
+
+
+# --- what it can't do ---
+
+REFUSED = [
+    (
+        ["Head", "--args", "11, 7", "--num-heads", "0"],
+        "num_heads must be an integer of at least 1, or None, got 0.",
+    ),
+    (["Head", "--args", "11, 7", "--num-kv-heads", "-1"], "num_kv_heads must be an integer of at least 1, or None"),
+    (["Head", "--args", "11, 7", "--batch", "0"], "--batch must be at least 1, got 0."),
+    (["Head", "--args", "11, 7", "--tokens", "-2"], "--tokens must be at least 1, got -2."),
+    (["attend", "--d-in", "-1"], "--d-in must be at least 1, got -1."),
+    (["Head", "--args", "11, 7", "--d-in", "0"], "--d-in must be at least 1, got 0."),
+    (
+        ["Head", "--args", "11, width"],
+        "--args '11, width' can't be evaluated: NameError: name 'width' is not defined; it may use torch and the names "
+        "of my_heads: Head, Unscaled, ",
+    ),
+    (["Head", "--args", "11, 1 / 0"], "--args '11, 1 / 0' can't be evaluated: ZeroDivisionError: division by zero."),
+    (["Head", "--args", "11, (7"], "--args '11, (7' is not what stands between the brackets of a call: SyntaxError: "),
+    (["Head", "--args", "11) + f(7"], "'11) + f(7' is not what stands between the brackets of a call: SyntaxError: "),
+    (["Head", "--args", "11) (7"], 'its brackets don\'t match; write it as in "3, 4, num_heads=2".'),
+    (["attend", "--args", "3", "--d-in", "11"], "attend(3) could not be built: AttributeError: 'int' object has no"),
+    (
+        ["of_two", "--args", "torch.ones(1, 3, 7), 2"],
+        "of_two(torch.ones(1, 3, 7), 2) returned a Tensor, not a module: leave out --args and say how to run of_two on "
+        'x, for example --call "lambda f, x: f(x, 3)".',
+    ),
+    (
+        ["MINE", "--args", "3"],
+        "MINE is neither a class nor a function, so there is nothing to build: leave out --args.",
+    ),
+    (
+        ["Head"],
+        "Head() could not be built: TypeError: Head.__init__() missing 2 required positional arguments: 'd_in' and "
+        "'head_dim'; give --args, such as --args \"d_in=24, head_dim=4\".",
+    ),
+    (["Head", "--args", "11, 7, heads=2"], "Head(11, 7, heads=2) could not be built: TypeError"),
+    (["Head", "--args", "11, [7]"], "Head(11, [7]) could not be built: TypeError: "),
+    (["Head", "--args", "11, [7]"], "(my_heads.py:11: self.to_q, self.to_k, self.to_v = (nn.Linear("),
+    (["Head", "--args", "11, [7]"], "for _ in range(3))); change --args."),
+    (["NoSuch"], "has no NoSuch; it has Head, Unscaled, "),
+    (["A_NUMBER", "--d-in", "11"], "A_NUMBER is an int, not attention code: name a class, a module, a function or "),
+    (
+        ["Head", "--args", "11, 7", "--call", "lambda m, x m(x)"],
+        "--call 'lambda m, x m(x)' can't be evaluated: SyntaxError",
+    ),
+    (["Head", "--args", "11, 7", "--call", "run"], "--call 'run' can't be evaluated: NameError: name 'run' is not de"),
+    (
+        ["Head", "--args", "11, 7", "--call", "3"],
+        "--call '3' is not a function of (code, x): give one such as \"lambda ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
+def test_what_is_refused(doctor, words, sentence):
+    status, shown, said = doctor(*words)
+    assert (status, shown) == (2, "")
+    assert sentence in said and said.splitlines()[-1].startswith("course doctor: ")
+    assert "Traceback" not in said
+
+
+def test_the_names_of_a_file_are_told(doctor, file):
+    _, _, said = doctor("NoSuch")
+    assert f"{file} has no NoSuch; it has " in said
+    assert all(name in said for name in ("Head", "Unscaled", "attend", "MINE")) and "A_NUMBER" not in said
+    file.write_text("x = 1\n", encoding="utf-8")
+    assert "has no Head; it has nothing that can be called." in doctor("Head")[2]
+
+
+TARGETS = {
+    "nowhere.py:Head": "there is no file nowhere.py: give its path from ",
+    "nowhere.py": "'nowhere.py' is not FILE.py:NAME, such as my_attention.py:MultiHeadAttention, or package.",
+    "nowhere.py:": "'nowhere.py:' is not FILE.py:NAME",
+    "nowhere.py:Head()": "'nowhere.py:Head()' is not FILE.py:NAME",
+    "./nowhere.txt:Head": "'./nowhere.txt:Head' is not FILE.py:NAME",
+    "nowhere.inside:Head": "there is no module nowhere.inside: run this in the folder that holds it, or give the path",
+    "Head": "'Head' is not FILE.py:NAME",
+    ":Head": "':Head' is not FILE.py:NAME",
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_target_that_is_none(target, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor", target]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and f"course doctor: {TARGETS[target]}" in shown.err
+    assert "running" not in shown.err, "nothing was run"
+
+
+def test_a_folder_is_no_file(tmp_path, capsys):
+    (tmp_path / "folder.py").mkdir()
+    assert main(["doctor", f"{tmp_path / 'folder.py'}:Head"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+BROKEN = {
+    "1 / 0\n": "could not be imported: ZeroDivisionError: division by zero (my_heads.py:1: 1 / 0); put what only a ",
+    "class Head(:\n": "could not be imported: SyntaxError: invalid syntax (my_heads.py, line 1).",
+    "import no_such_package\n": "could not be imported: ModuleNotFoundError: No module named 'no_such_package' "
+    f"(my_heads.py:1: import no_such_package); install no_such_package for {sys.executable}, or run this with "
+    "a Python that has it.",
+    "from . import beside\n": "could not be imported: ImportError: cannot import name 'beside' from ",
+    "from ........ import beside\n": "name it package.module:NAME in the folder that holds its package.",
+    "import sys\nsys.exit(0)\n": "could not be imported: SystemExit: 0 (my_heads.py:2: sys.exit(0)); put what only a "
+    "script needs under the line if __name__ == '__main__'.",
+}
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_file_that_can_not_be_imported(doctor, file, text):
+    file.write_text(text, encoding="utf-8")
+    status, shown, said = doctor("Head", "--args", "11, 7")
+    assert (status, shown) == (2, "")
+    last = said.splitlines()[-1]
+    assert last.startswith(f"course doctor: {file} could not be imported: ") and "Traceback" not in said
+    assert BROKEN[text] in last
+
+
+def test_the_file_to_be_examined_must_be_named(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["doctor"])
+    assert stopped.value.code == 2 and "FILE.py:NAME" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["doctor", "a.py:A", "--num-heads", "two"])
+    assert "invalid int value: 'two'" in capsys.readouterr().err
+
+
+def test_its_help_says_that_it_runs_the_file(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["doctor", "--help"])
+    shown = capsys.readouterr().out
+    assert stopped.value.code == 0 and "runs it" in " ".join(shown.split())
+    for word in ("package.module", "class", "module", "function", "factory", "Config(n_head=3)", "exit status"):
+        assert word in shown
+    for option in ("--device", "--args", "--d-in", "--num-heads", "--num-kv-heads", "--not-causal", "--call", "--json"):
+        assert option in shown
+
+
+# --- the bench ---
+
+
+def test_the_bench_prints_its_table(capsys):
+    assert main(["doctor-bench", "libraries"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:4] == ["false", "alarms", "0", "of"] and lines[0].endswith("goal 0: met")
+    assert lines[1].startswith("seconds") and lines[1].endswith("goal: under 1 each")
+    assert len(lines) == 2, "a file without mistakes has no shares of them"
+
+
+def test_a_file_that_the_bank_has_not_is_refused(capsys):
+    assert main(["doctor-bench", "no_such_file"]) == 2
+    said = capsys.readouterr().err
+    assert "course doctor-bench: " in said and "no_such_file" in said and "masks" in said
+
+
+def test_the_bench_needs_the_clone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["doctor-bench"]) == 2
+    assert "is not inside a clone of attention-course" in capsys.readouterr().err

@@ -1,0 +1,3074 @@
+"""Caches, rotary positions and shared heads as people write them at work: right ones first, then the wrong ones."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+
+from course_lib.attention import (
+    GroupedQueryAttention,
+    KVCache,
+    LlamaAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+)
+
+from .case import collector, some_x
+
+try:
+    import transformers
+except ImportError:  # it belongs to the tests' packages, not to the course's
+    transformers = None
+
+CASES, case = collector()
+
+
+def turn(t, at, base=10000.0):
+    """Rotary positions for (..., token, width), the halves of a head in pairs."""
+    half = t.shape[-1] // 2
+    rate = base ** (-torch.arange(half, device=t.device, dtype=torch.float32) / half)
+    angle = at.float()[..., None] * rate
+    cos, sin = angle.cos().to(t.dtype), angle.sin().to(t.dtype)
+    a, b = t.chunk(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
+
+
+def prompt_then_tokens(step, x, prompt=3):
+    """The prompt at once, then one token after the other: step(tokens, place of the first) -> rows of the output."""
+    rows = [step(x[:, :prompt], 0)]
+    rows += [step(x[:, t : t + 1], t) for t in range(prompt, x.shape[1])]
+    return torch.cat(rows, dim=1)
+
+
+# ------------------------------------------------------------------------------------------------ the course's classes
+
+
+@case(None)
+def course_llama():
+    torch.manual_seed(1)
+    module = LlamaAttention(20, num_heads=4, num_kv_heads=2, head_dim=6)
+    return module, some_x(2, 5, 20), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case(None)
+def course_llama_fused_with_one_kv_head():
+    torch.manual_seed(2)
+    module = LlamaAttention(18, num_heads=3, num_kv_heads=1, kernel="fused")
+    return module, some_x(3, 6, 18), {"num_heads": 3, "num_kv_heads": 1}
+
+
+@case(None)
+def course_llama_writes_word_by_word():
+    torch.manual_seed(3)
+
+    def call(m, x):
+        cache = KVCache(len(x), 3, x.shape[1], 4, dtype=x.dtype, device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache=cache), x)
+
+    return LlamaAttention(14, num_heads=3, head_dim=4), some_x(2, 7, 14), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def course_llama_fused_in_chunks():
+    torch.manual_seed(4)
+
+    def call(m, x):
+        cache = KVCache(len(x), 2, 32, 8, dtype=x.dtype, device=x.device)
+        return torch.cat([m(chunk, cache=cache) for chunk in x.split(3, dim=1)], dim=1)
+
+    module = LlamaAttention(15, num_heads=6, num_kv_heads=2, head_dim=8, kernel="fused")
+    return module, some_x(3, 8, 15), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+@case(None)
+def course_llama_padded_on_the_left():
+    torch.manual_seed(5)
+    real = torch.ones(3, 6, dtype=torch.bool)
+    real[1, :2] = real[2, :1] = False
+
+    def call(m, x):
+        places = (real.cumsum(1) - 1).clamp(min=0).to(x.device)
+        return m(x, positions=places, keep=real[:, None, None].to(x.device))
+
+    module = LlamaAttention(16, num_heads=4, num_kv_heads=1)
+    return module, some_x(3, 6, 16), {"num_heads": 4, "num_kv_heads": 1, "keep": real[:, None, None], "call": call}
+
+
+@case(None)
+def course_multi_head_writes_word_by_word():
+    torch.manual_seed(6)
+
+    def call(m, x):
+        cache = KVCache(len(x), m.num_heads, 16, m.head_dim, dtype=x.dtype, device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache=cache), x)
+
+    return MultiHeadAttention(11, 15, 3), some_x(2, 6, 11), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def course_multi_query_with_two_prompts_in_one_cache():
+    torch.manual_seed(7)
+
+    def call(m, x):
+        cache = KVCache(len(x), 1, 16, 5, value_dim=3, dtype=x.dtype, device=x.device)
+        m(x.flip(1)[:, :4], cache=cache)
+        cache.rewind()
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache=cache), x, prompt=1)
+
+    module = MultiQueryAttention(9, 13, 4, d_qk=20, d_v=12, kernel="fused")
+    return module, some_x(3, 5, 9), {"num_heads": 4, "num_kv_heads": 1, "call": call}
+
+
+@case(None)
+def course_grouped_query_takes_a_step_back():
+    torch.manual_seed(8)
+
+    def call(m, x):
+        cache = KVCache(len(x), 2, 16, 4, dtype=x.dtype, device=x.device)
+        first = m(x[:, :3], cache=cache)
+        m(x[:, :2], cache=cache)  # a guess of two tokens that was wrong
+        cache.rewind(3)
+        return torch.cat([first, m(x[:, 3:], cache=cache)], dim=1)
+
+    module = GroupedQueryAttention(10, 16, 4, num_kv_heads=2, bias=True)
+    return module, some_x(2, 7, 10), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case(None)
+def course_cross_attention():
+    torch.manual_seed(9)
+
+    def call(m, x):
+        return m(x, context=x.flip(1))
+
+    module = GroupedQueryAttention(12, 18, 6, num_kv_heads=3, causal=False)
+    return module, some_x(2, 5, 12), {"num_heads": 6, "num_kv_heads": 3, "causal": False, "call": call}
+
+
+# ------------------------------------------------------------------------------------------------ caches
+
+
+@case(None)
+def static_cache_with_rows_of_a_mask():
+    torch.manual_seed(11)
+
+    class Static(nn.Module):
+        def __init__(self, b, kv, slots, d, like):
+            super().__init__()
+            self.register_buffer("k", like.new_zeros(b, kv, slots, d), persistent=False)
+            self.register_buffer("v", like.new_zeros(b, kv, slots, d), persistent=False)
+
+        def update(self, input_pos, k, v):
+            self.k[:, :, input_pos] = k
+            self.v[:, :, input_pos] = v
+            return self.k, self.v
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d, slots=16):
+            super().__init__()
+            self.h, self.kv, self.d, self.slots, self.kv_cache = h, kv, d, slots, None
+            self.wqkv, self.wo = nn.Linear(dim, (h + 2 * kv) * d, bias=False), nn.Linear(h * d, dim, bias=False)
+            angle = torch.outer(torch.arange(slots), 10000.0 ** (-torch.arange(0, d, 2) / d))
+            self.register_buffer("freqs_cis", torch.stack((angle.cos(), angle.sin()), -1), persistent=False)
+            self.register_buffer("causal_mask", torch.ones(slots, slots, dtype=torch.bool).tril(), persistent=False)
+
+        def rotate(self, t, freqs):
+            pairs, freqs = t.unflatten(-1, (-1, 2)), freqs[None, :, None]
+            real = pairs[..., 0] * freqs[..., 0] - pairs[..., 1] * freqs[..., 1]
+            return torch.stack((real, pairs[..., 1] * freqs[..., 0] + pairs[..., 0] * freqs[..., 1]), -1).flatten(3)
+
+        def forward(self, x, input_pos):
+            b, n, _ = x.shape
+            q, k, v = self.wqkv(x).split([self.h * self.d, self.kv * self.d, self.kv * self.d], dim=-1)
+            q, k, v = (t.view(b, n, -1, self.d) for t in (q, k, v))
+            freqs = self.freqs_cis[input_pos]
+            q, k, v = (t.transpose(1, 2) for t in (self.rotate(q, freqs), self.rotate(k, freqs), v))
+            k, v = self.kv_cache.update(input_pos, k, v)
+            k, v = (t.repeat_interleave(self.h // self.kv, dim=1) for t in (k, v))
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=self.causal_mask[None, None, input_pos])
+            return self.wo(y.transpose(1, 2).reshape(b, n, -1))
+
+    def generate(m, x):
+        m.kv_cache = Static(len(x), m.kv, m.slots, m.d, x)
+        at = torch.arange(x.shape[1], device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, at[start : start + tokens.shape[1]]), x)
+
+    return Attention(13, 4, 2, 6), some_x(2, 7, 13), {"num_heads": 4, "num_kv_heads": 2, "call": generate}
+
+
+@case(None)
+def complex_rotary_and_a_start_position():
+    torch.manual_seed(12)
+
+    def apply_rotary_emb(xq, xk, freqs_cis):
+        xq_, xk_ = (torch.view_as_complex(t.float().reshape(*t.shape[:-1], -1, 2)) for t in (xq, xk))
+        freqs_cis = freqs_cis[None, :, None]
+        xq_out, xk_out = (torch.view_as_real(t * freqs_cis).flatten(3) for t in (xq_, xk_))
+        return xq_out.type_as(xq), xk_out.type_as(xk)
+
+    def repeat_kv(t, n_rep):
+        b, s, kv, d = t.shape
+        return t[:, :, :, None, :].expand(b, s, kv, n_rep, d).reshape(b, s, kv * n_rep, d)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads, head_dim, max_batch=32, max_len=24):
+            super().__init__()
+            self.n_heads, self.n_kv, self.head_dim = n_heads, n_kv_heads, head_dim
+            self.wq = nn.Linear(dim, n_heads * head_dim, bias=False)
+            self.wk = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wv = nn.Linear(dim, n_kv_heads * head_dim, bias=False)
+            self.wo = nn.Linear(n_heads * head_dim, dim, bias=False)
+            self.cache_k = torch.zeros(max_batch, max_len, n_kv_heads, head_dim)
+            self.cache_v = torch.zeros(max_batch, max_len, n_kv_heads, head_dim)
+
+        def forward(self, x, start_pos, freqs_cis, mask):
+            bsz, seqlen, _ = x.shape
+            xq = self.wq(x).view(bsz, seqlen, self.n_heads, self.head_dim)
+            xk, xv = (w(x).view(bsz, seqlen, self.n_kv, self.head_dim) for w in (self.wk, self.wv))
+            xq, xk = apply_rotary_emb(xq, xk, freqs_cis=freqs_cis)
+            self.cache_k, self.cache_v = self.cache_k.to(xq), self.cache_v.to(xq)
+            self.cache_k[:bsz, start_pos : start_pos + seqlen] = xk
+            self.cache_v[:bsz, start_pos : start_pos + seqlen] = xv
+            keys = repeat_kv(self.cache_k[:bsz, : start_pos + seqlen], self.n_heads // self.n_kv).transpose(1, 2)
+            values = repeat_kv(self.cache_v[:bsz, : start_pos + seqlen], self.n_heads // self.n_kv).transpose(1, 2)
+            scores = torch.matmul(xq.transpose(1, 2), keys.transpose(2, 3)) / math.sqrt(self.head_dim)
+            if mask is not None:
+                scores = scores + mask
+            scores = F.softmax(scores.float(), dim=-1).type_as(xq)
+            return self.wo(torch.matmul(scores, values).transpose(1, 2).contiguous().view(bsz, seqlen, -1))
+
+    def step(m, tokens, start):
+        n, d = tokens.shape[1], m.head_dim
+        angle = torch.outer(torch.arange(start, start + n).float(), 10000.0 ** (-torch.arange(0, d, 2) / d))
+        freqs, mask = torch.polar(torch.ones_like(angle), angle).to(tokens.device), None
+        if n > 1:
+            mask = torch.full((n, n), float("-inf"), device=tokens.device).triu(1)
+            mask = torch.hstack([torch.zeros((n, start), device=tokens.device), mask]).type_as(tokens)
+        return m(tokens, start, freqs, mask)
+
+    def call(m, x):
+        return torch.cat([step(m, part, 2 * i) for i, part in enumerate(x.split(2, dim=1))], dim=1)
+
+    return Attention(16, 6, 2, 4), some_x(2, 7, 16), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+if transformers is not None:
+
+    @case(None)
+    def library_llama_with_its_own_cache():
+        from transformers.models.llama.modeling_llama import LlamaAttention as Theirs
+        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+        config = transformers.LlamaConfig(
+            hidden_size=24, num_attention_heads=4, num_key_value_heads=2, head_dim=6, attn_implementation="sdpa"
+        )
+        torch.manual_seed(13)
+        attention, rotary = Theirs(config, layer_idx=0).eval(), LlamaRotaryEmbedding(config)
+
+        def call(m, x):
+            cache = transformers.DynamicCache()
+
+            def step(tokens, start):
+                places = torch.arange(start, start + tokens.shape[1], device=x.device)[None]
+                angles = rotary.to(x.device)(tokens, places)
+                return m(tokens, angles, attention_mask=None, past_key_values=cache)[0]
+
+            return prompt_then_tokens(step, x)
+
+        return attention, some_x(2, 6, 24), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+    @case(None)
+    def own_attention_with_the_library_cache():
+        torch.manual_seed(14)
+
+        class Attention(nn.Module):
+            def __init__(self, hidden, heads, kv, d):
+                super().__init__()
+                self.d, self.groups = d, heads // kv
+                self.q_proj, self.o_proj = nn.Linear(hidden, heads * d), nn.Linear(heads * d, hidden)
+                self.k_proj, self.v_proj = nn.Linear(hidden, kv * d), nn.Linear(hidden, kv * d)
+
+            def forward(self, x, past_key_values=None):
+                q, k, v = (
+                    p(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+                )
+                start = 0 if past_key_values is None else past_key_values.get_seq_length()
+                at = torch.arange(start, start + x.shape[1], device=x.device)
+                q, k = turn(q, at), turn(k, at)
+                if past_key_values is not None:
+                    k, v = past_key_values.update(k, v, 0)
+                later = torch.arange(k.shape[2], device=x.device) > at[:, None]
+                k, v = k.repeat_interleave(self.groups, 1), v.repeat_interleave(self.groups, 1)
+                w = (q @ k.mT * self.d**-0.5).masked_fill(later, torch.finfo(q.dtype).min)
+                w = w.softmax(-1, dtype=torch.float32).to(q.dtype)
+                return self.o_proj((w @ v).transpose(1, 2).flatten(2))
+
+        def call(m, x):
+            cache = transformers.DynamicCache()
+            return torch.cat([m(part, cache) for part in x.split(4, dim=1)], dim=1)
+
+        return Attention(15, 6, 3, 4), some_x(3, 7, 15), {"num_heads": 6, "num_kv_heads": 3, "call": call}
+
+
+@case(None)
+def ring_over_a_window():
+    torch.manual_seed(15)
+    window, n = 3, 7
+
+    class Rolling(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.wq, self.wo = nn.Linear(dim, h * d), nn.Linear(h * d, dim)
+            self.wk, self.wv = nn.Linear(dim, kv * d), nn.Linear(dim, kv * d)
+
+        def forward(self, token, ring):
+            b = len(token)
+            at = torch.tensor([ring["seen"]], device=token.device)
+            q = turn(self.wq(token).view(b, self.h, 1, self.d), at)
+            ring["k"][:, :, ring["seen"] % window] = turn(self.wk(token).view(b, self.kv, 1, self.d), at)[:, :, 0]
+            ring["v"][:, :, ring["seen"] % window] = self.wv(token).view(b, self.kv, self.d)
+            ring["seen"] += 1
+            full = min(ring["seen"], window)
+            k, v = ring["k"][:, :, :full], ring["v"][:, :, :full]
+            y = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        shape = (len(x), m.kv, window, m.d)
+        ring = {"seen": 0, "k": x.new_zeros(shape), "v": x.new_zeros(shape)}
+        return torch.cat([m(token, ring) for token in x.split(1, dim=1)], dim=1)
+
+    at = torch.arange(n)
+    keep = at > at[:, None] - window
+    return Rolling(11, 4, 2, 6), some_x(2, n, 11), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
+
+
+@case(None)
+def lists_joined_at_every_step():
+    torch.manual_seed(16)
+
+    class Decoder(nn.Module):
+        def __init__(self, d_in, d_out, heads):
+            super().__init__()
+            self.heads = heads
+            self.query, self.key, self.value = (nn.Linear(d_in, d_out, bias=False) for _ in range(3))
+            self.proj = nn.Linear(d_out, d_out)
+            self.forget()
+
+        def forget(self):
+            self.keys, self.values = [], []
+
+        def forward(self, x):
+            heads = lambda t: t.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # noqa: E731
+            q = heads(self.query(x))
+            self.keys.append(heads(self.key(x)))
+            self.values.append(heads(self.value(x)))
+            k, v = torch.cat(self.keys, dim=2), torch.cat(self.values, dim=2)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=len(self.keys) == 1 and q.shape[2] > 1)
+            return self.proj(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        m.forget()
+        return prompt_then_tokens(lambda tokens, start: m(tokens), x, prompt=2)
+
+    return Decoder(12, 20, 4), some_x(3, 6, 12), {"num_heads": 4, "call": call}
+
+
+@case(None)
+def index_copy_into_a_buffer():
+    torch.manual_seed(17)
+
+    class Cached(nn.Module):
+        def __init__(self, dim, h, d, slots=12):
+            super().__init__()
+            self.h, self.d, self.slots = h, d, slots
+            self.qkv, self.out = nn.Linear(dim, 3 * h * d, bias=False), nn.Linear(h * d, dim + 3)
+
+        def forward(self, x, cache_position):
+            b, n, _ = x.shape
+            q, k, v = self.qkv(x).view(b, n, 3, self.h, self.d).permute(2, 0, 3, 1, 4)
+            q, k = turn(q, cache_position), turn(k, cache_position)
+            if cache_position[0] == 0:
+                self.k_cache = x.new_zeros(b, self.h, self.slots, self.d)
+                self.v_cache = torch.zeros_like(self.k_cache)
+            self.k_cache.index_copy_(2, cache_position, k)
+            self.v_cache.index_copy_(2, cache_position, v)
+            scores = torch.einsum("bhqd,bhkd->bhqk", q, self.k_cache) / self.d**0.5
+            hidden = torch.arange(self.slots, device=x.device) > cache_position[:, None]
+            p = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+            return self.out(torch.einsum("bhqk,bhkd->bqhd", p, self.v_cache).flatten(2))
+
+    def call(m, x):
+        places = torch.arange(x.shape[1], device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, places[start : start + tokens.shape[1]]), x, 4)
+
+    return Cached(14, 3, 8), some_x(2, 7, 14), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def pages_of_two_tokens():
+    torch.manual_seed(18)
+    size = 2
+
+    class Paged(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.kv_proj = nn.Linear(dim, h * d, bias=False), nn.Linear(dim, 2 * kv * d, bias=False)
+            self.o = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, token, pool, table, pos):
+            b = len(token)
+            q = self.q(token).view(b, self.kv, self.h // self.kv, self.d)
+            pool[table[:, pos // size], pos % size] = self.kv_proj(token).view(b, 2, self.kv, self.d)
+            k, v = pool[table].flatten(1, 2)[:, : pos + 1].unbind(2)
+            s = torch.einsum("bgrd,bkgd->bgrk", q, k) / math.sqrt(self.d)
+            return self.o(torch.einsum("bgrk,bkgd->bgrd", s.softmax(-1), v).reshape(b, 1, -1))
+
+    def call(m, x):
+        pages = math.ceil(x.shape[1] / size)
+        table = torch.arange(len(x) * pages, device=x.device).flip(0).view(len(x), pages)
+        pool = x.new_zeros(len(x) * pages, size, 2, m.kv, m.d)
+        return torch.cat([m(x[:, t : t + 1], pool, table, t) for t in range(x.shape[1])], dim=1)
+
+    return Paged(10, 6, 2, 5), some_x(3, 5, 10), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+@case(None)
+def keys_kept_as_they_are_and_turned_when_read():
+    torch.manual_seed(19)
+
+    class Streaming(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wqkv, self.wo = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, past=None):
+            q, k, v = self.wqkv(x).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
+            if past is not None:
+                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
+            past = (k, v)
+            places = torch.arange(k.shape[2], device=x.device)
+            q, k = turn(q, places[-q.shape[2] :]), turn(k, places)
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+            return self.wo(y.transpose(1, 2).flatten(2)), past
+
+    def call(m, x):
+        rows, past = [], None
+        for chunk in x.split(2, dim=1):
+            y, past = m(chunk, past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Streaming(12, 3, 6), some_x(2, 7, 12), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def one_query_folded_over_its_group():
+    torch.manual_seed(20)
+
+    class Folded(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.k, self.v = nn.Linear(d_in, h * d), nn.Linear(d_in, kv * d), nn.Linear(d_in, kv * d)
+            self.o = nn.Linear(h * d, d_in)
+
+        def prefill(self, x):
+            q, k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return self.o(y.transpose(1, 2).flatten(2)), (k, v)
+
+        def decode(self, x, cache):
+            k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.k, self.v))
+            k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+            q = self.q(x).view(len(x), self.kv, self.h // self.kv, self.d)  # the group stands where the token was
+            y = F.scaled_dot_product_attention(q, k, v)
+            return self.o(y.reshape(len(x), 1, -1)), (k, v)
+
+        def forward(self, x, cache=None):
+            return self.prefill(x) if cache is None else self.decode(x, cache)
+
+    def call(m, x):
+        y, cache = m(x[:, :2])
+        rows = [y]
+        for t in range(2, x.shape[1]):
+            y, cache = m(x[:, t : t + 1], cache)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Folded(9, 6, 2, 4), some_x(3, 6, 9), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+@case(None)
+def packed_by_groups_and_causal_while_it_reads():
+    torch.manual_seed(21)
+
+    class Megatron(nn.Module):
+        def __init__(self, hidden, heads, groups, d):
+            super().__init__()
+            self.heads, self.groups, self.d = heads, groups, d
+            self.query_key_value = nn.Linear(hidden, (heads + 2 * groups) * d)
+            self.dense = nn.Linear(heads * d, hidden)
+
+        def forward(self, x, layer_past=None):
+            b, n, _ = x.shape
+            mixed = self.query_key_value(x).view(b, n, self.groups, -1, self.d)
+            q, k, v = mixed.split([self.heads // self.groups, 1, 1], dim=3)
+            q, k, v = (t.flatten(2, 3).transpose(1, 2) for t in (q, k, v))
+            past = 0 if layer_past is None else layer_past[0].shape[2]
+            at = torch.arange(past, past + n, device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if layer_past is not None:
+                k, v = torch.cat((layer_past[0], k), 2), torch.cat((layer_past[1], v), 2)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=n > 1, enable_gqa=True)
+            return self.dense(y.transpose(1, 2).reshape(b, n, -1)), (k, v)
+
+    def generate(m, x):
+        y, past = m(x[:, :-2])
+        rows = [y]
+        for t in (-2, -1):
+            y, past = m(x[:, t][:, None], past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Megatron(17, 4, 2, 6), some_x(2, 6, 17), {"num_heads": 4, "num_kv_heads": 2, "call": generate}
+
+
+@case(None)
+def batch_padded_on_the_left_while_decoding():
+    torch.manual_seed(22)
+    real = torch.ones(3, 7, dtype=torch.bool)
+    real[1, :3] = real[2, :1] = False
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, heads * d, bias=False) for _ in range(3))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+
+        def forward(self, x, attention_mask, position_ids, past):
+            b, n, _ = x.shape
+            q, k, v = (p(x).view(b, n, self.heads, self.d) for p in (self.q_proj, self.k_proj, self.v_proj))
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            q, k = turn(q, position_ids[:, None]), turn(k, position_ids[:, None])
+            past.append((k, v))
+            k, v = (torch.cat(parts, dim=2) for parts in zip(*past, strict=True))
+            at = torch.arange(k.shape[2], device=x.device)
+            mask = (at <= at[-n:, None]) & attention_mask[:, None, None, : k.shape[2]]
+            bias = torch.zeros(mask.shape, dtype=x.dtype, device=x.device)
+            bias = bias.masked_fill(~mask, torch.finfo(x.dtype).min)
+            w = q @ k.mT / math.sqrt(self.d) + bias
+            return self.o_proj((w.softmax(-1) @ v).transpose(1, 2).reshape(b, n, -1))
+
+    def call(m, x):
+        mask, past = real.to(x.device), []
+        places = (mask.long().cumsum(-1) - 1).masked_fill(~mask, 1)
+        return prompt_then_tokens(
+            lambda tokens, start: m(tokens, mask, places[:, start : start + tokens.shape[1]], past), x, prompt=4
+        )
+
+    return Attention(10, 4, 6), some_x(3, 7, 10), {"num_heads": 4, "keep": real[:, None, None], "call": call}
+
+
+@case(None)
+def torch_bias_for_the_lower_right():
+    torch.manual_seed(23)
+
+    class Attention(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.in_proj, self.out_proj = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, cache):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.in_proj(x).chunk(3, -1))
+            cache["k"] = k = torch.cat((cache["k"], k), 2) if "k" in cache else k
+            cache["v"] = v = torch.cat((cache["v"], v), 2) if "v" in cache else v
+            bias = causal_lower_right(q.shape[2], k.shape[2])
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+            return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = {}
+        return torch.cat([m(part, cache) for part in x.split(3, dim=1)], dim=1)
+
+    return Attention(8, 2, 6), some_x(2, 7, 8), {"num_heads": 2, "call": call}
+
+
+# ------------------------------------------------------------------------------------------------ positions
+
+
+@case(None)
+def first_quarter_turned():
+    torch.manual_seed(31)
+
+    class NeoX(nn.Module):
+        def __init__(self, hidden, heads, d, pct=0.25):
+            super().__init__()
+            self.heads, self.d, self.ndims = heads, d, int(d * pct)
+            self.query_key_value, self.dense = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+            inv_freq = 1.0 / (10000 ** (torch.arange(0, self.ndims, 2).float() / self.ndims))
+            self.register_buffer("inv_freq", inv_freq, persistent=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            qkv = self.query_key_value(x).view(b, n, self.heads, 3 * self.d).transpose(1, 2)
+            q, k, v = qkv.chunk(3, dim=-1)
+            freqs = torch.outer(torch.arange(n, device=x.device).type_as(self.inv_freq), self.inv_freq)
+            emb = torch.cat((freqs, freqs), dim=-1)
+            q, k = self.partly(q, emb.cos(), emb.sin()), self.partly(k, emb.cos(), emb.sin())
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.dense(y.transpose(1, 2).reshape(b, n, -1))
+
+        def partly(self, t, cos, sin):
+            rot, rest = t[..., : self.ndims], t[..., self.ndims :]
+            half = torch.cat((-rot[..., self.ndims // 2 :], rot[..., : self.ndims // 2]), dim=-1)
+            return torch.cat((rot * cos.to(t.dtype) + half * sin.to(t.dtype), rest), dim=-1)
+
+    return NeoX(14, 3, 16), some_x(2, 6, 14), {"num_heads": 3}
+
+
+@case(None)
+def every_two_turned():
+    torch.manual_seed(32)
+
+    def rotate_every_two(t):
+        return torch.stack((-t[..., 1::2], t[..., ::2]), dim=-1).flatten(-2)
+
+    class GPTJ(nn.Module):
+        def __init__(self, embed, heads, d, rotary_dim, max_positions=32):
+            super().__init__()
+            self.heads, self.d, self.rotary_dim = heads, d, rotary_dim
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(embed, heads * d, bias=False) for _ in range(3))
+            self.out_proj = nn.Linear(heads * d, embed, bias=False)
+            inv_freq = 1.0 / (10000 ** (torch.arange(0, rotary_dim, 2) / rotary_dim))
+            angle = torch.einsum("i,j->ij", torch.arange(max_positions).float(), inv_freq)
+            self.register_buffer("embed_positions", torch.cat((angle.sin(), angle.cos()), dim=1), persistent=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (p(x).view(b, n, self.heads, self.d) for p in (self.q_proj, self.k_proj, self.v_proj))
+            sin, cos = self.embed_positions[:n].repeat_interleave(2, dim=1)[:, None].view(n, 1, 2, -1).unbind(2)
+            r = self.rotary_dim
+            q, k = (torch.cat((t[..., :r] * cos + rotate_every_two(t[..., :r]) * sin, t[..., r:]), -1) for t in (q, k))
+            q, k, v = q.permute(0, 2, 1, 3), k.permute(0, 2, 1, 3), v.permute(0, 2, 1, 3)
+            keep = torch.ones(n, n, dtype=torch.bool, device=x.device).tril()
+            w = torch.where(keep, torch.matmul(q, k.mT) / self.d**0.5, torch.finfo(q.dtype).min).softmax(-1)
+            return self.out_proj((w @ v).permute(0, 2, 1, 3).reshape(b, n, -1))
+
+    return GPTJ(13, 2, 8, 4), some_x(3, 5, 13), {"num_heads": 2}
+
+
+@case(None)
+def slopes_with_a_cache():
+    torch.manual_seed(33)
+
+    class ALiBi(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wqkv, self.out = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
+            self.register_buffer("slopes", 2.0 ** (-8 * torch.arange(1, heads + 1) / heads))
+
+        def forward(self, x, past):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.wqkv(x).chunk(3, -1))
+            past["kv"] = torch.cat((past["kv"], torch.stack((k, v))), dim=3) if past else torch.stack((k, v))
+            k, v = past["kv"]
+            at = torch.arange(k.shape[2], device=x.device)
+            distance = (at[None] - at[-q.shape[2] :, None]).to(x.dtype)
+            bias = (self.slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+            return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=bias).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, past), x, prompt=2)
+
+    return ALiBi(12, 4, 5), some_x(2, 6, 12), {"num_heads": 4, "call": call}
+
+
+@case(None)
+def window_for_a_long_prompt():
+    torch.manual_seed(34)
+    window, n = 3, 8
+
+    class Mistral(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.wq, self.wk, self.wv = (nn.Linear(dim, size * d, bias=False) for size in (h, kv, kv))
+            self.wo = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, past):
+            q = self.wq(x).unflatten(-1, (self.h, self.d)).transpose(1, 2)
+            k, v = (w(x).unflatten(-1, (self.kv, self.d)).transpose(1, 2) for w in (self.wk, self.wv))
+            first = past["seen"]
+            at = torch.arange(first, first + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if first:
+                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
+            places = torch.arange(first + x.shape[1] - k.shape[2], first + x.shape[1], device=x.device)
+            past.update(k=k[:, :, 1 - window :], v=v[:, :, 1 - window :], seen=first + x.shape[1])
+            keep = (places <= at[:, None]) & (places > at[:, None] - window)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {"seen": 0}
+        return torch.cat([m(chunk, past) for chunk in x.split(3, dim=1)], dim=1)
+
+    at = torch.arange(n)
+    keep = at > at[:, None] - window
+    return Mistral(15, 4, 2, 6), some_x(2, n, 15), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
+
+
+@case(None)
+def norms_of_heads_before_they_are_turned():
+    torch.manual_seed(35)
+
+    class Qwen(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.d, self.rep = d, heads // kv
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d, bias=False) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+            self.q_norm, self.k_norm = nn.RMSNorm(d, eps=1e-6), nn.RMSNorm(d, eps=1e-6)
+
+        def forward(self, x, past=None):
+            shape = (*x.shape[:2], -1, self.d)
+            q = self.q_norm(self.q_proj(x).view(shape)).transpose(1, 2)
+            k = self.k_norm(self.k_proj(x).view(shape)).transpose(1, 2)
+            v = self.v_proj(x).view(shape).transpose(1, 2)
+            start = past[0].shape[2] if past else 0
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            q, k = turn(q, at, 1e6), turn(k, at, 1e6)
+            if past:
+                k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+            keys, values = k.repeat_interleave(self.rep, dim=1), v.repeat_interleave(self.rep, dim=1)
+            hidden = torch.arange(k.shape[2], device=x.device) > at[:, None]
+            w = (q @ keys.mT * self.d**-0.5).masked_fill(hidden, torch.finfo(q.dtype).min).softmax(-1)
+            return self.o_proj((w @ values).transpose(1, 2).reshape(*x.shape[:2], -1)), (k, v)
+
+    def call(m, x):
+        rows, past = [], None
+        for token in x.split(1, dim=1):
+            y, past = m(token, past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Qwen(18, 6, 2, 8), some_x(2, 5, 18), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+@case(None)
+def scores_capped_after_rotary():
+    torch.manual_seed(36)
+
+    class Gemma(nn.Module):
+        def __init__(self, hidden, heads, kv, d, cap=20.0):
+            super().__init__()
+            self.d, self.rep, self.cap = d, heads // kv, cap
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d, bias=False) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (p(x).view(b, n, -1, self.d).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+            at = torch.arange(n, device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            k, v = (t.repeat_interleave(self.rep, dim=1) for t in (k, v))
+            scores = torch.matmul(q * self.d**-0.5, k.transpose(2, 3))
+            scores = torch.tanh(scores / self.cap) * self.cap
+            scores = scores + torch.full((n, n), -torch.inf, device=x.device, dtype=x.dtype).triu(1)
+            weights = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
+            return self.o_proj((weights @ v).transpose(1, 2).reshape(b, n, -1))
+
+    return Gemma(12, 4, 2, 10), some_x(3, 6, 12), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case(None)
+def a_sink_for_every_head():
+    torch.manual_seed(37)
+
+    class Sinks(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.heads, self.kv, self.d = heads, kv, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d) for n in (heads, kv, kv))
+            self.o_proj, self.sinks = nn.Linear(heads * d, hidden), nn.Parameter(torch.randn(heads))
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (p(x).view(b, n, -1, self.d).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+            at = torch.arange(n, device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            k, v = (t.repeat_interleave(self.heads // self.kv, dim=1) for t in (k, v))
+            logits = torch.matmul(q, k.mT) * self.d**-0.5
+            logits = logits.masked_fill(at > at[:, None], torch.finfo(x.dtype).min)
+            logits = torch.cat([logits, self.sinks.view(1, -1, 1, 1).expand(b, -1, n, -1)], dim=-1)
+            logits = logits - logits.max(dim=-1, keepdim=True).values
+            weights = F.softmax(logits, dim=-1, dtype=logits.dtype)[..., :-1]  # what the sink got is dropped
+            return self.o_proj(torch.matmul(weights, v).transpose(1, 2).reshape(b, n, -1))
+
+    return Sinks(14, 4, 2, 6), some_x(2, 5, 14), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case(None)
+def one_more_in_the_sum():
+    torch.manual_seed(38)
+
+    def quiet_softmax(scores):
+        top = scores.amax(-1, keepdim=True).clamp(min=0)
+        e = (scores - top).exp()
+        return e / (e.sum(-1, keepdim=True) + (-top).exp())  # a head may also look at nothing
+
+    class Quiet(nn.Module):
+        def __init__(self, d_in, d_out, heads):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v, self.o = (nn.Linear(n, d_out, bias=False) for n in (d_in, d_in, d_in, d_out))
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            at = torch.arange(x.shape[1], device=x.device)
+            scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(at > at[:, None], -torch.inf)
+            return self.o((quiet_softmax(scores) @ v).transpose(1, 2).flatten(2))
+
+    return Quiet(11, 18, 3), some_x(3, 6, 11), {"num_heads": 3}
+
+
+@case(None)
+def first_tokens_stay_in_the_window():
+    torch.manual_seed(39)
+    sink, window, n = 1, 2, 7
+
+    class Window(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv, self.o = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
+
+        def evict(self, t):
+            return t if t.shape[2] <= sink + window else torch.cat((t[:, :, :sink], t[:, :, -window:]), dim=2)
+
+        def forward(self, token, past):
+            q, k, v = self.qkv(token).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
+            if past:
+                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
+            past["k"], past["v"] = self.evict(k), self.evict(v)
+            places = torch.arange(past["k"].shape[2], device=token.device)  # inside the cache, not in the text
+            q, k = turn(q, places[-1:]), turn(past["k"], places)
+            return self.o(F.scaled_dot_product_attention(q, k, past["v"]).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {}
+        return torch.cat([m(token, past) for token in x.split(1, dim=1)], dim=1)
+
+    at = torch.arange(n)
+    keep = (at < sink) | (at > at[:, None] - window)
+    return Window(13, 2, 6), some_x(2, n, 13), {"num_heads": 2, "keep": keep, "call": call}
+
+
+@case(None)
+def a_temperature_for_every_head():
+    torch.manual_seed(40)
+
+    class Cosine(nn.Module):
+        def __init__(self, dim, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.to_qkv, self.to_out = nn.Linear(dim, 3 * heads * d, bias=False), nn.Linear(heads * d, dim)
+            self.logit_scale = nn.Parameter(torch.linspace(1.0, 2.5, heads))
+
+        def forward(self, x, cache):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.to_qkv(x).chunk(3, -1))
+            start = cache[0].shape[2] if cache else 0
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            q, k = turn(F.normalize(q, dim=-1), at), turn(F.normalize(k, dim=-1), at)
+            if cache:
+                k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+            cache[:] = k, v
+            sim = q @ k.mT * self.logit_scale.clamp(max=math.log(100)).exp()[:, None, None]
+            sim = sim.masked_fill(torch.arange(k.shape[2], device=x.device) > at[:, None], -torch.finfo(sim.dtype).max)
+            return self.to_out((sim.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = []
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
+
+    return Cosine(10, 3, 8), some_x(2, 6, 10), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def latent_keys_and_one_turned_part_for_all():
+    torch.manual_seed(41)
+
+    class Latent(nn.Module):
+        def __init__(self, dim, heads, nope, rope, value, rank):
+            super().__init__()
+            self.heads, self.nope, self.rope, self.value, self.rank = heads, nope, rope, value, rank
+            self.q_proj = nn.Linear(dim, heads * (nope + rope), bias=False)
+            self.kv_a_proj = nn.Linear(dim, rank + rope, bias=False)
+            self.kv_norm = nn.RMSNorm(rank)
+            self.kv_b_proj = nn.Linear(rank, heads * (nope + value), bias=False)
+            self.o_proj = nn.Linear(heads * value, dim, bias=False)
+
+        def forward(self, x, past=None):
+            b, n, _ = x.shape
+            q = self.q_proj(x).view(b, n, self.heads, -1).transpose(1, 2)
+            q_nope, q_rope = q.split([self.nope, self.rope], dim=-1)
+            latent, k_rope = self.kv_a_proj(x).split([self.rank, self.rope], dim=-1)
+            start = past[0].shape[1] if past is not None else 0
+            at = torch.arange(start, start + n, device=x.device)
+            q_rope, k_rope = turn(q_rope, at), turn(k_rope, at)
+            latent = self.kv_norm(latent)
+            if past is not None:
+                latent, k_rope = torch.cat((past[0], latent), 1), torch.cat((past[1], k_rope), 1)
+            kv = self.kv_b_proj(latent).view(b, -1, self.heads, self.nope + self.value).transpose(1, 2)
+            k_nope, v = kv.split([self.nope, self.value], dim=-1)
+            k = torch.cat((k_nope, k_rope[:, None].expand(-1, self.heads, -1, -1)), dim=-1)
+            scores = torch.cat((q_nope, q_rope), dim=-1) @ k.mT * (self.nope + self.rope) ** -0.5
+            hidden = torch.arange(k.shape[2], device=x.device) > at[:, None]
+            weights = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+            return self.o_proj((weights @ v).transpose(1, 2).flatten(2)), (latent, k_rope)
+
+    def call(m, x):
+        first, past = m(x[:, :4])
+        return torch.cat((first, m(x[:, 4:], past)[0]), 1) if x.shape[1] > 4 else first
+
+    return Latent(16, 3, 6, 4, 5, 7), some_x(2, 6, 16), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def documents_that_each_begin_at_zero():
+    torch.manual_seed(42)
+    document = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    places = torch.tensor([0, 1, 2, 0, 1, 2, 3])
+    same = document == document[:, None]
+
+    class Packed(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.qkv, self.o = nn.Linear(hidden, 3 * heads * d, bias=False), nn.Linear(heads * d, hidden)
+
+        def forward(self, x, position_ids, seq_id):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            q, k = turn(q, position_ids), turn(k, position_ids)
+            at = torch.arange(x.shape[1], device=x.device)
+            keep = (seq_id == seq_id[:, None]) & (at <= at[:, None])
+            return self.o(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        return m(x, places.to(x.device), document.to(x.device))
+
+    return Packed(12, 2, 8), some_x(3, 7, 12), {"num_heads": 2, "keep": same, "call": call}
+
+
+@case(None)
+def patches_turned_in_two_directions():
+    torch.manual_seed(43)
+
+    class Vision(nn.Module):
+        def __init__(self, embed, heads, d, columns=3):
+            super().__init__()
+            self.heads, self.columns = heads, columns
+            self.qkv, self.proj = nn.Linear(embed, 3 * heads * d), nn.Linear(heads * d, embed)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            at = torch.arange(x.shape[1], device=x.device)
+            row, column = at // self.columns, at % self.columns
+            q_row, q_column, k_row, k_column = (*q.chunk(2, -1), *k.chunk(2, -1))
+            q = torch.cat((turn(q_row, row, 100.0), turn(q_column, column, 100.0)), -1)
+            k = torch.cat((turn(k_row, row, 100.0), turn(k_column, column, 100.0)), -1)
+            return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    return Vision(11, 2, 8), some_x(2, 6, 11), {"num_heads": 2, "causal": False}
+
+
+@case(None)
+def longer_texts_by_scaled_angles():
+    torch.manual_seed(44)
+
+    class Yarn(nn.Module):
+        def __init__(self, hidden, heads, d, factor=4.0):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wqkv, self.wo = nn.Linear(hidden, 3 * heads * d, bias=False), nn.Linear(heads * d, hidden, bias=False)
+            plain = 10000.0 ** (-torch.arange(0, d, 2) / d)
+            ramp = torch.linspace(0, 1, d // 2)
+            self.register_buffer("inv_freq", plain * (1 - ramp) + plain / factor * ramp, persistent=False)
+            self.attention_scaling = 0.1 * math.log(factor) + 1.0
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.wqkv(x).view(b, n, 3, self.heads, self.d).permute(2, 0, 3, 1, 4)
+            freqs = torch.arange(n, device=x.device, dtype=self.inv_freq.dtype)[:, None] * self.inv_freq
+            emb = torch.cat((freqs, freqs), dim=-1)
+            cos, sin = emb.cos() * self.attention_scaling, emb.sin() * self.attention_scaling
+            q, k = (t * cos + torch.cat((-t[..., self.d // 2 :], t[..., : self.d // 2]), -1) * sin for t in (q, k))
+            return self.wo(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+    return Yarn(9, 4, 6), some_x(3, 5, 9), {"num_heads": 4}
+
+
+# ------------------------------------------------------------------------------------------------ memories
+
+
+@case(None)
+def decoder_block_with_a_memory():
+    torch.manual_seed(51)
+
+    class Cross(nn.Module):
+        def __init__(self, d_model, d_memory, heads):
+            super().__init__()
+            self.heads, self.norm = heads, nn.LayerNorm(d_model)
+            self.q, self.kv = nn.Linear(d_model, d_model), nn.Linear(d_memory, 2 * d_model)
+            self.out = nn.Linear(d_model, d_model)
+
+        def forward(self, x, memory, memory_keep):
+            q = self.q(self.norm(x)).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            k, v = self.kv(memory).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=memory_keep[:, None, None])
+            return x + self.out(y.transpose(1, 2).flatten(2))
+
+    real = torch.ones(3, 5, dtype=torch.bool)
+    real[1, 4] = real[2, 3:] = False
+    encoder = torch.randn(12, 7) / 12**0.5
+
+    def call(m, x):
+        memory = torch.tanh(x @ encoder.to(x))  # what another network made of the same words
+        return m(x, memory, real.to(x.device))
+
+    options = {"num_heads": 3, "causal": False, "keep": real[:, None, None], "call": call}
+    return Cross(12, 7, 3), some_x(3, 5, 12), options
+
+
+@case(None)
+def memory_projected_once_for_all_steps():
+    torch.manual_seed(52)
+
+    class Cross(nn.Module):
+        def __init__(self, d_model, heads, kv, d):
+            super().__init__()
+            self.heads, self.kv, self.d = heads, kv, d
+            self.wq, self.wo = nn.Linear(d_model, heads * d), nn.Linear(heads * d, d_model)
+            self.wk, self.wv = nn.Linear(d_model, kv * d), nn.Linear(d_model, kv * d)
+
+        def forward(self, x, memory, cache):
+            if "k" not in cache:
+                cache["k"], cache["v"] = (
+                    w(memory).unflatten(-1, (self.kv, self.d)).transpose(1, 2) for w in (self.wk, self.wv)
+                )
+            q = self.wq(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+            y = F.scaled_dot_product_attention(q, cache["k"], cache["v"], enable_gqa=True)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = {}
+        return torch.cat([m(token, x.flip(1), cache) for token in x.split(1, dim=1)], dim=1)
+
+    options = {"num_heads": 4, "num_kv_heads": 2, "causal": False, "call": call}
+    return Cross(10, 4, 2, 6), some_x(2, 5, 10), options
+
+
+# ------------------------------------------------------------------------------------------------ more right ones
+
+
+@case(None)
+def module_of_torch_with_kept_tokens():
+    torch.manual_seed(201)
+
+    class Block(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.norm, self.attn = nn.LayerNorm(width), nn.MultiheadAttention(width, heads, batch_first=True)
+
+        def forward(self, x, past=None):
+            y = self.norm(x)
+            both = y if past is None else torch.cat((past, y), dim=1)
+            hide = torch.ones(y.shape[1], both.shape[1], dtype=torch.bool, device=x.device)
+            out, _ = self.attn(y, both, both, attn_mask=hide.triu(1 + both.shape[1] - y.shape[1]), need_weights=False)
+            return x + out, both
+
+    def call(m, x):
+        rows, past = [], None
+        for part in x.split(2, dim=1):
+            y, past = m(part, past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Block(12, 3), some_x(2, 7, 12), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def half_of_each_head_turned_in_pairs():
+    torch.manual_seed(202)
+
+    class GLM(nn.Module):
+        def __init__(self, hidden, heads, groups, d):
+            super().__init__()
+            self.heads, self.groups, self.d = heads, groups, d
+            self.query_key_value = nn.Linear(hidden, (heads + 2 * groups) * d)
+            self.dense = nn.Linear(heads * d, hidden, bias=False)
+
+        def rope_cache(self, n, like):
+            rot = self.d // 2
+            theta = 1.0 / 10000 ** (torch.arange(0, rot, 2, device=like.device, dtype=like.dtype) / rot)
+            idx = torch.outer(torch.arange(n, device=like.device, dtype=like.dtype), theta)
+            return torch.stack((idx.cos(), idx.sin()), dim=-1)
+
+        def rotate(self, t, cache):
+            rot, rest = t.chunk(2, dim=-1)
+            pairs, cache = rot.unflatten(-1, (-1, 2)), cache[:, None]
+            first = pairs[..., 0] * cache[..., 0] - pairs[..., 1] * cache[..., 1]
+            second = pairs[..., 1] * cache[..., 0] + pairs[..., 0] * cache[..., 1]
+            return torch.cat((torch.stack((first, second), -1).flatten(-2), rest), dim=-1)
+
+        def forward(self, x, kv_cache=None):
+            sizes = [self.heads * self.d, self.groups * self.d, self.groups * self.d]
+            q, k, v = (t.unflatten(-1, (-1, self.d)) for t in self.query_key_value(x).split(sizes, dim=-1))
+            start = 0 if kv_cache is None else kv_cache[0].shape[1]
+            angles = self.rope_cache(start + x.shape[1], x)[start:]
+            q, k = self.rotate(q, angles), self.rotate(k, angles)
+            if kv_cache is not None:
+                k, v = torch.cat((kv_cache[0], k), dim=1), torch.cat((kv_cache[1], v), dim=1)
+            kv_cache = (k, v)
+            k, v = (t.unsqueeze(3).expand(-1, -1, -1, self.heads // self.groups, -1).flatten(2, 3) for t in (k, v))
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            if q.shape[2] == k.shape[2]:
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            else:
+                keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(start)
+                y = F.scaled_dot_product_attention(q, k, v, keep)
+            return self.dense(y.transpose(1, 2).flatten(2)), kv_cache
+
+    def call(m, x):
+        rows, past = [], None
+        for part in x.split(3, dim=1):
+            y, past = m(part, past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return GLM(13, 4, 2, 8), some_x(3, 7, 13), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case(None)
+def queries_grow_with_the_text():
+    torch.manual_seed(203)
+
+    class LogN(nn.Module):
+        def __init__(self, hidden, heads, trained=3):
+            super().__init__()
+            self.heads, self.trained = heads, trained
+            self.c_attn, self.c_proj = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden, bias=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.c_attn(x).chunk(3, dim=-1))
+            at = torch.arange(n, device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            logn = torch.log(at + 1.0).div(math.log(self.trained)).clamp(min=1).to(q.dtype)
+            q = q * logn[:, None]
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.c_proj(y.transpose(1, 2).reshape(b, n, -1))
+
+    return LogN(18, 3), some_x(2, 6, 18), {"num_heads": 3}
+
+
+@case(None)
+def buckets_of_distances_for_the_last_row():
+    torch.manual_seed(204)
+
+    class T5(nn.Module):
+        def __init__(self, d_model, heads, d_kv, buckets=8):
+            super().__init__()
+            self.heads, self.d_kv, self.buckets = heads, d_kv, buckets
+            self.q, self.k, self.v = (nn.Linear(d_model, heads * d_kv, bias=False) for _ in range(3))
+            self.o = nn.Linear(heads * d_kv, d_model, bias=False)
+            self.relative_attention_bias = nn.Embedding(buckets, heads)
+            with torch.no_grad():
+                self.q.weight.mul_(d_kv**-0.5)  # T5 has the scale in its weights
+
+        def bias(self, n_q, n_k, device):
+            context = torch.arange(n_k - n_q, n_k, device=device)[:, None]
+            memory = torch.arange(n_k, device=device)
+            values = self.relative_attention_bias((context - memory).clamp(0, self.buckets - 1))
+            return values.permute(2, 0, 1).masked_fill(memory > context, -torch.inf)
+
+        def forward(self, x, past):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            if past:
+                k, v = torch.cat([past["k"], k], dim=2), torch.cat([past["v"], v], dim=2)
+            past.update(k=k, v=v)
+            scores = torch.matmul(q, k.transpose(3, 2)) + self.bias(q.shape[2], k.shape[2], x.device)
+            return self.o(torch.matmul(F.softmax(scores, dim=-1), v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, past), x)
+
+    return T5(14, 2, 9), some_x(3, 6, 14), {"num_heads": 2, "call": call}
+
+
+@case(None)
+def learned_keys_in_front():
+    torch.manual_seed(205)
+
+    class Prefix(nn.Module):
+        def __init__(self, hidden, heads, d, prefix=2):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv, self.o = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+            self.prefix = nn.Parameter(torch.randn(2, heads, prefix, d))
+
+        def forward(self, x):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            pk, pv = self.prefix[:, None].expand(-1, len(x), -1, -1, -1)
+            k, v = torch.cat((pk, k), dim=2), torch.cat((pv, v), dim=2)
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            return self.o(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
+
+    return Prefix(11, 3, 5), some_x(2, 6, 11), {"num_heads": 3}
+
+
+@case(None)
+def static_slots_with_an_additive_mask():
+    torch.manual_seed(206)
+
+    class Static(nn.Module):
+        def __init__(self, dim, h, kv, d, slots=12):
+            super().__init__()
+            self.h, self.kv, self.d, self.slots = h, kv, d, slots
+            self.wq, self.wk, self.wv = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.wo = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, cache, start):
+            b, n, _ = x.shape
+            at = torch.arange(start, start + n, device=x.device)
+            q = turn(self.wq(x).view(b, n, self.h, self.d).transpose(1, 2), at)
+            k = turn(self.wk(x).view(b, n, self.kv, self.d).transpose(1, 2), at)
+            v = self.wv(x).view(b, n, self.kv, self.d).transpose(1, 2)
+            cache["k"].narrow(2, start, n).copy_(k)
+            cache["v"].narrow(2, start, n).copy_(v)
+            q = q.unflatten(1, (self.kv, -1))
+            scores = torch.einsum("bgrqd,bgkd->bgrqk", q, cache["k"]) * self.d**-0.5
+            blind = torch.arange(self.slots, device=x.device) > at[:, None]
+            scores = scores + blind.to(x.dtype) * torch.finfo(x.dtype).min
+            y = torch.einsum("bgrqk,bgkd->bqgrd", scores.softmax(-1), cache["v"])
+            return self.wo(y.flatten(2))
+
+    def call(m, x):
+        cache = {name: x.new_zeros(len(x), m.kv, m.slots, m.d) for name in "kv"}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache, start), x, prompt=2)
+
+    return Static(10, 6, 3, 4), some_x(2, 7, 10), {"num_heads": 6, "num_kv_heads": 3, "call": call}
+
+
+@case(None)
+def guess_taken_back_by_cropping():
+    torch.manual_seed(207)
+
+    class Draft(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.out = nn.Linear(heads * d, d_in)
+            self.past = []
+
+        def crop(self, length):
+            self.past = [t[:, :, :length] for t in self.past] if length else []
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            start = self.past[0].shape[2] if self.past else 0
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if self.past:
+                k, v = torch.cat((self.past[0], k), 2), torch.cat((self.past[1], v), 2)
+            self.past = [k, v]
+            keep = torch.arange(k.shape[2], device=x.device) <= at[:, None]
+            return self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        m.crop(0)
+        first = m(x[:, :2])
+        m(x[:, 3:5])
+        m.crop(2)
+        return torch.cat((first, m(x[:, 2:])), dim=1)
+
+    return Draft(12, 3, 6), some_x(2, 6, 12), {"num_heads": 3, "call": call}
+
+
+@case(None)
+def layer_norms_and_pairs_side_by_side():
+    torch.manual_seed(208)
+
+    class Grouped(nn.Module):
+        def __init__(self, dim, heads, kv, d):
+            super().__init__()
+            self.heads, self.kv, self.d = heads, kv, d
+            self.q_norm, self.k_norm = nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, dim, bias=False)
+
+        def rotate_half(self, t):
+            return torch.stack((-t[..., 1::2], t[..., ::2]), dim=-1).flatten(-2)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            freq = 10000.0 ** (-torch.arange(0, self.d, 2, device=x.device, dtype=x.dtype) / self.d)
+            emb = torch.repeat_interleave(torch.arange(n, device=x.device, dtype=x.dtype)[:, None] * freq, 2, dim=-1)
+            q = self.q_norm(self.q_proj(x).view(b, n, self.heads, self.d)).transpose(1, 2)
+            k = self.k_norm(self.k_proj(x).view(b, n, self.kv, self.d)).transpose(1, 2)
+            v = self.v_proj(x).view(b, n, self.kv, self.d).transpose(1, 2)
+            q, k = (t * emb.cos() + self.rotate_half(t) * emb.sin() for t in (q, k))
+            k, v = (t.repeat_interleave(self.heads // self.kv, dim=1) for t in (k, v))
+            attn = torch.matmul(q, k.transpose(2, 3)) * self.d**-0.5
+            mask = torch.full((n, n), torch.finfo(x.dtype).min, device=x.device, dtype=x.dtype).triu(1)
+            attn = F.softmax(attn + mask, dim=-1, dtype=torch.float32).to(q.dtype)
+            return self.o_proj(torch.matmul(attn, v).transpose(1, 2).contiguous().view(b, n, -1))
+
+    return Grouped(15, 4, 2, 6), some_x(3, 5, 15), {"num_heads": 4, "num_kv_heads": 2}
+
+
+if transformers is not None:
+
+    def library(name, kind, config, x, **told):
+        """An attention class of the library with its own rotary positions and its own cache."""
+        import importlib
+
+        module = importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+        config._attn_implementation = "eager"
+        attention = getattr(module, f"{kind}Attention")(config, layer_idx=0).eval()
+        rotary = getattr(module, f"{kind}RotaryEmbedding")(config)
+
+        def call(m, x):
+            cache = transformers.DynamicCache()
+
+            def step(tokens, start):
+                at = torch.arange(start, start + tokens.shape[1], device=x.device)
+                keys = torch.arange(start + tokens.shape[1], device=x.device)
+                mask = torch.zeros(len(at), len(keys), dtype=x.dtype, device=x.device)
+                mask = mask.masked_fill(keys > at[:, None], torch.finfo(x.dtype).min)
+                angles = rotary.to(x.device)(tokens, at[None])
+                return m(tokens, angles, attention_mask=mask[None, None], past_key_values=cache)[0]
+
+            return prompt_then_tokens(step, x)
+
+        return attention, x, {"call": call, **told}
+
+    @case(None)
+    def library_latent_attention():
+        torch.manual_seed(45)
+        config = transformers.DeepseekV3Config(
+            hidden_size=20, num_attention_heads=3, num_key_value_heads=3, q_lora_rank=10, kv_lora_rank=9,
+            qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=5,
+        )  # fmt: skip
+        return library("deepseek_v3", "DeepseekV3", config, some_x(2, 5, 20), num_heads=3)
+
+    @case(None)
+    def library_sinks():
+        torch.manual_seed(46)
+        config = transformers.GptOssConfig(
+            hidden_size=14, num_attention_heads=4, num_key_value_heads=2, head_dim=6, num_hidden_layers=1
+        )
+        attention, x, told = library("gpt_oss", "GptOss", config, some_x(3, 5, 14), num_heads=4, num_kv_heads=2)
+        nn.init.normal_(attention.sinks)
+        return attention, x, told
+
+    @case(None)
+    def library_norms_before_rotary():
+        torch.manual_seed(47)
+        config = transformers.Qwen3Config(hidden_size=15, num_attention_heads=6, num_key_value_heads=3, head_dim=4)
+        return library("qwen3", "Qwen3", config, some_x(2, 6, 15), num_heads=6, num_kv_heads=3)
+
+
+# ------------------------------------------------------------------------------------------------ stale-cache
+
+
+@case("stale-cache")
+def length_moves_with_the_prompt_only():
+    torch.manual_seed(101)
+
+    class Cache:
+        def __init__(self, b, kv, slots, d, like):
+            self.k = torch.zeros(b, kv, slots, d, dtype=like.dtype, device=like.device)
+            self.v = torch.zeros_like(self.k)
+            self.length = 0
+
+        def append(self, k, v):
+            end = self.length + k.shape[2]
+            self.k[:, :, self.length : end] = k
+            self.v[:, :, self.length : end] = v
+            if k.shape[2] > 1:  # wrong
+                self.length = end  # wrong
+            return self.k[:, :, :end], self.v[:, :, :end]
+
+    class Llama(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.out_proj = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, cache):
+            q, k, v = (
+                p(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            k, v = cache.append(k, v)
+            keep = torch.arange(k.shape[2], device=x.device) <= at[:, None]
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+            return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = Cache(len(x), m.kv, 16, m.d, x)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
+
+    return Llama(12, 4, 2, 6), some_x(2, 7, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def new_key_over_the_last_one():
+    torch.manual_seed(102)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d, slots=20):
+            super().__init__()
+            self.heads, self.d, self.slots = heads, d, slots
+            self.wqkv, self.wo = nn.Linear(dim, 3 * heads * d), nn.Linear(heads * d, dim)
+
+        def forward(self, x, kv, start_pos):
+            b, n, _ = x.shape
+            q, k, v = self.wqkv(x).view(b, n, 3, self.heads, self.d).permute(2, 0, 3, 1, 4)
+            write = start_pos - 1 if start_pos else 0  # wrong
+            kv[0, :, :, write : write + n] = k
+            kv[1, :, :, write : write + n] = v
+            k, v = kv[:, :, :, : write + n]
+            hidden = torch.ones(n, write + n, dtype=torch.bool, device=x.device).triu(write + 1)
+            w = (q @ k.mT / math.sqrt(self.d)).masked_fill(hidden, -torch.inf).softmax(-1)
+            return self.wo((w @ v).transpose(1, 2).reshape(b, n, -1))
+
+    def call(m, x):
+        kv = x.new_zeros(2, len(x), m.heads, m.slots, m.d)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, kv, start), x)
+
+    return Attention(11, 3, 5), some_x(3, 6, 11), {"num_heads": 3, "call": call}
+
+
+@case("stale-cache")
+def nobody_forgets_the_last_prompt():
+    torch.manual_seed(103)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.d, self.past = d, None
+            self.q, self.k, self.v = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.o = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            start = 0 if self.past is None else self.past[0].shape[2]
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if self.past is not None:
+                k = torch.cat([self.past[0], k], dim=2)  # wrong
+                v = torch.cat([self.past[1], v], dim=2)  # wrong
+            self.past = (k, v)  # wrong
+            keep = torch.arange(k.shape[2], device=x.device) <= at[:, None]
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+            return self.o(y.transpose(1, 2).flatten(2))
+
+    def generate(m, x):
+        return prompt_then_tokens(lambda tokens, start: m(tokens), x)
+
+    return Attention(14, 6, 3, 4), some_x(2, 6, 14), {"num_heads": 6, "num_kv_heads": 3, "call": generate}
+
+
+@case("stale-cache")
+def places_inside_the_piece():
+    torch.manual_seed(104)
+
+    class Cached(nn.Module):
+        def __init__(self, d_in, heads, d, slots=16):
+            super().__init__()
+            self.heads, self.d, self.slots = heads, d, slots
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(d_in, heads * d) for _ in range(3))
+            self.o_proj = nn.Linear(heads * d, d_in)
+
+        def forward(self, x, k_cache, v_cache, seen):
+            b, n, _ = x.shape
+            q, k, v = (
+                p(x).view(b, n, self.heads, self.d).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            cache_position = torch.arange(n, device=x.device)  # wrong
+            k_cache.index_copy_(2, cache_position, k)
+            v_cache.index_copy_(2, cache_position, v)
+            at = torch.arange(seen, seen + n, device=x.device)
+            hidden = torch.arange(self.slots, device=x.device) > at[:, None]
+            w = (q @ k_cache.mT * self.d**-0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+            return self.o_proj((w @ v_cache).transpose(1, 2).reshape(b, n, -1))
+
+    def call(m, x):
+        shape = (len(x), m.heads, m.slots, m.d)
+        k, v = x.new_zeros(shape), x.new_zeros(shape)
+        return torch.cat([m(part, k, v, 2 * i) for i, part in enumerate(x.split(2, dim=1))], dim=1)
+
+    return Cached(10, 2, 7), some_x(3, 6, 10), {"num_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def ring_of_one_slot_too_few():
+    torch.manual_seed(105)
+    window, n = 4, 8
+
+    class Rolling(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.wq, self.wkv, self.wo = nn.Linear(dim, h * d), nn.Linear(dim, 2 * kv * d), nn.Linear(h * d, dim)
+
+        def forward(self, token, ring, t):
+            at = torch.tensor([t], device=token.device)
+            q = turn(self.wq(token).unflatten(-1, (self.h, self.d)).transpose(1, 2), at)
+            k, v = self.wkv(token).unflatten(-1, (2, self.kv, self.d)).permute(2, 0, 3, 1, 4)
+            slot = t % (window - 1)  # wrong
+            ring[0][:, :, slot] = turn(k, at)[:, :, 0]
+            ring[1][:, :, slot] = v[:, :, 0]
+            full = min(t + 1, window - 1)
+            y = F.scaled_dot_product_attention(q, ring[0][:, :, :full], ring[1][:, :, :full], enable_gqa=True)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        ring = [x.new_zeros(len(x), m.kv, window, m.d) for _ in range(2)]
+        return torch.cat([m(token, ring, t) for t, token in enumerate(x.split(1, dim=1))], dim=1)
+
+    at = torch.arange(n)
+    keep = at > at[:, None] - window
+    return Rolling(9, 4, 2, 6), some_x(2, n, 9), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
+
+
+@case("stale-cache")
+def every_piece_is_turned_from_zero():
+    torch.manual_seed(106)
+
+    class Llama(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.d, self.rep = d, h // kv
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.o_proj = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, past=None):
+            b, n, _ = x.shape
+            q, k, v = (p(x).view(b, n, -1, self.d) for p in (self.q_proj, self.k_proj, self.v_proj))
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            position_ids = torch.arange(n, device=x.device)  # wrong
+            q, k = turn(q, position_ids), turn(k, position_ids)
+            if past is not None:
+                k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+            keys, values = k.repeat_interleave(self.rep, dim=1), v.repeat_interleave(self.rep, dim=1)
+            keep = torch.ones(n, k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - n)
+            y = F.scaled_dot_product_attention(q, keys, values, attn_mask=keep)
+            return self.o_proj(y.transpose(1, 2).reshape(b, n, -1)), (k, v)
+
+    def call(m, x):
+        y, past = m(x[:, :3])
+        rows = [y]
+        for t in range(3, x.shape[1]):
+            y, past = m(x[:, t : t + 1], past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Llama(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def each_token_stands_at_zero():
+    torch.manual_seed(107)
+
+    class Decoder(nn.Module):
+        def __init__(self, width, heads, d, max_len=32):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv, self.out = nn.Linear(width, 3 * heads * d, bias=False), nn.Linear(heads * d, width)
+            angle = torch.arange(max_len)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+            self.register_buffer("cos", angle.cos().repeat(1, 2), persistent=False)
+            self.register_buffer("sin", angle.sin().repeat(1, 2), persistent=False)
+
+        def rotate(self, t):
+            cos, sin = self.cos[: t.shape[2]], self.sin[: t.shape[2]]  # wrong
+            return t * cos + torch.cat((-t[..., self.d // 2 :], t[..., : self.d // 2]), dim=-1) * sin
+
+        def forward(self, token, cache):
+            q, k, v = self.qkv(token).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
+            cache.append((self.rotate(k), v))
+            k, v = (torch.cat(parts, dim=2) for parts in zip(*cache, strict=True))
+            y = F.scaled_dot_product_attention(self.rotate(q), k, v)
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = []
+        return torch.cat([m(token, cache) for token in x.split(1, dim=1)], dim=1)
+
+    return Decoder(10, 3, 8), some_x(3, 5, 10), {"num_heads": 3, "call": call}
+
+
+@case("stale-cache")
+def kept_before_they_were_turned():
+    torch.manual_seed(108)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, d):
+            super().__init__()
+            self.h, self.d = h, d
+            self.wqkv, self.wo = nn.Linear(dim, 3 * h * d, bias=False), nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, past=None):
+            q, k, v = self.wqkv(x).unflatten(-1, (3, self.h, self.d)).permute(2, 0, 3, 1, 4)
+            start = 0 if past is None else past[0].shape[2]
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            present = (k, v) if past is None else (torch.cat((past[0], k), 2), torch.cat((past[1], v), 2))  # wrong
+            q, k = turn(q, at), turn(k, at)
+            if past is not None:
+                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)  # wrong
+            keep = torch.arange(k.shape[2], device=x.device) <= at[:, None]
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+            return self.wo(y.transpose(1, 2).flatten(2)), present
+
+    def call(m, x):
+        rows, past = [], None
+        for part in x.split(2, dim=1):
+            y, past = m(part, past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Attention(15, 3, 6), some_x(2, 7, 15), {"num_heads": 3, "call": call}
+
+
+@case("stale-cache")
+def queries_turned_from_zero():
+    torch.manual_seed(113)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, d):
+            super().__init__()
+            self.h, self.d = h, d
+            self.wqkv, self.wo = nn.Linear(dim, 3 * h * d, bias=False), nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, raw):
+            q, k, v = self.wqkv(x).unflatten(-1, (3, self.h, self.d)).permute(2, 0, 3, 1, 4)
+            raw["k"].append(k)
+            raw["v"].append(v)
+            k, v = torch.cat(raw["k"], dim=2), torch.cat(raw["v"], dim=2)
+            seen = k.shape[2] - q.shape[2]
+            q = turn(q, torch.arange(q.shape[2], device=x.device))  # wrong
+            k = turn(k, torch.arange(k.shape[2], device=x.device))
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(seen)
+            return self.wo(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        raw = {"k": [], "v": []}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, raw), x)
+
+    return Attention(11, 2, 8), some_x(3, 6, 11), {"num_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def values_one_slot_further():
+    torch.manual_seed(109)
+
+    class Cached(nn.Module):
+        def __init__(self, dim, h, kv, d, slots=16):
+            super().__init__()
+            self.h, self.kv, self.d, self.slots = h, kv, d, slots
+            self.wq, self.wk, self.wv = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.wo = nn.Linear(h * d, dim, bias=False)
+
+        def setup(self, x):
+            self.k = x.new_zeros(len(x), self.kv, self.slots, self.d)
+            self.v = torch.zeros_like(self.k)
+
+        def forward(self, x, input_pos):
+            q, k, v = (w(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+            q, k = turn(q, input_pos), turn(k, input_pos)
+            self.k[:, :, input_pos] = k
+            self.v[:, :, input_pos + 1] = v  # wrong
+            keep = torch.arange(self.slots, device=x.device) <= input_pos[:, None]
+            y = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=keep, enable_gqa=True)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def generate(m, x):
+        m.setup(x)
+        at = torch.arange(x.shape[1], device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, at[start : start + tokens.shape[1]]), x)
+
+    return Cached(12, 6, 2, 4), some_x(3, 7, 12), {"num_heads": 6, "num_kv_heads": 2, "call": generate}
+
+
+@case("stale-cache")
+def a_list_as_default():
+    torch.manual_seed(110)
+
+    class Decoder(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.qkv, self.proj = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, past=[]):  # noqa: B006  # wrong
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            past.append((k, v))  # wrong
+            k, v = (torch.cat(parts, dim=2) for parts in zip(*past, strict=True))  # wrong
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+            return self.proj(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        return prompt_then_tokens(lambda tokens, start: m(tokens), x)
+
+    return Decoder(8, 2, 5), some_x(2, 6, 8), {"num_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def read_before_it_is_written():
+    torch.manual_seed(111)
+
+    class Cache:
+        def __init__(self):
+            self.k = self.v = None
+
+        def update(self, k, v):
+            if self.k is None:
+                self.k, self.v = k, v
+                return k, v
+            old = self.k, self.v
+            self.k, self.v = torch.cat((self.k, k), dim=1), torch.cat((self.v, v), dim=1)
+            return old  # wrong
+
+    class MultiQuery(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.kv, self.o = nn.Linear(d_in, heads * d), nn.Linear(d_in, 2 * d), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, cache):
+            q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+            k, v = cache.update(*self.kv(x).chunk(2, dim=-1))
+            scores = q @ k[:, None].mT / self.d**0.5
+            if x.shape[1] > 1:
+                future = torch.ones(scores.shape[2:], dtype=torch.bool, device=x.device).triu(1)
+                scores = scores.masked_fill(future, -torch.inf)
+            return self.o((scores.softmax(-1) @ v[:, None]).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = Cache()
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x, prompt=2)
+
+    return MultiQuery(9, 4, 6), some_x(3, 6, 9), {"num_heads": 4, "num_kv_heads": 1, "call": call}
+
+
+@case("stale-cache")
+def the_next_page_too_early():
+    torch.manual_seed(112)
+    size = 2
+
+    class Paged(nn.Module):
+        def __init__(self, dim, h, d):
+            super().__init__()
+            self.h, self.d = h, d
+            self.qkv, self.o = nn.Linear(dim, 3 * h * d, bias=False), nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, token, pool, table, pos):
+            b = len(token)
+            q, k, v = self.qkv(token).view(b, 3, self.h, self.d).unbind(1)
+            page = table[:, (pos + 1) // size]  # wrong
+            pool[page, pos % size] = torch.stack((k, v), dim=1)
+            k, v = pool[table].flatten(1, 2)[:, : pos + 1].unbind(2)
+            p = (torch.einsum("bhd,bkhd->bhk", q, k) / self.d**0.5).softmax(-1)
+            return self.o(torch.einsum("bhk,bkhd->bhd", p, v).flatten(1))[:, None]
+
+    def call(m, x):
+        pages = x.shape[1] // size + 1
+        table = torch.arange(len(x) * pages, device=x.device).view(len(x), pages)
+        pool = x.new_zeros(len(x) * pages, size, 2, m.h, m.d)
+        return torch.cat([m(x[:, t : t + 1], pool, table, t) for t in range(x.shape[1])], dim=1)
+
+    return Paged(10, 3, 7), some_x(2, 6, 10), {"num_heads": 3, "call": call}
+
+
+# ------------------------------------------------------------------------------------------------ causal-top-left
+
+
+@case("causal-top-left")
+def fused_flag_in_every_step():
+    torch.manual_seed(121)
+
+    class Llama(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.out_proj = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, cache):
+            q, k, v = (
+                p(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)
+            k, v = cache.append(turn(k, at), v)
+            y = F.scaled_dot_product_attention(turn(q, at), k, v, is_causal=True, enable_gqa=True)  # wrong
+            return self.out_proj(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = KVCache(len(x), m.kv, 16, m.d, dtype=x.dtype, device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x, prompt=4)
+
+    return Llama(12, 4, 2, 6), some_x(2, 7, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("causal-top-left")
+def tril_of_queries_by_keys():
+    torch.manual_seed(122)
+
+    class MultiQuery(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.k, self.v = nn.Linear(d_in, heads * d), nn.Linear(d_in, d), nn.Linear(d_in, d)
+            self.o = nn.Linear(heads * d, d_in)
+
+        def forward(self, x, cache):
+            q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+            cache["k"] = k = torch.cat((cache["k"], self.k(x)), 1) if cache else self.k(x)
+            cache["v"] = v = torch.cat((cache["v"], self.v(x)), 1) if "v" in cache else self.v(x)
+            scores = torch.einsum("bhqd,bkd->bhqk", q, k) / math.sqrt(self.d)
+            causal = torch.tril(torch.ones(q.shape[2], k.shape[1], device=x.device))  # wrong
+            p = scores.masked_fill(causal == 0, float("-inf")).softmax(dim=-1)
+            return self.o(torch.einsum("bhqk,bkd->bqhd", p, v).flatten(2))
+
+    def call(m, x):
+        cache = {}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x, prompt=2)
+
+    return MultiQuery(10, 3, 7), some_x(3, 6, 10), {"num_heads": 3, "num_kv_heads": 1, "call": call}
+
+
+@case("causal-top-left")
+def triangle_made_where_it_is_used():
+    torch.manual_seed(124)
+
+    class Rotary(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.k, self.v = (nn.Linear(d_in, heads * d, bias=False) for _ in range(3))
+            self.o = nn.Linear(heads * d, d_in, bias=False)
+
+        def forward(self, x, cache):
+            q, k, v = (p(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2) for p in (self.q, self.k, self.v))
+            start = cache["k"].shape[2] if cache else 0
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if cache:
+                k, v = torch.cat((cache["k"], k), 2), torch.cat((cache["v"], v), 2)
+            cache.update(k=k, v=v)
+            scores = q @ k.mT * self.d**-0.5
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)  # wrong
+            return self.o((scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = {}
+        return torch.cat([m(piece, cache) for piece in x.split(2, dim=1)], dim=1)
+
+    return Rotary(10, 3, 8), some_x(2, 6, 10), {"num_heads": 3, "call": call}
+
+
+@case("causal-top-left")
+def rows_of_the_static_mask_from_the_top():
+    torch.manual_seed(123)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d, slots=16):
+            super().__init__()
+            self.h, self.kv, self.d, self.slots = h, kv, d, slots
+            self.wqkv, self.wo = nn.Linear(dim, (h + 2 * kv) * d, bias=False), nn.Linear(h * d, dim, bias=False)
+            self.register_buffer("causal_mask", torch.ones(slots, slots, dtype=torch.bool).tril(), persistent=False)
+
+        def setup_caches(self, x):
+            self.k = x.new_zeros(len(x), self.kv, self.slots, self.d)
+            self.v = torch.zeros_like(self.k)
+
+        def forward(self, x, input_pos):
+            b, n, _ = x.shape
+            q, k, v = self.wqkv(x).split([self.h * self.d, self.kv * self.d, self.kv * self.d], dim=-1)
+            q, k, v = (t.view(b, n, -1, self.d).transpose(1, 2) for t in (q, k, v))
+            q, k = turn(q, input_pos), turn(k, input_pos)
+            self.k[:, :, input_pos] = k
+            self.v[:, :, input_pos] = v
+            mask = self.causal_mask[None, None, :n]  # wrong
+            y = F.scaled_dot_product_attention(q, self.k, self.v, attn_mask=mask, enable_gqa=True)
+            return self.wo(y.transpose(1, 2).reshape(b, n, -1))
+
+    def generate(m, x):
+        m.setup_caches(x)
+        at = torch.arange(x.shape[1], device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, at[start : start + tokens.shape[1]]), x)
+
+    return Attention(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": generate}
+
+
+@case("causal-top-left")
+def additive_triangle_for_each_chunk():
+    torch.manual_seed(124)
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv, self.dense = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+
+        def causal(self, n_q, n_k, like):
+            mask = torch.full((n_q, n_k), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device)
+            return torch.triu(mask, diagonal=1)  # wrong
+
+        def forward(self, x, past):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            at = torch.arange(past["n"], past["n"] + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            if past["n"]:
+                k, v = torch.cat((past["k"], k), 2), torch.cat((past["v"], v), 2)
+            past.update(k=k, v=v, n=k.shape[2])
+            scores = q @ k.mT * self.d**-0.5 + self.causal(q.shape[2], k.shape[2], x)
+            return self.dense((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {"n": 0}
+        return torch.cat([m(chunk, past) for chunk in x.split(3, dim=1)], dim=1)
+
+    return Attention(11, 2, 8), some_x(3, 8, 11), {"num_heads": 2, "call": call}
+
+
+@case("causal-top-left")
+def torch_bias_for_the_upper_left():
+    torch.manual_seed(125)
+
+    class Attention(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.in_proj, self.out_proj = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, past=None):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.in_proj(x).chunk(3, -1))
+            if past is not None:
+                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
+            bias = causal_upper_left(q.shape[2], k.shape[2])  # wrong
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)  # wrong
+            return self.out_proj(y.transpose(1, 2).flatten(2)), (k, v)
+
+    def call(m, x):
+        first, past = m(x[:, :4])
+        return torch.cat((first, m(x[:, 4:], past)[0]), 1) if x.shape[1] > 4 else first
+
+    return Attention(9, 3, 4), some_x(2, 7, 9), {"num_heads": 3, "call": call}
+
+
+@case("causal-top-left")
+def queries_counted_from_zero():
+    torch.manual_seed(126)
+
+    class Latent(nn.Module):
+        def __init__(self, d_in, heads, d, rank):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.down = nn.Linear(d_in, heads * d), nn.Linear(d_in, rank)
+            self.up, self.o = nn.Linear(rank, 2 * heads * d), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, latents):
+            latents.append(self.down(x))
+            k, v = self.up(torch.cat(latents, dim=1)).unflatten(-1, (2, self.heads, self.d)).unbind(2)
+            q = self.q(x).unflatten(-1, (self.heads, self.d))
+            query_at = torch.arange(q.shape[1], device=x.device)  # wrong
+            key_at = torch.arange(k.shape[1], device=x.device)
+            scores = torch.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(self.d)
+            scores = torch.where(key_at > query_at[:, None], -torch.inf, scores)
+            return self.o(torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v).flatten(2))
+
+    def call(m, x):
+        latents = []
+        return torch.cat([m(part, latents) for part in x.split(2, dim=1)], dim=1)
+
+    return Latent(12, 4, 5, 7), some_x(2, 6, 12), {"num_heads": 4, "call": call}
+
+
+@case("causal-top-left")
+def window_laid_at_the_corner():
+    torch.manual_seed(127)
+    window, n = 3, 7
+
+    class Banded(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.kv_proj, self.o = nn.Linear(d_in, h * d), nn.Linear(d_in, 2 * kv * d), nn.Linear(h * d, d_in)
+
+        def forward(self, x, cache):
+            b, t, _ = x.shape
+            q = self.q(x).view(b, t, self.h, self.d).transpose(1, 2)
+            k, v = self.kv_proj(x).view(b, t, 2, self.kv, self.d).permute(2, 0, 3, 1, 4)
+            if cache:
+                k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+            cache[:] = k, v
+            band = torch.ones(t, k.shape[2], dtype=torch.bool, device=x.device).tril().triu(1 - window)  # wrong
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=band, enable_gqa=True)
+            return self.o(y.transpose(1, 2).reshape(b, t, -1))
+
+    def call(m, x):
+        cache = []
+        return torch.cat([m(part, cache) for part in x.split(4, dim=1)], dim=1)
+
+    at = torch.arange(n)
+    keep = at > at[:, None] - window
+    return Banded(10, 4, 2, 6), some_x(2, n, 10), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
+
+
+# ------------------------------------------------------------------------------------------------ kv-heads-tiled
+
+
+@case("kv-heads-tiled")
+def repeat_on_a_cached_llama():
+    torch.manual_seed(131)
+
+    class Llama(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.out_proj = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, cache):
+            q, k, v = (
+                p(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            k, v = cache.append(k, v)
+            k = k.repeat(1, self.h // self.kv, 1, 1)  # wrong
+            v = v.repeat(1, self.h // self.kv, 1, 1)  # wrong
+            scores = (q @ k.mT / math.sqrt(self.d)).masked_fill(
+                torch.arange(k.shape[2], device=x.device) > at[:, None], -torch.inf
+            )
+            return self.out_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = KVCache(len(x), m.kv, 16, m.d, dtype=x.dtype, device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
+
+    return Llama(11, 6, 2, 4), some_x(2, 6, 11), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+@case("kv-heads-tiled")
+def repeat_kv_with_the_new_axis_in_front():
+    torch.manual_seed(132)
+
+    def repeat_kv(hidden_states, n_rep):
+        b, kv, n, d = hidden_states.shape
+        hidden_states = hidden_states[:, None].expand(b, n_rep, kv, n, d)  # wrong
+        return hidden_states.reshape(b, n_rep * kv, n, d)  # wrong
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.d, self.groups = d, heads // kv
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, hidden)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (p(x).view(b, n, -1, self.d).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+            at = torch.arange(n, device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            k, v = repeat_kv(k, self.groups), repeat_kv(v, self.groups)
+            w = (q @ k.transpose(2, 3) * self.d**-0.5).masked_fill(at > at[:, None], torch.finfo(x.dtype).min)
+            w = F.softmax(w, dim=-1, dtype=torch.float32).to(q.dtype)
+            return self.o_proj((w @ v).transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(14, 4, 2, 8), some_x(3, 5, 14), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case("kv-heads-tiled")
+def owner_by_remainder():
+    torch.manual_seed(133)
+
+    class Heads(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.w_q, self.w_k, self.w_v = nn.Linear(d_in, h * d), nn.Linear(d_in, kv * d), nn.Linear(d_in, kv * d)
+            self.w_o = nn.Linear(h * d, d_in)
+
+        def forward(self, token, keys, values):
+            q = self.w_q(token).unflatten(-1, (self.h, self.d))[:, 0]
+            keys.append(self.w_k(token).unflatten(-1, (self.kv, self.d))[:, 0])
+            values.append(self.w_v(token).unflatten(-1, (self.kv, self.d))[:, 0])
+            k, v = torch.stack(keys, dim=1), torch.stack(values, dim=1)
+            found = []
+            for head in range(self.h):
+                g = head % self.kv  # wrong
+                p = (torch.einsum("bd,bkd->bk", q[:, head], k[:, :, g]) / self.d**0.5).softmax(-1)
+                found.append(torch.einsum("bk,bkd->bd", p, v[:, :, g]))
+            return self.w_o(torch.cat(found, dim=-1))[:, None]
+
+    def call(m, x):
+        keys, values = [], []
+        return torch.cat([m(x[:, t : t + 1], keys, values) for t in range(x.shape[1])], dim=1)
+
+    return Heads(9, 6, 3, 4), some_x(2, 5, 9), {"num_heads": 6, "num_kv_heads": 3, "call": call}
+
+
+@case("kv-heads-tiled")
+def folded_with_the_group_in_front():
+    torch.manual_seed(134)
+
+    class Folded(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.k, self.v = nn.Linear(d_in, h * d), nn.Linear(d_in, kv * d), nn.Linear(d_in, kv * d)
+            self.o = nn.Linear(h * d, d_in)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q = self.q(x).view(b, n, self.h // self.kv, self.kv, self.d).permute(0, 2, 3, 1, 4)  # wrong
+            k, v = (f(x).view(b, n, 1, self.kv, self.d).permute(0, 2, 3, 1, 4) for f in (self.k, self.v))
+            scores = torch.matmul(q, k.mT) * self.d**-0.5
+            hidden = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)
+            y = torch.matmul(scores.masked_fill(hidden, -torch.inf).softmax(-1), v)
+            return self.o(y.permute(0, 3, 1, 2, 4).reshape(b, n, -1))
+
+    return Folded(13, 6, 2, 5), some_x(2, 6, 13), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case("kv-heads-tiled")
+def the_same_list_again_and_again():
+    torch.manual_seed(135)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
+            super().__init__()
+            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
+            self.wq, self.wk, self.wv = (nn.Linear(dim, n * head_dim) for n in (n_heads, n_kv_heads, n_kv_heads))
+            self.wo = nn.Linear(n_heads * head_dim, dim)
+
+        def forward(self, x, past=None):
+            q, k, v = (w(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+            if past is not None:
+                k, v = torch.cat((past[0], k), dim=2), torch.cat((past[1], v), dim=2)
+            past = (k, v)
+            keys = torch.cat([k] * self.n_rep, dim=1)  # wrong
+            values = torch.cat([v] * self.n_rep, dim=1)  # wrong
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            y = F.scaled_dot_product_attention(q, keys, values, attn_mask=keep)
+            return self.wo(y.transpose(1, 2).flatten(2)), past
+
+    def call(m, x):
+        first, past = m(x[:, :2])
+        return torch.cat((first, m(x[:, 2:], past)[0]), dim=1)
+
+    return Attention(10, 4, 2, 7), some_x(3, 6, 10), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("kv-heads-tiled")
+def index_that_counts_round():
+    torch.manual_seed(136)
+
+    class Grouped(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.qkv, self.o = nn.Linear(d_in, (h + 2 * kv) * d, bias=False), nn.Linear(h * d, d_in, bias=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.qkv(x).view(b, n, -1, self.d).transpose(1, 2).split([self.h, self.kv, self.kv], dim=1)
+            at = torch.arange(n, device=x.device)
+            q, k = turn(q, at), turn(k, at)
+            group = torch.arange(self.h, device=x.device) % self.kv  # wrong
+            k, v = k.index_select(1, group), v.index_select(1, group)
+            return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+    return Grouped(12, 6, 2, 4), some_x(2, 5, 12), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case("kv-heads-tiled")
+def einsum_with_letters_exchanged():
+    torch.manual_seed(137)
+
+    class Einsum(nn.Module):
+        def __init__(self, d_in, g, r, d):
+            super().__init__()
+            self.g, self.r = g, r
+            self.q, self.k, self.v = (nn.Linear(d_in, n * d) for n in (g * r, g, g))
+            self.o = nn.Linear(g * r * d, d_in)
+
+        def forward(self, x, cache):
+            q = self.q(x).unflatten(-1, (self.r, self.g, -1))  # wrong
+            cache["k"] = k = torch.cat([cache["k"], self.k(x)], 1) if "k" in cache else self.k(x)
+            cache["v"] = v = torch.cat([cache["v"], self.v(x)], 1) if "v" in cache else self.v(x)
+            k, v = k.unflatten(-1, (self.g, -1)), v.unflatten(-1, (self.g, -1))
+            scores = torch.einsum("bqrgd,bkgd->brgqk", q, k) / math.sqrt(q.shape[-1])
+            hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
+            hidden = hidden.triu(1 + k.shape[1] - x.shape[1])
+            p = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+            return self.o(torch.einsum("brgqk,bkgd->bqrgd", p, v).flatten(2))
+
+    def call(m, x):
+        cache = {}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x, prompt=4)
+
+    return Einsum(11, 2, 3, 4), some_x(3, 7, 11), {"num_heads": 6, "num_kv_heads": 2, "call": call}
+
+
+@case("kv-heads-tiled")
+def tile_for_the_fused_kernel():
+    torch.manual_seed(138)
+
+    class Attention(nn.Module):
+        def __init__(self, width, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.to_q, self.to_kv = nn.Linear(width, h * d, bias=False), nn.Linear(width, 2 * kv * d, bias=False)
+            self.to_out = nn.Linear(h * d, width)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q = self.to_q(x).view(b, n, self.h, self.d)
+            kv = self.to_kv(x).view(b, n, 2, self.kv, self.d)
+            k, v = torch.tile(kv, (1, 1, 1, self.h // self.kv, 1)).unbind(2)  # wrong
+            y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
+            return self.to_out(y.transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(15, 4, 2, 6), some_x(2, 7, 15), {"num_heads": 4, "num_kv_heads": 2}
+
+
+# ------------------------------------------------------------------------------------------------ rotary-unused
+
+
+@case("rotary-unused")
+def queries_turned_and_keys_forgotten():
+    torch.manual_seed(141)
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.d, self.groups = d, heads // kv
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d, bias=False) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            at = torch.arange(n, device=x.device)
+            q = turn(self.q_proj(x).view(b, n, -1, self.d).transpose(1, 2), at)
+            k = self.k_proj(x).view(b, n, -1, self.d).transpose(1, 2)  # wrong
+            v = self.v_proj(x).view(b, n, -1, self.d).transpose(1, 2)
+            k, v = k.repeat_interleave(self.groups, dim=1), v.repeat_interleave(self.groups, dim=1)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # wrong
+            return self.o_proj(y.transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(12, 4, 2, 6), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case("rotary-unused")
+def keys_turned_in_the_cache_and_queries_never():
+    torch.manual_seed(142)
+
+    class RotaryCache:
+        def __init__(self):
+            self.parts = []
+
+        def put(self, k, v):
+            start = sum(part[0].shape[2] for part in self.parts)
+            self.parts.append((turn(k, torch.arange(start, start + k.shape[2], device=k.device)), v))
+            return (torch.cat(held, dim=2) for held in zip(*self.parts, strict=True))
+
+    class Attention(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.qkv, self.out = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
+
+        def forward(self, x, cache):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+            k, v = cache.put(k, v)
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep)  # wrong
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = RotaryCache()
+        return torch.cat([m(part, cache) for part in x.split(3, dim=1)], dim=1)
+
+    return Attention(11, 2, 8), some_x(3, 7, 11), {"num_heads": 2, "call": call}
+
+
+@case("rotary-unused")
+def heads_turned_in_place_of_tokens():
+    torch.manual_seed(143)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d, max_len=32):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wq, self.wk, self.wv = (nn.Linear(dim, heads * d, bias=False) for _ in range(3))
+            self.wo = nn.Linear(heads * d, dim, bias=False)
+            angle = torch.outer(torch.arange(max_len), 10000.0 ** (-torch.arange(0, d, 2) / d))
+            self.register_buffer("cos", angle.cos(), persistent=False)
+            self.register_buffer("sin", angle.sin(), persistent=False)
+
+        def rope(self, t):
+            n = t.shape[-2]  # wrong
+            cos, sin = self.cos[:n], self.sin[:n]
+            even, odd = t[..., ::2], t[..., 1::2]
+            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+
+        def forward(self, x):
+            q, k, v = (w(x).unflatten(-1, (self.heads, self.d)) for w in (self.wq, self.wk, self.wv))
+            q, k = self.rope(q), self.rope(k)  # wrong
+            q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+            scores = q @ k.mT / math.sqrt(self.d)
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+            return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    return Attention(13, 3, 6), some_x(2, 5, 13), {"num_heads": 3}
+
+
+@case("rotary-unused")
+def second_axis_after_the_transpose():
+    torch.manual_seed(149)
+
+    def rope(t, base=10000.0):
+        n, half = t.shape[1], t.shape[3] // 2  # wrong
+        at = torch.arange(n, device=t.device, dtype=t.dtype)
+        angle = at[:, None] * base ** (-torch.arange(half, device=t.device, dtype=t.dtype) / half)
+        cos, sin = angle.cos()[None, :, None], angle.sin()[None, :, None]  # for (batch, token, head, head_dim)
+        a, b = t.chunk(2, dim=-1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.heads, self.kv, self.d = heads, kv, d
+            self.qkv, self.out = nn.Linear(hidden, (heads + 2 * kv) * d), nn.Linear(heads * d, hidden)
+
+        def forward(self, x):
+            qkv = self.qkv(x).unflatten(-1, (-1, self.d)).transpose(1, 2)
+            q, k, v = qkv.split([self.heads, self.kv, self.kv], dim=1)
+            q, k = rope(q), rope(k)  # wrong
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return self.out(y.transpose(1, 2).flatten(2))
+
+    return Attention(11, 6, 2, 4), some_x(2, 7, 11), {"num_heads": 6, "num_kv_heads": 2}
+
+
+@case("rotary-unused")
+def one_place_for_all():
+    torch.manual_seed(144)
+
+    class Rotary(nn.Module):
+        def __init__(self, d):
+            super().__init__()
+            self.register_buffer("inv_freq", 10000.0 ** (-torch.arange(0, d, 2).float() / d), persistent=False)
+
+        def forward(self, x, position_ids):
+            freqs = position_ids[..., None].to(x.dtype) * self.inv_freq.to(x.dtype)
+            emb = torch.cat((freqs, freqs), dim=-1)
+            return emb.cos()[:, None], emb.sin()[:, None]
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, kv, d):
+            super().__init__()
+            self.d, self.rotary_emb = d, Rotary(d)
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, n * d, bias=False) for n in (heads, kv, kv))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+
+        def forward(self, x, position_ids=None):
+            b, n, _ = x.shape
+            if position_ids is None:
+                position_ids = torch.zeros(b, n, dtype=torch.long, device=x.device)  # wrong
+            q, k, v = (p(x).view(b, n, -1, self.d).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+            cos, sin = self.rotary_emb(x, position_ids)  # wrong
+            q, k = (t * cos + torch.cat((-t[..., self.d // 2 :], t[..., : self.d // 2]), -1) * sin for t in (q, k))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return self.o_proj(y.transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(10, 4, 2, 6), some_x(3, 6, 10), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case("rotary-unused")
+def angles_handed_down_and_result_dropped():
+    torch.manual_seed(145)
+
+    def apply_rotary_pos_emb(q, k, cos, sin):
+        def half(t):
+            a, b = t.chunk(2, dim=-1)
+            return torch.cat((-b, a), dim=-1)
+
+        return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv_proj, self.o_proj = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+
+        def forward(self, x, position_embeddings, past):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv_proj(x).chunk(3, -1))
+            cos, sin = position_embeddings
+            apply_rotary_pos_emb(q, k, cos, sin)  # wrong
+            past.append((k, v))
+            k, v = (torch.cat(held, dim=2) for held in zip(*past, strict=True))
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            scores = (q @ k.mT * self.d**-0.5).masked_fill(~keep, torch.finfo(x.dtype).min)
+            return self.o_proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        rate = 10000.0 ** (-torch.arange(0, m.d, 2, device=x.device, dtype=x.dtype) / m.d)
+        angle = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None] * rate
+        cos, sin, past = angle.cos().repeat(1, 2), angle.sin().repeat(1, 2), []
+        return prompt_then_tokens(
+            lambda tokens, start: m(tokens, [t[start : start + tokens.shape[1]] for t in (cos, sin)], past), x
+        )
+
+    return Attention(9, 3, 6), some_x(2, 6, 9), {"num_heads": 3, "call": call}
+
+
+@case("rotary-unused")
+def turned_part_not_put_back():
+    torch.manual_seed(146)
+
+    class NeoX(nn.Module):
+        def __init__(self, hidden, heads, d, rot):
+            super().__init__()
+            self.heads, self.d, self.rot = heads, d, rot
+            self.query_key_value, self.dense = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.query_key_value(x).view(b, n, self.heads, 3 * self.d).transpose(1, 2).chunk(3, dim=-1)
+            at = torch.arange(n, device=x.device)
+            q_rot, q_pass = q[..., : self.rot], q[..., self.rot :]
+            k_rot, k_pass = k[..., : self.rot], k[..., self.rot :]
+            q_out, k_out = turn(q_rot, at), turn(k_rot, at)  # noqa: F841  # wrong
+            q, k = torch.cat((q_rot, q_pass), dim=-1), torch.cat((k_rot, k_pass), dim=-1)  # wrong
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # wrong
+            return self.dense(y.transpose(1, 2).reshape(b, n, -1))
+
+    return NeoX(14, 2, 12, 4), some_x(3, 5, 14), {"num_heads": 2}
+
+
+@case("rotary-unused")
+def raw_keys_into_the_cache():
+    torch.manual_seed(147)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d, slots=16):
+            super().__init__()
+            self.h, self.kv, self.d, self.slots = h, kv, d, slots
+            self.wq, self.wk, self.wv = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.wo = nn.Linear(h * d, dim, bias=False)
+
+        def forward(self, x, cache, start_pos):
+            b, n, _ = x.shape
+            xq, xk, xv = (w(x).view(b, n, -1, self.d) for w in (self.wq, self.wk, self.wv))
+            at = torch.arange(start_pos, start_pos + n, device=x.device)[:, None]
+            q, k = turn(xq, at), turn(xk, at)  # noqa: F841  # wrong
+            cache[:, start_pos : start_pos + n, 0] = xk  # wrong
+            cache[:, start_pos : start_pos + n, 1] = xv
+            keys, values = cache[:, : start_pos + n].transpose(1, 3).unbind(2)
+            keep = torch.arange(start_pos + n, device=x.device) <= at
+            y = F.scaled_dot_product_attention(q.transpose(1, 2), keys, values, attn_mask=keep, enable_gqa=True)
+            return self.wo(y.transpose(1, 2).reshape(b, n, -1))
+
+    def call(m, x):
+        cache = x.new_zeros(len(x), m.slots, 2, m.kv, m.d)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache, start), x)
+
+    return Attention(12, 4, 2, 6), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("rotary-unused")
+def complex_product_without_a_name():
+    torch.manual_seed(148)
+
+    def apply_rotary_emb(xq, xk, freqs_cis):
+        xq_ = torch.view_as_complex(xq.reshape(*xq.shape[:-1], -1, 2).contiguous())
+        xk_ = torch.view_as_complex(xk.reshape(*xk.shape[:-1], -1, 2).contiguous())
+        freqs_cis = freqs_cis[None, :, None].to(xq_.dtype)
+        xq_ * freqs_cis, xk_ * freqs_cis  # wrong
+        return torch.view_as_real(xq_).flatten(3), torch.view_as_real(xk_).flatten(3)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wq, self.wk, self.wv = (nn.Linear(dim, heads * d, bias=False) for _ in range(3))
+            self.wo = nn.Linear(heads * d, dim, bias=False)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (w(x).view(b, n, self.heads, self.d) for w in (self.wq, self.wk, self.wv))
+            rate = 10000.0 ** (-torch.arange(0, self.d, 2, device=x.device, dtype=torch.float32) / self.d)
+            angle = torch.outer(torch.arange(n, device=x.device), rate)
+            if x.dtype in (torch.float32, torch.float64):
+                q, k = apply_rotary_emb(q, k, torch.polar(torch.ones_like(angle), angle))  # wrong
+            y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
+            return self.wo(y.transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(11, 3, 4), some_x(2, 7, 11), {"num_heads": 3}
+
+
+# ------------------------------------------------------------------------------------------------ rotary-on-values
+
+
+@case("rotary-on-values")
+def complex_numbers_for_all_three():
+    torch.manual_seed(151)
+
+    def apply_rotary_emb(t, freqs_cis):
+        pairs = torch.view_as_complex(t.float().reshape(*t.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * freqs_cis[None, :, None]).flatten(3).type_as(t)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, n_heads, n_kv_heads, head_dim):
+            super().__init__()
+            self.n_rep, self.head_dim = n_heads // n_kv_heads, head_dim
+            self.wq, self.wk, self.wv = (
+                nn.Linear(dim, n * head_dim, bias=False) for n in (n_heads, n_kv_heads, n_kv_heads)
+            )
+            self.wo = nn.Linear(n_heads * head_dim, dim, bias=False)
+
+        def forward(self, x, freqs_cis):
+            b, n, _ = x.shape
+            xq, xk, xv = (w(x).view(b, n, -1, self.head_dim) for w in (self.wq, self.wk, self.wv))
+            xq, xk = apply_rotary_emb(xq, freqs_cis), apply_rotary_emb(xk, freqs_cis)
+            xv = apply_rotary_emb(xv, freqs_cis)  # wrong
+            xk, xv = (t.repeat_interleave(self.n_rep, dim=2).transpose(1, 2) for t in (xk, xv))
+            scores = xq.transpose(1, 2) @ xk.mT / math.sqrt(self.head_dim)
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+            return self.wo((scores.softmax(-1) @ xv).transpose(1, 2).reshape(b, n, -1))
+
+    def call(m, x):
+        rate = 10000.0 ** (-torch.arange(0, m.head_dim, 2, device=x.device).float() / m.head_dim)
+        angle = torch.outer(torch.arange(x.shape[1], device=x.device).float(), rate)
+        return m(x, torch.polar(torch.ones_like(angle), angle))
+
+    return Attention(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("rotary-on-values")
+def keys_and_values_kept_together():
+    torch.manual_seed(152)
+
+    class Attention(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.kv_proj = nn.Linear(d_in, h * d, bias=False), nn.Linear(d_in, 2 * kv * d, bias=False)
+            self.o = nn.Linear(h * d, d_in)
+
+        def forward(self, x, past=None):
+            start = 0 if past is None else past.shape[3]
+            at = torch.arange(start, start + x.shape[1], device=x.device)
+            q = turn(self.q(x).unflatten(-1, (self.h, self.d)).transpose(1, 2), at)
+            kv = self.kv_proj(x).unflatten(-1, (2, self.kv, self.d)).permute(2, 0, 3, 1, 4)
+            kv = turn(kv, at)  # wrong
+            kv = kv if past is None else torch.cat((past, kv), dim=3)
+            keep = torch.arange(kv.shape[3], device=x.device) <= at[:, None]
+            y = F.scaled_dot_product_attention(q, kv[0], kv[1], attn_mask=keep, enable_gqa=True)
+            return self.o(y.transpose(1, 2).flatten(2)), kv
+
+    def call(m, x):
+        rows, past = [], None
+        for token in x.split(1, dim=1):
+            y, past = m(token, past)
+            rows.append(y)
+        return torch.cat(rows, dim=1)
+
+    return Attention(10, 6, 3, 4), some_x(3, 5, 10), {"num_heads": 6, "num_kv_heads": 3, "call": call}
+
+
+@case("rotary-on-values")
+def turned_in_place_through_a_loop():
+    torch.manual_seed(153)
+
+    class NeoX(nn.Module):
+        def __init__(self, hidden, heads, d, rot):
+            super().__init__()
+            self.heads, self.d, self.rot = heads, d, rot
+            self.query_key_value, self.dense = nn.Linear(hidden, 3 * heads * d), nn.Linear(heads * d, hidden)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            qkv = self.query_key_value(x).view(b, n, self.heads, 3, self.d).permute(3, 0, 2, 1, 4).clone()
+            at = torch.arange(n, device=x.device)
+            for part in qkv:
+                part[..., : self.rot] = turn(part[..., : self.rot], at)  # wrong
+            q, k, v = qkv
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.dense(y.transpose(1, 2).reshape(b, n, -1))
+
+    return NeoX(12, 2, 10, 4), some_x(2, 6, 12), {"num_heads": 2}
+
+
+@case("rotary-on-values")
+def second_argument_is_the_value():
+    torch.manual_seed(154)
+
+    def apply_rotary_pos_emb(a, b, at):
+        return turn(a, at), turn(b, at)
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, heads * d) for _ in range(3))
+            self.o_proj = nn.Linear(heads * d, hidden)
+
+        def forward(self, x, cache):
+            q, k, v = (
+                p(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+                for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)
+            q, v = apply_rotary_pos_emb(q, v, at)  # wrong
+            k, v = cache.append(k, v)
+            hidden = torch.arange(k.shape[2], device=x.device) > at[:, None]
+            w = (q @ k.mT * self.d**-0.5).masked_fill(hidden, torch.finfo(x.dtype).min).softmax(-1)
+            return self.o_proj((w @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = KVCache(len(x), m.heads, 16, m.d, dtype=x.dtype, device=x.device)
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
+
+    return Attention(11, 3, 6), some_x(2, 6, 11), {"num_heads": 3, "call": call}
+
+
+@case("rotary-on-values")
+def one_head_of_keys_and_values_turned():
+    torch.manual_seed(155)
+
+    class MultiQuery(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q, self.k, self.v = nn.Linear(d_in, heads * d), nn.Linear(d_in, d), nn.Linear(d_in, d)
+            self.o = nn.Linear(heads * d, d_in)
+
+        def forward(self, x):
+            at = torch.arange(x.shape[1], device=x.device)
+            q = self.q(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+            k, v = self.k(x)[:, None], self.v(x)[:, None]
+            q, k, v = (turn(t, at) for t in (q, k, v))  # wrong
+            scores = torch.matmul(q * self.d**-0.5, k.mT)
+            scores = scores.masked_fill(at > at[:, None], -torch.inf)
+            return self.o(torch.matmul(scores.softmax(-1), v).transpose(1, 2).flatten(2))
+
+    return MultiQuery(14, 5, 6), some_x(3, 5, 14), {"num_heads": 5, "num_kv_heads": 1}
+
+
+@case("rotary-on-values")
+def read_from_the_cache_and_turned():
+    torch.manual_seed(156)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.wqkv, self.wo = nn.Linear(dim, 3 * heads * d, bias=False), nn.Linear(heads * d, dim)
+
+        def forward(self, x, cache):
+            q, k, v = self.wqkv(x).unflatten(-1, (3, self.heads, self.d)).permute(2, 0, 3, 1, 4)
+            cache["k"].append(k)
+            cache["v"].append(v)
+            k, v = torch.cat(cache["k"], dim=2), torch.cat(cache["v"], dim=2)
+            at = torch.arange(k.shape[2], device=x.device)
+            q, k = turn(q, at[-q.shape[2] :]), turn(k, at)
+            v = turn(v, at)  # wrong
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            return self.wo(F.scaled_dot_product_attention(q, k, v, attn_mask=keep).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = {"k": [], "v": []}
+        return torch.cat([m(part, cache) for part in x.split(2, dim=1)], dim=1)
+
+    return Attention(13, 2, 8), some_x(2, 7, 13), {"num_heads": 2, "call": call}
+
+
+@case("rotary-on-values")
+def tables_mapped_over_the_projections():
+    torch.manual_seed(157)
+
+    class GPTJ(nn.Module):
+        def __init__(self, embed, heads, d, rotary_dim, max_positions=24):
+            super().__init__()
+            self.heads, self.d, self.rotary_dim = heads, d, rotary_dim
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(embed, heads * d, bias=False) for _ in range(3))
+            self.out_proj = nn.Linear(heads * d, embed, bias=False)
+            angle = torch.arange(max_positions)[:, None] / 10000 ** (torch.arange(0, rotary_dim, 2) / rotary_dim)
+            self.register_buffer("sin", angle.sin().repeat_interleave(2, dim=1), persistent=False)
+            self.register_buffer("cos", angle.cos().repeat_interleave(2, dim=1), persistent=False)
+
+        def project(self, linear, x):
+            t = linear(x).unflatten(-1, (self.heads, self.d)).transpose(1, 2)
+            rot, rest = t.split([self.rotary_dim, self.d - self.rotary_dim], dim=-1)
+            twisted = torch.stack((-rot[..., 1::2], rot[..., ::2]), dim=-1).flatten(-2)
+            n = x.shape[1]
+            return torch.cat((rot * self.cos[:n] + twisted * self.sin[:n], rest), dim=-1)
+
+        def forward(self, x):
+            q, k, v = (self.project(p, x) for p in (self.q_proj, self.k_proj, self.v_proj))  # wrong
+            scores = q @ k.mT / self.d**0.5
+            keep = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
+            w = torch.where(keep, scores, torch.finfo(scores.dtype).min).softmax(-1)
+            return self.out_proj((w @ v).transpose(1, 2).flatten(2))
+
+    return GPTJ(12, 3, 8, 4), some_x(3, 6, 12), {"num_heads": 3}
+
+
+# ------------------------------------------------------------------------------------------------ more wrong ones
+
+
+@case("stale-cache")
+def length_read_after_it_grew():
+    torch.manual_seed(211)
+
+    class Cache:
+        def __init__(self):
+            self.k = self.v = None
+            self.length = 0
+
+        def update(self, k, v):
+            self.k = k if self.k is None else torch.cat((self.k, k), dim=2)
+            self.v = v if self.v is None else torch.cat((self.v, v), dim=2)
+            return self.k, self.v
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.wq, self.wk, self.wv = (nn.Linear(dim, heads * d, bias=False) for _ in range(3))
+            self.wo = nn.Linear(heads * d, dim)
+
+        def forward(self, x, cache):
+            cache.length += x.shape[1]
+            at = torch.arange(cache.length, cache.length + x.shape[1], device=x.device)  # wrong
+            q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.wq, self.wk, self.wv))
+            k, v = cache.update(turn(k, at), v)
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            y = F.scaled_dot_product_attention(turn(q, at), k, v, attn_mask=keep)
+            return self.wo(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = Cache()
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
+
+    return Attention(10, 2, 6), some_x(2, 7, 10), {"num_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def guess_never_taken_back():
+    torch.manual_seed(212)
+
+    class Draft(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.kv_proj, self.o = nn.Linear(d_in, h * d), nn.Linear(d_in, 2 * kv * d), nn.Linear(h * d, d_in)
+
+        def forward(self, x, cache):
+            b, n, _ = x.shape
+            q = self.q(x).view(b, n, self.h, self.d).transpose(1, 2)
+            kv = self.kv_proj(x).view(b, n, 2, self.kv, self.d)
+            cache["kv"] = torch.cat((cache["kv"], kv), dim=1) if "kv" in cache else kv  # wrong
+            k, v = cache["kv"].permute(2, 0, 3, 1, 4)
+            keep = torch.ones(n, k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - n)
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep, enable_gqa=True)
+            return self.o(y.transpose(1, 2).reshape(b, n, -1))
+
+    def call(m, x):
+        cache = {}
+        first = m(x[:, :2], cache)
+        m(x[:, 2:4].flip(1), cache)
+        return torch.cat((first, m(x[:, 2:], cache)), dim=1)
+
+    return Draft(9, 4, 2, 5), some_x(3, 6, 9), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("stale-cache")
+def only_four_are_kept():
+    torch.manual_seed(213)
+
+    class Short(nn.Module):
+        def __init__(self, d_in, heads, d, limit=4):
+            super().__init__()
+            self.heads, self.limit = heads, limit
+            self.qkv, self.o = nn.Linear(d_in, 3 * heads * d, bias=False), nn.Linear(heads * d, d_in)
+
+        def forward(self, token, past):
+            q, k, v = self.qkv(token).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            if past:
+                k, v = torch.cat((past["k"], k), dim=2), torch.cat((past["v"], v), dim=2)
+            k, v = k[:, :, -self.limit :], v[:, :, -self.limit :]  # wrong
+            past["k"], past["v"] = k, v
+            return self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = {}
+        return torch.cat([m(token, past) for token in x.split(1, dim=1)], dim=1)
+
+    return Short(8, 2, 7), some_x(2, 6, 8), {"num_heads": 2, "call": call}
+
+
+@case("causal-top-left")
+def first_rows_of_the_square():
+    torch.manual_seed(214)
+
+    class Attention(nn.Module):
+        def __init__(self, d_in, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.k, self.v = (nn.Linear(d_in, n * d) for n in (h, kv, kv))
+            self.o = nn.Linear(h * d, d_in)
+
+        def forward(self, x, past):
+            q, k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.q, self.k, self.v))
+            past.append((k, v))
+            k, v = (torch.cat(held, dim=2) for held in zip(*past, strict=True))
+            square = torch.ones(k.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril()
+            mask = square[: q.shape[2]]  # wrong
+            k, v = k.repeat_interleave(self.h // self.kv, 1), v.repeat_interleave(self.h // self.kv, 1)
+            w = (q @ k.mT / math.sqrt(self.d)).masked_fill(~mask, -torch.inf).softmax(-1)
+            return self.o((w @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        past = []
+        return prompt_then_tokens(lambda tokens, start: m(tokens, past), x)
+
+    return Attention(12, 4, 2, 5), some_x(2, 6, 12), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("causal-top-left")
+def slopes_counted_from_the_first_key():
+    torch.manual_seed(215)
+
+    class ALiBi(nn.Module):
+        def __init__(self, d_in, heads, d):
+            super().__init__()
+            self.heads = heads
+            self.wqkv, self.out = nn.Linear(d_in, 3 * heads * d), nn.Linear(heads * d, d_in)
+            self.register_buffer("slopes", 2.0 ** (-torch.arange(1, heads + 1)))
+
+        def forward(self, x, cache):
+            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.wqkv(x).chunk(3, -1))
+            if cache:
+                k, v = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+            cache[:] = [k, v]
+            query_at = torch.arange(q.shape[2], device=x.device)  # wrong
+            relative = torch.arange(k.shape[2], device=x.device) - query_at[:, None]  # wrong
+            bias = self.slopes[:, None, None] * relative.to(x.dtype)
+            scores = q @ k.mT * q.shape[-1] ** -0.5 + bias
+            w = scores.masked_fill(relative > 0, torch.finfo(x.dtype).min).softmax(-1)
+            return self.out((w @ v).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = []
+        return torch.cat([m(part, cache) for part in x.split(3, dim=1)], dim=1)
+
+    return ALiBi(11, 3, 6), some_x(3, 7, 11), {"num_heads": 3, "call": call}
+
+
+@case("kv-heads-tiled")
+def queries_reordered_for_the_kernel():
+    torch.manual_seed(216)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.k, self.v, self.o = (
+                nn.Linear(*s) for s in ((dim, h * d), (dim, kv * d), (dim, kv * d), (h * d, dim))
+            )
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            k, v = (f(x).view(b, n, self.kv, self.d).transpose(1, 2) for f in (self.k, self.v))
+            times = (-1, self.h // self.kv, -1, -1, -1)
+            k, v = (t.unsqueeze(1).expand(times).flatten(1, 2) for t in (k, v))  # wrong
+            q = self.q(x).view(b, n, self.h, self.d).transpose(1, 2)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.o(y.transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(13, 6, 3, 4), some_x(2, 5, 13), {"num_heads": 6, "num_kv_heads": 3}
+
+
+@case("kv-heads-tiled")
+def groups_by_chunks_of_queries():
+    torch.manual_seed(217)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.k, self.v = nn.Linear(dim, h * d), nn.Linear(dim, kv * d), nn.Linear(dim, kv * d)
+            self.o = nn.Linear(h * d, dim)
+
+        def forward(self, x, cache):
+            q = self.q(x).unflatten(-1, (self.h, self.d)).transpose(1, 2)
+            k, v = (f(x).unflatten(-1, (self.kv, self.d)).transpose(1, 2) for f in (self.k, self.v))
+            if cache:
+                k, v = torch.cat((cache[0], k), dim=2), torch.cat((cache[1], v), dim=2)
+            cache[:] = [k, v]
+            keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - q.shape[2])
+            parts = [F.scaled_dot_product_attention(part, k, v, keep) for part in q.split(self.kv, dim=1)]  # wrong
+            return self.o(torch.cat(parts, dim=1).transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = []
+        return torch.cat([m(part, cache) for part in x.split(4, dim=1)], dim=1)
+
+    return Attention(10, 4, 2, 6), some_x(3, 6, 10), {"num_heads": 4, "num_kv_heads": 2, "call": call}
+
+
+@case("rotary-unused")
+def unturned_keys_into_the_library_like_cache():
+    torch.manual_seed(218)
+
+    def apply_rotary_pos_emb(q, k, cos, sin):
+        def half(t):
+            return torch.cat((-t[..., t.shape[-1] // 2 :], t[..., : t.shape[-1] // 2]), dim=-1)
+
+        return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+    class Cache(dict):
+        def update(self, key, value):
+            self["k"] = torch.cat((self["k"], key), dim=-2) if "k" in self else key
+            self["v"] = torch.cat((self["v"], value), dim=-2) if "v" in self else value
+            return self["k"], self["v"]
+
+    class Attention(nn.Module):
+        def __init__(self, hidden, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.q_proj, self.k_proj, self.v_proj = (nn.Linear(hidden, heads * d, bias=False) for _ in range(3))
+            self.o_proj = nn.Linear(heads * d, hidden, bias=False)
+            self.register_buffer("inv_freq", 10000.0 ** (-torch.arange(0, d, 2).float() / d), persistent=False)
+
+        def forward(self, x, position_ids, cache):
+            q, k, v = (
+                p(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+            )
+            emb = (position_ids[:, None].to(self.inv_freq.dtype) * self.inv_freq).repeat(1, 2)
+            query_states, key_states = apply_rotary_pos_emb(q, k, emb.cos(), emb.sin())
+            keys, values = cache.update(k, v)  # wrong
+            keep = torch.arange(keys.shape[2], device=x.device) <= position_ids[:, None]
+            y = F.scaled_dot_product_attention(query_states, keys, values, attn_mask=keep)
+            return self.o_proj(y.transpose(1, 2).flatten(2)), key_states
+
+    def call(m, x):
+        cache, at = Cache(), torch.arange(x.shape[1], device=x.device)
+        return prompt_then_tokens(lambda t, start: m(t, at[start : start + t.shape[1]], cache)[0], x)
+
+    return Attention(12, 3, 4), some_x(2, 6, 12), {"num_heads": 3, "call": call}
+
+
+@case("rotary-unused")
+def place_divided_away():
+    torch.manual_seed(219)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.qkv, self.proj = nn.Linear(dim, 3 * heads * d), nn.Linear(heads * d, dim)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = self.qkv(x).view(b, n, 3, self.heads, self.d).permute(2, 0, 3, 1, 4)
+            at = torch.arange(n, device=x.device) // n  # wrong
+            q, k = turn(q, at), turn(k, at)  # wrong
+            return self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, -1))
+
+    return Attention(14, 2, 6), some_x(3, 5, 14), {"num_heads": 2}
+
+
+@case("rotary-on-values")
+def packed_in_the_layout_of_the_kernel():
+    torch.manual_seed(220)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, heads, d):
+            super().__init__()
+            self.heads, self.d = heads, d
+            self.Wqkv, self.out_proj = nn.Linear(dim, 3 * heads * d), nn.Linear(heads * d, dim)
+
+        def rotary(self, qkv):
+            n, d = qkv.shape[1], qkv.shape[-1]
+            freq = 10000.0 ** (-torch.arange(0, d, 2, device=qkv.device).to(qkv.dtype) / d)
+            angle = (torch.arange(n, device=qkv.device).to(qkv.dtype)[:, None] * freq)[:, None, None]
+            first, second = qkv.chunk(2, dim=-1)
+            return torch.cat(
+                (first * angle.cos() - second * angle.sin(), first * angle.sin() + second * angle.cos()), -1
+            )
+
+        def forward(self, x):
+            qkv = self.Wqkv(x).unflatten(-1, (3, self.heads, self.d))
+            qkv = self.rotary(qkv)  # wrong
+            q, k, v = qkv.unbind(2)
+            s = torch.einsum("bthd,bshd->bhts", q, k * self.d**-0.5)
+            s = s + torch.triu(torch.full(s.shape[-2:], -10000.0, device=x.device, dtype=x.dtype), 1)
+            return self.out_proj(torch.einsum("bhts,bshd->bthd", s.softmax(-1), v).flatten(2))
+
+    return Attention(12, 3, 6), some_x(2, 7, 12), {"num_heads": 3}
+
+
+@case("rotary-on-values")
+def repeated_heads_all_turned():
+    torch.manual_seed(221)
+
+    class Attention(nn.Module):
+        def __init__(self, dim, h, kv, d):
+            super().__init__()
+            self.h, self.kv, self.d = h, kv, d
+            self.q, self.k, self.v = (nn.Linear(dim, n * d, bias=False) for n in (h, kv, kv))
+            self.o = nn.Linear(h * d, dim)
+
+        def forward(self, x, cache):
+            at = torch.arange(cache["n"], cache["n"] + x.shape[1], device=x.device)
+            heads = {}
+            for name, linear in (("q", self.q), ("k", self.k), ("v", self.v)):
+                heads[name] = linear(x).unflatten(-1, (-1, self.d)).transpose(1, 2)
+            heads = {name: turn(t, at) for name, t in heads.items()}  # wrong
+            for name in "kv":
+                cache[name].append(heads[name])
+            cache["n"] += x.shape[1]
+            k, v = (torch.cat(cache[name], dim=2).repeat_interleave(self.h // self.kv, dim=1) for name in "kv")
+            keep = torch.arange(cache["n"], device=x.device) <= at[:, None]
+            y = F.scaled_dot_product_attention(heads["q"], k, v, attn_mask=keep)
+            return self.o(y.transpose(1, 2).flatten(2))
+
+    def call(m, x):
+        cache = {"k": [], "v": [], "n": 0}
+        return prompt_then_tokens(lambda tokens, start: m(tokens, cache), x)
+
+    return Attention(11, 4, 2, 6), some_x(2, 6, 11), {"num_heads": 4, "num_kv_heads": 2, "call": call}

@@ -1,0 +1,85 @@
+"""The picture of a finding shows the mistake; code that can't be traced is still asked from outside."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from course_lib.attention import MultiHeadAttention
+from course_lib.diagnosis import diagnose
+from tests.diagnosis.bank.score import cases, examined
+
+X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
+SHOWN = {
+    "mask-discarded": "Your head 0 and attention differ most",
+    "softmax-wrong-axis": "Your head 0 and attention differ most",
+    "missing-scale": "Your head 0 and attention differ most",
+    "causal-top-left": "Rows are queries, columns are keys",
+    "heads-share-scores": "Rows are queries, columns are keys",
+    "heads-share-weights": "Rows are queries, columns are keys",
+    "split-without-transpose": "The result is scrambled",
+    "merge-without-transpose": "The result is scrambled",
+}
+
+
+@pytest.mark.parametrize("mistake", SHOWN)
+def test_a_mistake_is_drawn(mistake):
+    report = examined(next(case for case in cases() if case.mistake == mistake)).report
+    finding = next(one for one in report.findings if one.mistake == mistake)
+    picture = finding.picture  # drawn anew each time
+    assert SHOWN[mistake] in picture.caption
+    assert f'<img alt="{picture.description.splitlines()[0][:20]}' in report._repr_html_()
+
+
+def test_the_tokens_are_called_by_their_words_or_numbers():
+    module, words = MultiHeadAttention(11, 21, 3, causal=False), ["Dream", "big", "and", "work", "hard"]
+    with_words, without = (diagnose(module, X, num_heads=3, words=given).findings[0].picture for given in (words, None))
+    assert '"Dream" looks at' in with_words.caption or "Dream: " in with_words.description
+    assert "0: " in without.description and "token 0" not in without.description
+
+
+@pytest.mark.parametrize("words", [["a"] * 4, "a b c"])
+def test_words_that_do_not_fit_are_refused(words):
+    with pytest.raises(ValueError, match="words must be one label for each of the 5 tokens of x, got"):
+        diagnose(MultiHeadAttention(11, 21, 3), X, words=words)
+
+
+class Untraceable(nn.Module):
+    """Runs, but not under anybody's eyes, as some extensions do."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        if _get_current_dispatch_mode() is not None:
+            raise RuntimeError("not while somebody looks on")
+        return self.inner(x)
+
+
+class Backwards(nn.Module):
+    def forward(self, x):
+        return x.flip(1).cumsum(1).flip(1)
+
+
+class Mixed(nn.Module):
+    def forward(self, x):
+        return x + x.mean(dim=0, keepdim=True)
+
+
+def test_what_can_not_be_traced_and_is_right_is_left_in_peace():
+    assert diagnose(Untraceable(MultiHeadAttention(11, 21, 3)), X).ok
+
+
+@pytest.mark.parametrize(
+    ("inner", "mistake", "words"),
+    [
+        (MultiHeadAttention(11, 21, 3, causal=False), "no-causal-mask", "the output of token 0 moves when token 1"),
+        (Backwards(), None, "the output of token 0 moves when token 1 changes"),
+        (Mixed(), "batch-mixed", "the output of sample 0 changes when sample 1 changes"),
+    ],
+    ids=["no mask", "backwards", "mixed"],
+)
+def test_what_can_not_be_traced_is_asked_from_outside(inner, mistake, words):
+    (finding,) = diagnose(Untraceable(inner), X).findings
+    assert finding.mistake == mistake and words in finding.evidence

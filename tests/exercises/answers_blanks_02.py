@@ -1,0 +1,71 @@
+"""Answers to the blanks of lesson 02, right and wrong, as learners write them."""
+
+import torch
+import torch.nn.functional as F
+
+from tests.exercises.written_answers import TEMPLATES, edited, run_cell
+
+UNMASKED = TEMPLATES["SingleHeadWithGaps"].replace("SingleHeadWithGaps", "MyCausalHead")
+MASKED = edited(
+    UNMASKED,
+    "weights = (scores / queries.shape[-1] ** 0.5).softmax(dim=-1) => scores = scores / queries.shape[-1] ** 0.5"
+    " | t = x.shape[1]"
+    " | keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril()"
+    " | scores = scores.masked_fill(~keep, -torch.inf)"
+    " | weights = scores.softmax(dim=-1)",
+)
+FILL = "scores = scores.masked_fill(~keep, -torch.inf) => "
+
+
+def head(edit):
+    return run_cell(edited(MASKED, edit), "MyCausalHead")
+
+
+def masked_by_loop(scores, keep):
+    weights = torch.zeros_like(scores)
+    for query in range(len(scores)):
+        weights[query, keep[query]] = scores[query, keep[query]].softmax(0)
+    return weights
+
+
+RIGHT = {
+    "masked_weights": [
+        masked_by_loop,
+        lambda s, k: torch.where(k, s, -torch.inf).softmax(-1),
+        lambda s, k: F.softmax(s + torch.zeros_like(s).masked_fill(~k, -torch.inf), dim=1),
+    ],
+    "earlier_outputs_moved": [
+        lambda b, a: (b[:, :-1] - a[:, :-1]).abs().max(),
+        lambda b, a: torch.dist(b[:, :-1], a[:, :-1], torch.inf),
+        lambda b, a: (a - b).abs().amax(dim=(0, 2))[:-1].amax(),
+    ],
+    "MyCausalHead": [
+        run_cell(MASKED, "MyCausalHead"),
+        head("return weights @ values => return F.scaled_dot_product_attention(queries, keys, values, is_causal=True)"),
+        head(f"{FILL}scores = scores + (~keep).to(x.dtype).masked_fill(~keep, -torch.inf)"),
+    ],
+}
+WRONG = {
+    "masked_weights": [
+        (lambda s, k: s.masked_fill(k, -torch.inf).softmax(-1), "mask-inverted"),
+        (lambda s, k: s.masked_fill(~k, 0.0).softmax(-1), "mask-with-zero"),
+        (lambda s, k: s.softmax(-1) * k, "mask-after-softmax"),
+        (lambda s, k: (s.masked_fill(~k, -torch.inf), s.softmax(-1))[1], "no-causal-mask"),
+    ],
+    "earlier_outputs_moved": [
+        (lambda b, a: (a - b).abs().max(), "including the last token's"),
+        (lambda b, a: (a - b)[:, :-1].max(), "with its sign"),
+        (lambda b, a: (a - b)[:, :-1].abs().mean(), "the mean difference"),
+        (lambda b, a: (a - b)[:, -1].abs().max(), "the difference of the last token's output"),
+    ],
+    "MyCausalHead": [
+        (head(f"{FILL}scores.masked_fill(~keep, -torch.inf)"), "mask-discarded"),
+        (head(f"{FILL}scores = scores.masked_fill(keep, -torch.inf)"), "mask-inverted"),
+        (head(f"{FILL}scores = scores.masked_fill(~keep, 0.0)"), "mask-with-zero"),
+        (
+            head("weights = scores.softmax(dim=-1) => weights = scores.softmax(dim=-1) * keep && " + FILL),
+            "mask-after-softmax",
+        ),
+        (head("tril() => tril(-1)"), "mask-off-by-one"),
+    ],
+}

@@ -1,0 +1,158 @@
+"""Answers to the blanks of lesson 08, right and wrong, as learners write them."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.attention import apply_rotary, rotary_table
+
+
+class Llama(nn.Module):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+        super().__init__()
+        self.heads, self.kv_heads, self.width = num_heads, num_kv_heads, d_out // num_heads
+        self.q_proj = nn.Linear(d_in, d_out, bias=False)
+        self.k_proj = nn.Linear(d_in, num_kv_heads * self.width, bias=False)
+        self.v_proj = nn.Linear(d_in, num_kv_heads * self.width, bias=False)
+        self.out_proj = nn.Linear(d_out, d_out, bias=False)
+
+    def rotated(self, q, k, v):
+        table = rotary_table(q.shape[2], self.width)
+        return apply_rotary(q, *table), apply_rotary(k, *table), v
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q = self.q_proj(x).reshape(b, t, self.heads, self.width).permute(0, 2, 1, 3)
+        k = self.k_proj(x).reshape(b, t, self.kv_heads, self.width).permute(0, 2, 1, 3)
+        v = self.v_proj(x).reshape(b, t, self.kv_heads, self.width).permute(0, 2, 1, 3)
+        q, k, v = self.rotated(q, k, v)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.out_proj(mixed.permute(0, 2, 1, 3).reshape(b, t, -1))
+
+
+class GroupedLlama(Llama):
+    """The query heads that share a kv head on an axis of their own."""
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = (
+            one.view(b, t, -1, self.width).transpose(1, 2) for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        )
+        q, k, v = self.rotated(q, k, v)
+        q = q.unflatten(1, (self.kv_heads, -1))  # (b, g, group, t, d)
+        scores = torch.einsum("bgrqd,bgkd->bgrqk", q, k) / self.width**0.5
+        scores = scores + torch.full((t, t), -torch.inf).triu(1)
+        mixed = torch.einsum("bgrqk,bgkd->bgrqd", scores.softmax(-1), v).flatten(1, 2)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class Unrotated(Llama):
+    def rotated(self, q, k, v):
+        return q, k, v
+
+
+class RotatedQueries(Llama):
+    def rotated(self, q, k, v):
+        return super().rotated(q, q, v)[0], k, v
+
+
+class RotatedValues(Llama):
+    def rotated(self, q, k, v):
+        q, k, _ = super().rotated(q, k, v)
+        return q, k, super().rotated(v, v, v)[0]
+
+
+class RotatedBeforeTheSplit(Llama):
+    def rotated(self, q, k, v):
+        return q.transpose(1, 2), k, v
+
+
+class Stacked(nn.Module):
+    """One buffer for both, and slices by narrow."""
+
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        self.register_buffer("room", torch.zeros(2, batch, num_kv_heads, max_len, head_dim))
+        self.length = 0
+
+    def forward(self, keys, values):
+        new = torch.stack([keys, values])
+        self.room.narrow(3, self.length, keys.shape[2]).copy_(new)
+        self.length += keys.shape[2]
+        return list(self.room.narrow(3, 0, self.length))
+
+
+class Growing(nn.Module):
+    """A cache that allocates anew in each step."""
+
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        self.keys = self.values = torch.zeros(batch, num_kv_heads, 0, head_dim, dtype=torch.float64)
+        self.length = 0
+
+    def forward(self, keys, values):
+        self.keys = torch.cat([self.keys, keys], dim=2)
+        self.values = torch.cat([self.values, values], dim=2)
+        self.length = self.keys.shape[2]
+        return self.keys, self.values
+
+
+class OverwritesTheStart(Stacked):
+    def forward(self, keys, values):
+        self.length = 0
+        return super().forward(keys, values)
+
+
+class OnlyTheNew(Stacked):
+    def forward(self, keys, values):
+        return keys, values
+
+
+class TheWholeRoom(Stacked):
+    def forward(self, keys, values):
+        super().forward(keys, values)
+        return self.room[0], self.room[1]
+
+
+class OneTokenPerCall(Growing):
+    def forward(self, keys, values):
+        return super().forward(keys[:, :, :1], values[:, :, :1])
+
+
+class Forgets(Growing):
+    def forward(self, keys, values):
+        self.keys = torch.cat([self.keys, keys], dim=2)
+
+
+RIGHT = {
+    "MyLlamaAttention": [Llama, GroupedLlama],
+    "MyCache": [Stacked, Growing],
+    "next_word": [
+        lambda logits: torch.argmax(logits[:, -1, :], dim=1),
+        lambda logits: torch.stack([sample[-1].softmax(0).argmax() for sample in logits]),
+        lambda logits: logits[:, -1].topk(1).indices[:, 0],
+    ],
+}
+
+WRONG = {
+    "MyLlamaAttention": [
+        (Unrotated, "rotary-unused", "without any rotation"),
+        (RotatedQueries, "only the queries are rotated"),
+        (RotatedValues, "rotary-on-values", "whose values are rotated"),
+        (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
+    ],
+    "MyCache": [
+        (OverwritesTheStart, "stale-cache", "the new tokens alone"),
+        (OnlyTheNew, "stale-cache", "the old ones are forgotten"),
+        (TheWholeRoom, "the whole room"),
+        (OneTokenPerCall, "has the shape"),
+        (Forgets, "returns-none"),
+    ],
+    "next_word": [
+        (lambda logits: logits[:, 0].argmax(-1), "the word after the first token"),
+        (lambda logits: logits.argmax(-1), "the words after all tokens"),
+        (lambda logits: logits[:, -1].argmin(-1), "the least likely word"),
+        (lambda logits: logits[:, -1].argmax(-1).tolist(), "it should be a tensor"),
+        (lambda logits: logits[:, -1].argmax(), "has the shape"),
+    ],
+}

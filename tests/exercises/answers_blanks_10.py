@@ -1,0 +1,143 @@
+"""Right and wrong answers to the blanks of lesson 10."""
+
+import torch
+
+
+def previous_by_loop(weights):
+    batch, num_heads, num_tokens, _ = weights.shape
+    scores = []
+    for head in range(num_heads):
+        found = [weights[sample, head, t, t - 1] for sample in range(batch) for t in range(1, num_tokens)]
+        scores.append(sum(found) / len(found))
+    return torch.stack(scores)
+
+
+def previous_by_mask(weights):
+    num_tokens = weights.shape[-1]
+    before = torch.diag(torch.ones(num_tokens - 1, dtype=weights.dtype), -1)
+    return (weights * before).sum((0, 2, 3)) / (len(weights) * (num_tokens - 1))
+
+
+def previous_by_index(weights):
+    query = torch.arange(1, weights.shape[2])
+    return weights[:, :, query, query - 1].transpose(0, 1).flatten(1).mean(1)
+
+
+def previous_by_shift(weights):
+    return weights[:, :, 1:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1).mean(0)
+
+
+def copy_by_loop(tokens):
+    batch, num_tokens = tokens.shape
+    found = torch.zeros(batch, num_tokens, num_tokens, dtype=torch.bool)
+    for sample in range(batch):
+        for query in range(num_tokens):
+            for key in range(1, query + 1):
+                found[sample, query, key] = tokens[sample, key - 1] == tokens[sample, query]
+    return found
+
+
+def copy_by_padding(tokens):
+    before = torch.cat([torch.full_like(tokens[:, :1], -1), tokens[:, :-1]], dim=1)
+    return torch.tril(tokens.unsqueeze(2) == before.unsqueeze(1))
+
+
+def copy_by_roll(tokens):
+    equal = (tokens[:, :, None] == tokens[:, None]).roll(1, dims=2)
+    equal[:, :, 0] = False
+    keep = torch.ones(equal.shape[1:], dtype=torch.bool).tril()
+    return equal & keep
+
+
+def copy_with_future(tokens):
+    found = torch.zeros(len(tokens), tokens.shape[1], tokens.shape[1], dtype=torch.bool)
+    found[:, :, 1:] = tokens[:, :, None] == tokens[:, None, :-1]
+    return found
+
+
+def copy_by_search(tokens):
+    found = torch.zeros(len(tokens), tokens.shape[1], tokens.shape[1], dtype=torch.bool)
+    for sample, row in enumerate(tokens.tolist()):
+        for query, token in enumerate(row):
+            if token in row[:query]:
+                found[sample, query, row.index(token) + 1] = True
+    return found
+
+
+def copy_by_pad_function(tokens):
+    return torch.nn.functional.pad(tokens[:, :, None] == tokens[:, None, :-1], (1, 0)).tril()
+
+
+def score_by_loop(weights, tokens):
+    batch, num_heads, num_tokens, _ = weights.shape
+    total, count = torch.zeros(num_heads, dtype=weights.dtype), 0
+    for sample in range(batch):
+        for query in range(num_tokens):
+            keys = [key for key in range(1, query + 1) if tokens[sample, key - 1] == tokens[sample, query]]
+            if keys:
+                total += weights[sample, :, query, keys].sum(-1)
+                count += 1
+    return total / count
+
+
+def score_by_mask(weights, tokens):
+    marks = copy_by_padding(tokens)
+    return (weights * marks[:, None]).sum((0, 2, 3)) / marks.any(-1).sum()
+
+
+def score_by_einsum(weights, tokens):
+    marks = copy_by_padding(tokens).to(weights.dtype)
+    return torch.einsum("bhqk,bqk->h", weights, marks) / (marks.sum(-1) > 0).sum()
+
+
+def score_as_in_the_lesson(weights, tokens):
+    by_head = weights.transpose(0, 1)
+    return (by_head * copy_with_future(tokens)).sum(-1)[:, copy_by_padding(tokens).any(-1)].mean(-1)
+
+
+def marked(weights, tokens):
+    return (weights * copy_by_padding(tokens)[:, None]).sum(-1)
+
+
+RIGHT = {
+    "previous_token_score": [previous_by_loop, previous_by_mask, previous_by_index, previous_by_shift],
+    "comes_after_copy": [copy_by_loop, copy_by_padding, copy_by_roll, copy_by_pad_function],
+    "induction_score": [score_by_loop, score_by_mask, score_by_einsum, score_as_in_the_lesson],
+}
+
+WRONG = {
+    "previous_token_score": [
+        (lambda w: torch.diagonal(w, 0, 2, 3).mean((0, 2)), "on the token itself"),
+        (lambda w: torch.diagonal(w, 1, 2, 3).mean((0, 2)), "on the token after"),
+        (lambda w: w.diagonal(-1, 2, 3).sum((0, 2)) / (len(w) * w.shape[-1]), "counts the first query, too"),
+        (lambda w: w.diagonal(-1, 2, 3).sum((0, 2)), "the sum over samples and queries"),
+        (lambda w: w.diagonal(-1, 2, 3).mean(2), "the samples are still apart"),
+        (lambda w: w.diagonal(-1, 2, 3).mean(), "one number for all heads"),
+        (lambda w: w.diagonal(-1).mean(0), "has the shape"),
+        (lambda w: w.diagonal(-1).mean((0, 2)), "the first two axes"),
+        (lambda w: w.diagonal(-1).mean(-1), "the first two axes"),
+        (lambda w: w.diagonal(-1, 2, 3).mean((1, 2)), "it should be"),
+        (lambda w: w[:, :, 1:].argmax(-1).eq(torch.arange(w.shape[2] - 1)).double().mean((0, 2)), "how often"),
+    ],
+    "comes_after_copy": [
+        (copy_with_future, "shows later keys, too"),
+        (copy_by_search, "only what comes after the first copy"),
+        (lambda t: (t[:, :, None] == t[:, None]).tril(-1), "the copies themselves"),
+        (lambda t: t[:, :, None] == t[:, None], "all equal tokens"),
+        (lambda t: (t[:, :, None] == t[:, None].roll(1, 2)).tril(), "after the last token"),
+        (lambda t: copy_by_loop(t).mT, "queries and keys exchanged"),
+        (lambda t: copy_by_loop(t).tril(-1), "the keys that are the query itself"),
+        (lambda t: copy_by_loop(t).long(), "int64; it should be bool"),
+        (lambda t: (t[:, :, None] == t[:, None, :-1]).tril(), "has the shape"),
+    ],
+    "induction_score": [
+        (lambda w, t: marked(w, t).mean((0, 2)), "a mean over all queries"),
+        (lambda w, t: marked(w, t).sum((0, 2)), "the sum over the queries"),
+        (lambda w, t: marked(w, t).mean(-1), "it should be"),
+        (lambda w, t: (w * copy_by_loop(t)[:, None]).mean((0, 2, 3)), "divided by the number of all keys"),
+        (lambda w, t: (w * copy_by_loop(t)[:, None]).sum((0, 2, 3)) / copy_by_loop(t).sum(), "over the marked keys"),
+        (lambda w, t: score_by_mask(w, t).mean(), "one number for all heads"),
+        (lambda w, t: (marked(w, t).sum(2) / copy_by_loop(t).any(2).sum(1)[:, None]).mean(0), "the samples' means"),
+        (lambda w, t: (w * copy_by_loop(t)).sum((0, 2, 3)), "stopped", "RuntimeError"),
+    ],
+}

@@ -1,0 +1,195 @@
+"""Answers to the blanks of lesson 11, right and wrong, as learners write them."""
+
+import math
+
+import torch
+
+
+def intensity_step_by_step(query_len, key_len, num_heads, num_kv_heads, head_dim, bytes_per_number):
+    flops = 0
+    for _ in ("scores", "context"):
+        flops += 2 * num_heads * query_len * key_len * head_dim
+    numbers = num_heads * query_len * head_dim  # queries
+    numbers += num_kv_heads * key_len * head_dim  # keys
+    numbers += num_kv_heads * key_len * head_dim  # values
+    numbers += num_heads * query_len * head_dim  # context
+    return flops / (numbers * bytes_per_number)
+
+
+def intensity(q, k, h, g, d, size, flops=4):
+    return flops * h * q * k * d / (size * (2 * h * q * d + 2 * g * k * d))
+
+
+def step_by_maximum(largest, total, context, scores, values):
+    new = torch.where(scores.max(dim=1).values > largest, scores.max(dim=1).values, largest)
+    old_share = torch.exp(largest - new)
+    weights = torch.exp(scores - new.unsqueeze(1))
+    total = total * old_share + weights.sum(1)
+    context = context * old_share.unsqueeze(1) + weights @ values
+    return new, total, context
+
+
+def step_by_loop(largest, total, context, scores, values):
+    rows = []
+    for m, t, c, row in zip(largest, total, context, scores, strict=True):
+        for score, value in zip(row, values, strict=True):
+            new = max(m, score)
+            t = t * torch.exp(m - new) + torch.exp(score - new)
+            c = c * torch.exp(m - new) + torch.exp(score - new) * value
+            m = new
+        rows.append((m, t, c))
+    return [torch.stack(each) for each in zip(*rows, strict=True)]
+
+
+def step_by_joining(largest, total, context, scores, values):
+    new = torch.cat([largest[:, None], scores], dim=1).max(1).values
+    every = torch.cat([largest[:, None], scores], 1).sub(new[:, None]).exp()
+    return new, every[:, 0] * total + every[:, 1:].sum(1), every[:, :1] * context + every[:, 1:] @ values
+
+
+def step_by_einsum(largest, total, context, scores, values):
+    new = torch.maximum(largest, torch.amax(scores, 1))
+    shrink, weights = (largest - new).exp(), (scores.T - new).exp()
+    return new, total * shrink + weights.sum(0), (context.T * shrink).T + torch.einsum("kq,kd->qd", weights, values)
+
+
+def step(m, t, c, s, v, shrink_total=True, shrink_context=True):
+    new = torch.maximum(m, s.max(1)[0])
+    shrink, weights = (m - new).exp(), (s - new[:, None]).exp()
+    t = t * shrink if shrink_total else t
+    c = c * shrink[:, None] if shrink_context else c
+    return new, t + weights.sum(1), c + weights @ v
+
+
+def step_unguarded(m, t, c, s, v):
+    return torch.maximum(m, s.max(1)[0]), t + s.exp().sum(1), c + s.exp() @ v
+
+
+def step_in_place(m, t, c, s, v):
+    new, total, context = step(m, t, c, s, v)
+    m.copy_(new)
+    return m, total, context
+
+
+def step_divided(m, t, c, s, v):
+    new, total, context = step(m, t, c, s, v)
+    return new, total, context / total[:, None]
+
+
+def step_forgetful(m, t, c, s, v):
+    new = s.max(dim=1).values
+    weights = (s - new[:, None]).exp()
+    shrink = (m - new).exp()
+    return new, t * shrink + weights.sum(1), c * shrink[:, None] + weights @ v
+
+
+def step_without_keepdim(m, t, c, s, v):
+    new = torch.maximum(m, s.amax(1))
+    weights = (s - new).exp()
+    return new, t + weights.sum(1), c + weights @ v
+
+
+def skipped_by_loop(num_tokens, size):
+    skipped = 0
+    for first_query in range(0, num_tokens, size):
+        for first_key in range(0, num_tokens, size):
+            skipped += first_key > min(first_query + size, num_tokens) - 1
+    return skipped
+
+
+def skipped_by_mask(num_tokens, size):
+    keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    return sum(not tile.any() for rows in keep.split(size) for tile in rows.split(size, dim=1))
+
+
+def merge_by_maximum(out_a, lse_a, out_b, lse_b):
+    largest = torch.maximum(lse_a, lse_b)
+    sum_a, sum_b = (lse_a - largest).exp(), (lse_b - largest).exp()
+    out = (sum_a[:, None] * out_a + sum_b[:, None] * out_b) / (sum_a + sum_b)[:, None]
+    return out, largest + (sum_a + sum_b).log()
+
+
+def merge_by_softmax(out_a, lse_a, out_b, lse_b):
+    both = torch.stack([lse_a, lse_b])
+    shares = both.softmax(0)[..., None]
+    return (shares * torch.stack([out_a, out_b])).sum(0), both.logsumexp(0)
+
+
+def merge_by_sigmoid(out_a, lse_a, out_b, lse_b):
+    return out_b + torch.sigmoid(lse_a - lse_b)[:, None] * (out_a - out_b), torch.logaddexp(lse_a, lse_b)
+
+
+def merge_by_loop(out_a, lse_a, out_b, lse_b):
+    rows, lses = [], []
+    for a, la, b, lb in zip(out_a, lse_a, out_b, lse_b, strict=True):
+        lse = torch.stack([la, lb]).logsumexp(0)
+        rows.append((la - lse).exp() * a + (lb - lse).exp() * b)
+        lses.append(lse)
+    return torch.stack(rows), torch.stack(lses)
+
+
+def merge_unguarded(out_a, lse_a, out_b, lse_b):
+    total = lse_a.exp() + lse_b.exp()
+    return (out_a * lse_a.exp()[:, None] + out_b * lse_b.exp()[:, None]) / total[:, None], total.log()
+
+
+def merged(out_a, lse_a, out_b, lse_b, share):
+    return share[:, None] * out_a + (1 - share)[:, None] * out_b, torch.logaddexp(lse_a, lse_b)
+
+
+RIGHT = {
+    "arithmetic_intensity": [
+        intensity,
+        intensity_step_by_step,
+        lambda q, k, h, g, d, size: 2 * h * q * k / (size * (h * q + g * k)),
+        lambda *a: torch.tensor(intensity(*a), dtype=torch.float64),
+    ],
+    "online_step": [step_by_maximum, step_by_loop, step_by_joining, step_by_einsum],
+    "tiles_skipped": [
+        skipped_by_loop,
+        skipped_by_mask,
+        lambda n, size: math.comb(math.ceil(n / size), 2),
+        lambda n, size: sum(range(-(-n // size))),
+    ],
+    "merge_partial": [merge_by_maximum, merge_by_softmax, merge_by_sigmoid, merge_by_loop],
+}
+
+WRONG = {
+    "arithmetic_intensity": [
+        (lambda *a: intensity(*a, flops=2), "multiplications alone"),
+        (lambda q, k, h, g, d, size: intensity(q, k, h, g, d, 1), "per element, not per byte"),
+        (lambda q, k, h, g, d, size: intensity(q, k, h, h, d, size), "as many kv heads as heads"),
+        (lambda *a: 1 / intensity(*a), "bytes per operation"),
+        (lambda q, k, h, g, d, size: 4 * h * q * k * d / (2 * g * k * d * size), "without the bytes of queries"),
+        (lambda *a: int(intensity(*a)), "it should be"),
+    ],
+    "online_step": [
+        (lambda *a: step(*a, False, False), "leaves the old sums as they are"),
+        (lambda *a: step(*a, shrink_context=False), "context is not made smaller"),
+        (lambda *a: step(*a, shrink_total=False), "total is not made smaller"),
+        (step_unguarded, "exp(1000) is infinite"),
+        (step_divided, "divides by the total already"),
+        (step_forgetful, "forgets the old largest score"),
+        (step_in_place, "input-modified"),
+        (step_without_keepdim, "stopped", "RuntimeError"),
+        (lambda *a: step(*a)[1:], "it should be 3"),
+    ],
+    "tiles_skipped": [
+        (lambda n, size: -(-n // size) * (-(-n // size) + 1) // 2, "that are computed"),
+        (lambda n, size: (n // size) * (n // size - 1) // 2, "without the smaller tiles"),
+        (lambda n, size: (-(-n // size)) ** 2 // 2, "half of all tiles"),
+        (lambda n, size: n * (n - 1) // 2, "hidden scores"),
+        (lambda n, size: (n / size) * (n / size - 1) / 2, "it should be"),
+    ],
+    "merge_partial": [
+        (merge_unguarded, "exp(2000) is infinite"),
+        (lambda a, la, b, lb: ((a + b) / 2, torch.logaddexp(la, lb)), "the mean of the two outputs"),
+        (lambda a, la, b, lb: (a + b, torch.logaddexp(la, lb)), "the sum of the two outputs"),
+        (lambda a, la, b, lb: merged(a, la, b, lb, la / (la + lb)), "not by exp of it"),
+        (lambda a, la, b, lb: merged(a, la, b, lb, torch.sigmoid(lb - la)), "shares exchanged"),
+        (lambda a, la, b, lb: (merge_by_softmax(a, la, b, lb)[0], la + lb), "the two lse added up"),
+        (lambda a, la, b, lb: (merge_by_softmax(a, la, b, lb)[0], torch.max(la, lb)), "the larger lse"),
+        (lambda a, la, b, lb: merge_by_softmax(a, la, b, lb)[0], "the right output alone"),
+        (lambda a, la, b, lb: (la.exp() * a + lb.exp() * b, la + lb), "stopped", "RuntimeError"),
+    ],
+}

@@ -1,0 +1,82 @@
+"""What beginners are told: of over 300 wrong answers nearly all get the mistake, or shapes and a question."""
+
+import re
+from collections import Counter
+
+import pytest
+import torch
+
+from course_lib.exercises import ALL, InputGenerator, LocalAnswer
+
+from . import wrong_classes, wrong_functions, wrong_functions_later, wrong_functions_unusual
+
+WRONG = [
+    (name, answer)
+    for table in (wrong_functions, wrong_functions_later, wrong_functions_unusual, wrong_classes)
+    for name, answers in table.WRONG.items()
+    for answer in answers
+]
+VAGUE = "What does each name on this line hold"
+EXACT = re.compile(r"\(\d+,[\d, ]*\)|The call: |is missing\?")
+# A line of the course, of a library or of the check, or an object's own text.
+ASTRAY = re.compile(r"core\.py|checks\.py|<made>|site-packages|Traceback|requires_grad=True")
+
+
+@pytest.fixture(scope="module")
+def verdicts():
+    return [(name, ALL[name].judge(LocalAnswer(answer), InputGenerator(0))) for name, answer in WRONG]
+
+
+def kind(verdict):
+    """Return how much a verdict says: the mistake, exact shapes or arguments, an error's meaning, or nothing more."""
+    shown = repr(verdict)
+    if verdict.mistake or "Your result equals" in shown:
+        return "named"
+    if VAGUE in shown or not verdict.hint:
+        return "raw"
+    return "exact" if EXACT.search(shown) else "meaning"
+
+
+def test_nearly_all_wrong_answers_are_led_on(verdicts):
+    kinds = Counter(kind(verdict) for _, verdict in verdicts)
+    assert len(verdicts) >= 300 and all(verdict.state == "not passed yet" for _, verdict in verdicts)
+    assert kinds["named"] + kinds["exact"] >= 0.85 * len(verdicts), kinds
+    assert kinds["raw"] <= 0.05 * len(verdicts), kinds
+
+
+def test_no_message_leads_astray(verdicts):
+    for name, verdict in verdicts:
+        shown = repr(verdict)
+        assert not ASTRAY.search(shown), shown
+        assert verdict.lesson and verdict.lesson <= ALL[name].lesson, shown
+        assert "dtype=x.dtype" not in shown or "dtype" in verdict.message, shown
+
+
+def test_t_is_named_only_where_its_operand_has_more_than_two_axes():
+    def ablate_head(contexts, w_o, head):
+        merged = contexts[:, 1:].transpose(1, 2).flatten(2)
+        return merged @ w_o.T
+
+    def multi_query(queries, keys, values):
+        return queries @ keys.T
+
+    two, three = (
+        repr(ALL[code.__name__].judge(LocalAnswer(code), InputGenerator(0))) for code in (ablate_head, multi_query)
+    )
+    assert "reverses the order" not in two and "reverses the order" in three
+
+
+def test_angles_in_float32_need_no_note():
+    def rotary_table(num_tokens, head_dim, base):
+        speed = base ** (-2 * torch.arange(head_dim // 2) / head_dim)
+        angle = torch.arange(num_tokens)[:, None] * speed
+        return angle.cos(), angle.sin()
+
+    def scores_by_distance(query, key, num_distances, base):
+        cos, sin = rotary_table(num_distances, len(query), base)
+        a, b = query.chunk(2)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1) @ key
+
+    for code in (rotary_table, scores_by_distance):
+        verdict = ALL[code.__name__].judge(LocalAnswer(code), InputGenerator(0))
+        assert verdict.passed and not verdict.evidence, verdict

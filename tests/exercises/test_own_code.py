@@ -1,0 +1,74 @@
+"""What passed in one lesson is used in the next one, and nothing else is."""
+
+import linecache
+
+import pytest
+import torch
+
+from course_lib.exercises import ALL, filled, from_earlier
+from course_lib.exercises.own_code import source_of
+
+SOLUTION = ALL["scaled_scores"].solution
+CELL = """\
+import torch
+
+def scaled_scores(queries, keys):
+    return torch.einsum("qd,kd->qk", queries, keys) / queries.shape[-1] ** 0.5
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_PROGRESS", str(tmp_path / "progress.json"))
+    return tmp_path
+
+
+def run(cell, name="scaled_scores"):
+    file = f"<cell {hash(cell)}>"
+    linecache.cache[file] = (len(cell), None, cell.splitlines(keepends=True), file)
+    namespace = {}
+    exec(compile(cell, file, "exec"), namespace)
+    return namespace[name]
+
+
+def test_own_code_comes_back(workspace, capsys):
+    filled("scaled_scores", run(CELL))
+    kept = workspace / "my_code" / "scaled_scores.py"
+    assert kept.read_text() == CELL.split("\n\n")[1]
+    capsys.readouterr()
+    own = from_earlier("scaled_scores")
+    assert capsys.readouterr().out == "✓ scaled_scores: your own code from lesson 01.\n"
+    assert own is not SOLUTION and torch.equal(own(torch.ones(2, 4), torch.ones(3, 4)), torch.full((2, 3), 2.0))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "def scaled_scores(:", "def scaled_scores(q, k): return q @ k.T", "raise ValueError"]
+)
+def test_what_no_longer_passes_is_not_used(workspace, text, capsys):
+    (workspace / "my_code").mkdir()
+    (workspace / "my_code" / "scaled_scores.py").write_text(text)
+    assert from_earlier("scaled_scores") is SOLUTION
+    said = "… scaled_scores: the course's version, until you write your own in lesson 01.\n"
+    assert capsys.readouterr().out == said
+
+
+def test_a_wrong_answer_is_not_kept(workspace):
+    filled("scaled_scores", lambda queries, keys: queries @ keys.T)
+    assert not (workspace / "my_code").exists()
+
+
+def test_outside_of_a_workspace_nothing_is_written(monkeypatch, capsys):
+    monkeypatch.setenv("COURSE_PROGRESS", "off")
+    filled("scaled_scores", run(CELL))
+    assert from_earlier("scaled_scores") is SOLUTION
+
+
+def test_the_source_of_a_class_in_a_cell():
+    cell = "class A:\n    pass\n\nclass B(A):\n    def forward(self, x):\n        return x\n"
+    assert source_of(run(cell, "B")) == cell.split("\n\n")[1].rstrip()
+    assert source_of(run(cell, "A")) is None and source_of(3) is None
+
+
+def test_a_name_that_no_lesson_asks_for():
+    with pytest.raises(ValueError, match="name is 'nothing', but no lesson asks"):
+        from_earlier("nothing")

@@ -1,0 +1,20 @@
+"""Any right style passes with every seed: more than a hundred that nobody expects."""
+
+import pytest
+
+from course_lib.exercises import ALL, InputGenerator, LocalAnswer
+
+from .right_styles import RIGHT
+
+CASES = [pytest.param(name, one, id=f"{name}-{at}") for name, found in RIGHT.items() for at, one in enumerate(found)]
+
+
+def test_there_are_at_least_a_hundred():
+    assert len(CASES) >= 100
+
+
+@pytest.mark.parametrize(("name", "answer"), CASES)
+def test_an_unusual_style_passes_with_every_seed(name, answer):
+    for seed in range(0, 20, 5):
+        verdict = ALL[name].judge(LocalAnswer(answer), InputGenerator(seed))
+        assert verdict.passed, (seed, verdict)

@@ -1,0 +1,43 @@
+"""Numbers, lists and labels as short texts."""
+
+import pytest
+
+from course_lib.pictures.text import counted, first_of, fold_code, listed, minus, number_text, sentence, span, stretches
+
+
+@pytest.mark.parametrize(
+    ("number", "text", "in_table"),
+    [
+        (True, "T", "T"), (7, "7", "7.00"), (-123456, "-1e5", "-1e5"), (123456, "123456", "1e5"),
+        (1234567, "1e6", "1e6"), (0.0, "0", "0.00"), (-0.0, "0", "0.00"), (2.0, "2", "2.00"), (0.724, "0.72", "0.72"),
+        (-0.001, "-1e-3", "0.00"), (-1.5, "-1.50", "-1.50"), (-9.994, "-9.99", "-9.99"), (-12.34, "-12.3", "-12.3"),
+        (23.44, "23.4", "23.4"), (99.96, "100", "100"), (356.7, "357", "357"), (0.00003, "3e-5", "0.00"),
+        (12345.6, "1e4", "1e4"), (4e7, "4e7", "4e7"), (float("nan"), "nan", "nan"), (float("-inf"), "-inf", "-inf"),
+    ],
+)  # fmt: skip
+def test_numbers_are_short(number, text, in_table):
+    assert number_text(number) == text and number_text(number, decimals=True) == in_table
+    assert len(in_table) <= 5 and len(text) <= 6
+
+
+def test_lists_counts_and_stretches():
+    assert [listed("a"), listed("ab"), listed("abc"), listed([1, 2])] == ["a", "a and b", "a, b and c", "1 and 2"]
+    assert first_of("abc", 3, 3) == "a, b, c" and first_of(range(9), 2, 1234) == "0, 1 and 1,232 more"
+    assert counted(1, "head") == "1 head" and counted(4608, "slot") == "4,608 slots"
+    assert stretches([0, 1, 2, 5, 7, 8]) == [(0, 2), (5, 5), (7, 8)] and stretches([]) == []
+    assert span(2, 2) == "2" and span(0, 3) == "0 to 3"
+    assert sentence("query head") == "Query head" and sentence("") == ""
+    assert minus("1.0 + -2.0 · -3.0 = 7.0") == "1.0 − 2.0 · −3.0 = 7.0"
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        (".transpose(1, 2)", [".transpose(1, 2)"]),
+        (".view(batch, num_tokens, heads)", [".view(batch,", "num_tokens, heads)"]),
+        ("a_name_that_is_too_long(x)", ["a_name_that_is_too_long(x)"]),
+        ("", []),
+    ],
+)
+def test_long_code_is_folded_after_commas(code, lines):
+    assert fold_code(code, 20) == lines

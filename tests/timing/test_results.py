@@ -1,0 +1,97 @@
+"""Results survive the way through JSON and are found by name, size and device."""
+
+import json
+
+import pytest
+
+from course_lib.timing import Goal, MachineLimits, Measurement, Results, Table, load_results, stored
+from course_lib.timing import results as results_module
+
+LIMITS = MachineLimits("cpu", "float32", 100.0, 10.0, 8.0)
+MACHINE = {
+    "processor": "P",
+    "cores": 4,
+    "threads": 2,
+    "memory_bytes": 8_000_000_000,
+    "gpu": None,
+    "gpu_memory_bytes": None,
+    "torch": "2.13",
+    "cuda": None,
+    "python": "3.11",
+    "system": "Linux",
+    "date": "2026-11-21",
+}
+
+
+def table(name, rows, *, dtype="float32", direction="forward", device="cpu", **sizes):
+    """Rows given as name=times, or as Measurement."""
+    made = [row if isinstance(row, Measurement) else Measurement(row[0], tuple(row[1])) for row in rows]
+    return Table(name, f"title of {name}", device, dtype, direction, sizes, made)
+
+
+def test_results_survive_the_way_through_a_file(tmp_path):
+    row = Measurement("a", (1.5, 2.5, 9.0), 1.0, peak_bytes=7, cache_bytes=8, bytes=9, flops=10, limit_ms=0.5)
+    results = Results(
+        MACHINE,
+        [LIMITS],
+        [table("forms", [row, Measurement("b", (1.0,), 0.5)], batch=2)],
+        [Goal("g", "w", 1.0, 2.0, "at most", True, "n")],
+    )
+    path = tmp_path / "x.json"
+    path.write_text(results.to_json(), encoding="utf-8")
+    assert load_results(path) == results
+    plain = json.loads(results.to_json())
+    assert plain["groups"][0]["rows"][0]["median_ms"] == 2.5
+    assert plain["groups"][0]["rows"][0]["quartiles_ms"] == [2.0, 5.75]
+    assert plain["groups"][0]["rows"][0]["times_limit"] == 5.0
+    assert plain["groups"][0]["rows"][1]["quartiles_ms"] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"groups": [{}], "machine": {}, "limits": [], "goals": []}'])
+def test_other_files_are_refused(text, tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="this is not the JSON of `course bench --json`"):
+        load_results(path)
+
+
+def test_stored_results_are_found_by_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(results_module, "MEASURED", tmp_path)
+    results = Results(MACHINE, [], [])
+    (tmp_path / "cpu.json").write_text(results.to_json(), encoding="utf-8")
+    assert stored("cpu") == results
+    with pytest.raises(FileNotFoundError, match=r"no stored benchmark of 'cuda', only of \['cpu'\]: run `course bench"):
+        stored("cuda")
+
+
+def test_tables_are_found_by_their_fields_and_sizes():
+    results = Results(MACHINE, [], [table("a", [], key_len=4), table("a", [], key_len=8), table("b", [], key_len=8)])
+    assert list(results.find("a", key_len=8, dtype="float32")) == [results.groups[1]]
+    assert list(results.find("a", nothing=8)) == []
+
+
+def test_a_row_is_found_by_name():
+    own = table("a", [("x", [1.0])])
+    assert own["x"].median_ms == 1.0
+    with pytest.raises(KeyError, match=r"no row 'y' in 'title of a': there are \['x'\]"):
+        own["y"]
+
+
+def test_a_curve_is_one_case_over_the_tables_of_a_group():
+    measured = stored("cpu")
+    by_tokens = measured.curve("growth-tokens", "fused", "num_tokens")
+    assert list(by_tokens) == [128, 256, 512, 1024, 2048, 4096]
+    (table,) = measured.find("growth-tokens", num_tokens=512)
+    assert by_tokens[512] == table["fused"].median_ms
+    assert measured.curve("growth-tokens", "fused", "num_tokens", value="peak_bytes")[512] == table["fused"].peak_bytes
+    with_all, float32 = (measured.curve("mqa-decode", "broadcast", "key_len", **w) for w in ({}, {"dtype": "float32"}))
+    assert float32[4096] != with_all[4096], "a field chooses the tables"
+    assert measured.curve("growth-tokens", "no such case", "num_tokens") == {}
+
+
+def test_the_place_of_a_measurement_is_one_line():
+    measured = stored("cpu")
+    machine = measured.machine
+    assert measured.place == f"Measured on AMD EPYC, 2 threads, PyTorch {machine['torch']}, {machine['date']}"
+    with_gpu = Results(machine | {"gpu": "A GPU"}, [], [])
+    assert with_gpu.place.startswith("Measured on A GPU, PyTorch ")

@@ -1,0 +1,74 @@
+"""A learner presses Run All twice in one kernel: the second pass, too, must give what is stored."""
+
+from nbformat.v4 import new_output
+
+from tools.notebooks.check import lesson_arguments, run_pytest
+from tools.notebooks.discover import Lesson
+from tools.notebooks.notebook_file import read_py, write_ipynb
+
+COUNTS_ITS_PASSES = """\
+# %%
+passes = globals().get("passes", 0) + 1
+
+# %%
+print(passes)
+
+# %%
+print("before")
+display("between")
+print("behind")
+"""
+NEVER_ENDS = """\
+# %%
+print("begun")
+
+# %%
+import time
+open("started", "a").write("once ")
+time.sleep(600)
+
+# %%
+print(2)
+"""
+
+
+def printed(text):
+    return new_output("stream", text=text)
+
+
+OUTPUTS = {
+    "print(passes)": [printed("1\n")],
+    'print("before")': [
+        printed("before\n"),
+        new_output("display_data", {"text/plain": "'between'"}),
+        printed("behind\n"),  # nbval joins it to the first, in what is stored, too
+    ],
+    'print("begun")': [printed("begun\n")],
+    "print(2)": [printed("2\n")],
+}
+
+
+def store(name, source, folder):
+    """Write a lesson with the outputs of its first pass."""
+    lesson = Lesson(name, folder)
+    lesson.py.parent.mkdir(exist_ok=True)
+    lesson.py.write_text(source, encoding="utf-8")
+    notebook = read_py(lesson.py)
+    for count, cell in enumerate(notebook.cells, start=1):
+        cell.execution_count = count
+        cell.outputs = OUTPUTS.get(cell.source.splitlines()[0], [])
+    write_ipynb(notebook, lesson)
+    return lesson
+
+
+def test_only_the_second_pass_is_red_and_after_a_timeout_there_is_none(tmp_path):
+    counts = store("00_counts", COUNTS_ITS_PASSES, tmp_path)
+    never = store("01_never_ends", NEVER_ENDS, tmp_path)
+    arguments = lesson_arguments([counts, never], "python3", workers=1)
+    short = "--nbval-cell-timeout=2"
+    run = run_pytest(tmp_path, ["-p", "tools.notebooks.nbval_hooks", *arguments, short])
+    assert run.files["00_counts"].failures == ["Cell 1, second pass"]
+    assert (run.files["00_counts"].passed, run.files["00_counts"].skipped) == (5, 0)
+    assert run.files["01_never_ends"].failures == ["Cell 1"]
+    assert run.files["01_never_ends"].skipped == 3, "the second pass ran though the first had no end"
+    assert (tmp_path / "started").read_text(encoding="utf-8") == "once ", "the second pass waited for the timeout again"

@@ -1,0 +1,58 @@
+"""The committed figures are what the code draws today."""
+
+from pathlib import Path
+
+import pytest
+
+from course_lib.command import main
+from tests.pictures.picture_checks import check_picture, texts_of
+from tools import figures
+
+FOLDER = Path(__file__).parents[2] / "figures"
+BY_MATPLOTLIB = {"two_heads"}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return {name: draw() for name, draw in figures.FIGURES.items()}
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_a_committed_figure_is_what_the_code_draws(name, drawn):
+    committed = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
+    if name in BY_MATPLOTLIB:  # its bytes depend on matplotlib's version; its labels and numbers don't
+        assert texts_of(committed) == texts_of(drawn[name].svg)
+    else:
+        assert committed == drawn[name].svg
+
+
+@pytest.mark.parametrize("name", sorted(set(figures.FIGURES) - BY_MATPLOTLIB))
+def test_a_figure_is_readable(name, drawn):
+    check_picture(drawn[name])
+
+
+def test_no_figure_is_left_over():
+    assert {path.stem for path in FOLDER.glob("*")} == set(figures.FIGURES)
+
+
+def test_drawing_again_gives_the_same_bytes(drawn):
+    assert all(draw().svg == drawn[name].svg for name, draw in figures.FIGURES.items())
+
+
+def test_a_changed_module_changes_its_figure(drawn, monkeypatch):
+    right = figures.MultiHeadAttention.run_kernel
+
+    def run_kernel(self, queries, keys, values, keep):
+        context, weights = right(self, queries, keys, values, keep)
+        return context.transpose(1, 2).reshape(context.shape), weights  # tokens and heads mixed up
+
+    monkeypatch.setattr(figures.MultiHeadAttention, "run_kernel", run_kernel)
+    assert figures.transpose_back().svg != drawn["transpose_back"].svg
+    assert "✗" in figures.transpose_back().svg
+
+
+def test_writing_says_what_changed(tmp_path, capsys):
+    assert main(["figures", "--to", str(tmp_path / "new")]) == 0
+    assert capsys.readouterr().out.count(": written\n") == len(figures.FIGURES)
+    assert main(["figures", "--to", str(tmp_path / "new")]) == 0
+    assert capsys.readouterr().out.count(": unchanged\n") == len(figures.FIGURES)

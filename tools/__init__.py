@@ -1,0 +1,1 @@
+"""The tools that make the course: checks of its notebooks, its book, its figures, its benchmarks. Never installed."""

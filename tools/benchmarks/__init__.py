@@ -1,0 +1,18 @@
+"""Benchmarks: time, memory and the machine's limits, measured side by side in one run."""
+
+from .cases import GROUPS
+from .goals import judge
+from .machine import describe_machine, measure_limits
+from .runner import measure
+from .tables import format_goals, format_machine, format_tables
+
+__all__ = [
+    "GROUPS",
+    "describe_machine",
+    "format_goals",
+    "format_machine",
+    "format_tables",
+    "judge",
+    "measure",
+    "measure_limits",
+]

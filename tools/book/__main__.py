@@ -1,0 +1,83 @@
+"""Build the web book: write its pages to build/book/source, run Sphinx to make build/book/html, check every link."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .exercises import write_exercises
+from .front import write_front
+from .grading import write_grading
+from .lessons import copy_notebooks, write_lessons
+from .links import broken_links
+from .mistakes import write_pages
+from .moved import write_moved
+from .reference import write_reference
+
+ROOT = Path(__file__).resolve().parents[2]
+MATHJAX = "sphinx-mathjax-offline"
+MATHJAX_PARTS = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts/")
+
+
+def main() -> int:
+    """Build, with warnings as errors, and return the exit status."""
+    start, build = time.perf_counter(), ROOT / "build" / "book"
+    source, html = build / "source", build / "html"
+    shutil.rmtree(html, ignore_errors=True)
+    lay_out(source)
+    strict = ["--fail-on-warning", "--keep-going", "--fresh-env", "--quiet", f"--doctree-dir={build / 'doctrees'}"]
+    sphinx = [sys.executable, "-m", "sphinx", *strict, "-b", "html", "-c", str(ROOT / "book"), str(source), str(html)]
+    status = subprocess.run(sphinx).returncode
+    if status:
+        return status
+    copy_notebooks(ROOT, html)
+    copy_mathjax(html)
+    write_moved(html)
+    delete_unused(html)
+    broken = broken_links(html)
+    for line in broken:
+        print(line)
+    pages = len(list(html.rglob("*.html")))
+    size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
+    print(f"{pages} pages, {size:.1f} MB, {time.perf_counter() - start:.0f} s, {len(broken)} broken links")
+    print(f"Open {html / 'index.html'}")
+    return 1 if broken else 0
+
+
+def lay_out(source: Path) -> None:
+    """Write the whole folder again from scratch."""
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    for page in (ROOT / "book").glob("*.md"):
+        shutil.copyfile(page, source / page.name)
+    write_front(ROOT, source)
+    write_lessons(ROOT, source / "notebooks")
+    write_exercises(source / "exercises.md")
+    write_reference(source / "reference")
+    write_grading(ROOT / "book" / "grading.json", source / "grade.md")
+    write_pages(source / "mistakes", workers=os.cpu_count() or 1)
+
+
+def copy_mathjax(html: Path) -> None:
+    """Copy MathJax and its fonts from their package to the built pages."""
+    for file in importlib.metadata.files(MATHJAX) or ():
+        _, _, part = file.as_posix().partition("/static/")
+        if part.startswith(MATHJAX_PARTS):
+            target = html / "_static" / part
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file.locate(), target)
+
+
+def delete_unused(html: Path) -> None:
+    """Delete the theme's files for its own developers, which are a third of the site and which no page reads."""
+    for pattern in ("_static/**/*.map", "_static/*-macros.html", "_static/**/*.LICENSE.txt"):
+        for path in html.glob(pattern):
+            path.unlink()
+    shutil.rmtree(html / "_static" / "locales", ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

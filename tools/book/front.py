@@ -1,0 +1,52 @@
+"""Make the front page: its picture, table, proof and doctor's report come from the course itself."""
+
+import re
+from pathlib import Path
+
+from course_lib.exercises import EXERCISES
+from tools.figures import one_tensor_two_heads
+
+from .lessons import read
+from .walk import length, read_walk, table
+
+PROOF_LESSON, PROOF_SAYS = "05_weight_split.ipynb", "agree to twelve decimals"
+
+
+def proof(root: Path) -> str:
+    """Return the cell of lesson 05 that proves the forms equal, with its output.
+
+    Raises:
+        ValueError: No cell prints that proof.
+    """
+    cells = [cell for cell in read(root / "notebooks" / PROOF_LESSON).cells if cell.cell_type == "code"]
+    for cell in cells:
+        printed = "".join(output.get("text", "") for output in cell.outputs)
+        if PROOF_SAYS in printed:
+            return f"```python\n{cell.source}\n```\n\n```text\n{printed.strip()}\n```\n"
+    raise ValueError(f"No cell of {PROOF_LESSON} prints {PROOF_SAYS!r}: name a different proof in tools/book/front.py.")
+
+
+def doctor(root: Path) -> str:
+    """Return the code and the report that `use.md` shows, which a test in tests/project runs."""
+    section = (root / "book" / "use.md").read_text(encoding="utf-8").split("## The doctor")[1]
+    (code, *_), (report, *_) = (re.findall(rf"```{kind}\n.*?```", section, re.S) for kind in ("python", "console"))
+    return f"{code}\n\n{report}\n"
+
+
+def write_front(root: Path, source: Path) -> None:
+    """Fill in the placeholders of `index.md` and save the picture beside it."""
+    rows, picture = read_walk(root), one_tensor_two_heads()
+    picture.save(source / "one_tensor_two_heads.svg")
+    parts = {
+        "words of the picture": " ".join(picture.description.split()),
+        "walk": table(rows),
+        "length": length(rows, sum(exercise.minutes for exercise in EXERCISES.values())),
+        "lessons": "\n".join(f"{row.number} {row.title} <notebooks/{row.name}>" for row in rows),
+        "proof": proof(root),
+        "doctor": doctor(root),
+    }
+    page = source / "index.md"
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"{{{{ {name} }}}}", part.strip())
+    page.write_text(text, encoding="utf-8")

@@ -1,0 +1,107 @@
+"""Show lessons and exercises in the book; the download buttons lead to the notebooks themselves."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from .markdown import indexed
+
+GLOSSARY = re.compile(r"```\{glossary\}\n(.*?)\n```", re.DOTALL)
+LINKED_LESSON = re.compile(r"\(notebooks/(\w+)\.ipynb\)")
+COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
+MARKERS = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n?", re.MULTILINE)
+SOLUTION = """\
+<details><summary>Solution</summary>
+
+One right way of many; `check` takes any.
+
+```python
+{code}
+```
+
+</details>"""
+
+
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+UNANSWERED = "[..., ..., ...]"  # the answers to the questions of `review`
+
+
+def without_setup(notebook: Any) -> Any:
+    """Remove what only a running notebook needs: the setup cell, and the link that the launch button replaces."""
+    notebook.cells = [cell for cell in notebook.cells if "setup" not in cell.metadata.get("tags", [])]
+    notebook.cells[0].source = COLAB_LINE.sub("", notebook.cells[0].source)
+    return notebook
+
+
+def with_solutions(exercises: Any, solutions: Any) -> Any:
+    """Fold the solution of each exercise below its hints, and remove the outputs of what the learner has not written.
+
+    Raises:
+        ValueError: An exercise has no solution.
+    """
+    answers = {_id(cell): MARKERS.sub("", cell.source).strip("\n") for cell in solutions.cells if _id(cell)}
+    open_exercise = None
+    for cell in exercises.cells:
+        if cell.cell_type == "code":
+            unwritten = "nbgrader" in cell.metadata or cell.source == "progress()" or UNANSWERED in cell.source
+            cell.outputs = [] if unwritten else cell.outputs
+        elif open_exercise and cell.source.startswith("<details>"):
+            cell.source += f"\n\n{SOLUTION.format(code=answers[open_exercise])}"
+            open_exercise = None
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            open_exercise = _id(cell)
+            if open_exercise not in answers:
+                raise ValueError(f"The exercise {open_exercise} has no solution: run `course exercises`.")
+    if open_exercise:
+        raise ValueError(f"The exercise {open_exercise} has no hints, so its solution has no place.")
+    return exercises
+
+
+def _id(cell: Any) -> str | None:
+    return cell.metadata.get("nbgrader", {}).get("grade_id")
+
+
+def with_terms(notebook: Any, terms: list[str]) -> Any:
+    """Append the glossary's terms that point to a lesson, so that a search for any of them finds the lesson."""
+    if terms:
+        links = ", ".join(f"{{term}}`{term}`" for term in terms)
+        cell = nbformat.v4.new_markdown_cell(f"{indexed(terms)}**In the glossary:** {links}.")
+        notebook.cells.append(cell)
+    return notebook
+
+
+def terms_of_lessons(text: str) -> dict[str, list[str]]:
+    """Read the glossary's page: file name of a lesson, without the suffix -> the terms that point to it.
+
+    An entry is one or more lines with a term each and, indented below them, their meaning.
+    """
+    found: dict[str, list[str]] = {}
+    for entry in "\n\n".join(GLOSSARY.findall(text)).split("\n\n"):
+        terms = [line for line in entry.splitlines() if not line.startswith(" ")]
+        for lesson in LINKED_LESSON.findall(entry):
+            found.setdefault(lesson, []).extend(terms)
+    return found
+
+
+def write_lessons(root: Path, source: Path) -> None:
+    """Write every lesson and every exercise to the book's folder."""
+    terms = terms_of_lessons((root / "book" / "glossary.md").read_text(encoding="utf-8"))
+    (source / "exercises").mkdir(parents=True)
+    for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+        lesson = with_terms(without_setup(read(path)), terms.get(path.stem, []))
+        nbformat.write(lesson, source / path.name)
+    for path in sorted((root / "notebooks" / "exercises").glob("[0-9][0-9]_*.ipynb")):
+        notebook = with_solutions(read(path), read(root / "notebooks" / "solutions" / path.name))
+        nbformat.write(without_setup(notebook), source / "exercises" / path.name)
+
+
+def copy_notebooks(root: Path, html: Path) -> None:
+    """Copy the notebooks themselves to the target of the download buttons."""
+    for path in (html / "_sources" / "notebooks").rglob("*.ipynb"):
+        shutil.copyfile(root / path.relative_to(html / "_sources"), path)

@@ -1,0 +1,41 @@
+"""Check whether the links within the built book lead to a page and an anchor that exist."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+LINKS = {"a": "href", "link": "href", "img": "src", "script": "src", "source": "src"}
+
+
+class Page(HTMLParser):
+    """The links of a page, and its anchors."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.links.append(found.get(LINKS.get(tag, "")) or "")
+        self.anchors.add(found.get("id") or "")
+
+
+def broken_links(html: Path) -> list[str]:
+    """Return a line for each link that leads nowhere; links to other servers are not followed."""
+    pages = {path: Page(path) for path in sorted(html.rglob("*.html"))}
+    broken = []
+    for path, page in pages.items():
+        for link in dict.fromkeys(page.links):
+            target = urlsplit(link if not link.startswith("data:") else "")
+            if target.scheme or target.netloc or not (target.path or target.fragment):
+                continue
+            there = (path.parent / unquote(target.path)).resolve() if target.path else path
+            if there.is_dir():
+                there /= "index.html"
+            if not there.exists():
+                broken.append(f"{path.relative_to(html)}: {link}: there is no such file")
+            elif target.fragment and there in pages and unquote(target.fragment) not in pages[there].anchors:
+                broken.append(f"{path.relative_to(html)}: {link}: there is no such anchor on that page")
+    return broken

@@ -1,0 +1,108 @@
+"""Write one page of the mistake catalogue: the code, the doctor's report on it, and what to write instead."""
+
+import difflib
+import textwrap
+
+from course_lib.diagnosis import Report
+from course_lib.diagnosis.catalogue import Mistake
+from course_lib.pictures import Picture
+
+from .markdown import figure, indexed
+from .mistake_code import Example
+
+PAGE = """\
+# {title}
+
+`{id}`
+
+{explanation}
+
+**You may notice:**
+
+{notices}
+
+## How it looks
+
+```{{code-block}} python
+:linenos:
+:emphasize-lines: {lines}
+
+{code}```
+
+## How it shows
+
+{shows} The doctor says of this very code:
+
+```text
+{report}
+```
+
+{picture}<details><summary>How the code was called</summary>
+
+```python
+{call}```
+
+</details>
+
+## Write this instead
+
+```diff
+{diff}
+```
+
+With this the doctor finds nothing.
+
+## Where it is met
+
+{seen}
+
+Lesson {lesson} teaches it.
+
+<details><summary>A question to ask whoever wrote it</summary>
+
+{hint}
+
+</details>
+"""
+
+
+def mistake_page(
+    mistake: Mistake, example: Example, found: Report, picture: Picture | None, lesson: tuple[str, str]
+) -> str:
+    """Return the page of one mistake; `lesson` is the file and the title of the lesson that teaches it."""
+    return PAGE.format(
+        title=mistake.title.removesuffix("."),
+        id=mistake.id,
+        explanation=mistake.explanation,
+        # Entries of the book's index, which the search looks up first.
+        notices=indexed(example.notices) + "\n".join(f"- {notice}" for notice in example.notices),
+        lines=",".join(map(str, example.wrong_lines)),
+        code=example.wrong,
+        shows=mistake.shows,
+        call=f"{example.call}diagnose(module, x, **options)\n",
+        report=wrapped(str(found)),
+        picture=figure(picture, f"{mistake.id}.svg") if picture else "",
+        diff=diff(example),
+        seen=mistake.seen,
+        lesson=f"[{mistake.lesson} {lesson[1]}]({lesson[0]})",
+        hint=mistake.hint,
+    )
+
+
+def wrapped(report: str) -> str:
+    """Break the lines of a report at the width of the code above it."""
+    lines = []
+    for line in report.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()))
+        options = {"subsequent_indent": indent + "  ", "break_long_words": False, "break_on_hyphens": False}
+        lines += textwrap.wrap(line, 88, **options) or [""]
+    return "\n".join(lines)
+
+
+def diff(example: Example) -> str:
+    """Return the lines that differ between wrong and right, with a sign before each."""
+    before, after = example.wrong.splitlines(), example.right.splitlines()
+    changes = list(difflib.unified_diff(before, after, n=0, lineterm=""))[3:]
+    signs = [" " if line.startswith("@@") else line[0] for line in changes]
+    texts = textwrap.dedent("\n".join("" if line.startswith("@@") else line[1:] for line in changes)).splitlines()
+    return "\n".join(f"{sign} {text}".rstrip() for sign, text in zip(signs, texts, strict=True))

@@ -1,0 +1,35 @@
+"""Lead from the addresses that lessons once had to those of today."""
+
+from pathlib import Path
+
+MOVED = {  # lessons of the first edition -> of the second
+    "07_in_the_wild": "08_llama",
+    "08_what_heads_learn": "10_what_heads_learn",
+    "09_fast": "11_fast",
+    "10_debugging_attention": "12_debugging_attention",
+    "11_many_devices": "13_many_devices",
+}
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>This lesson has moved</title>
+<meta http-equiv="refresh" content="0; url={new}.html">
+<link rel="canonical" href="{new}.html">
+</head>
+<body><main><h1>This lesson has moved</h1><p>It is now <a href="{new}.html">{new}</a>.</p></main></body>
+</html>
+"""
+
+
+def write_moved(html: Path) -> None:
+    """Write a page at each old address that opens the new one, and shows a link where the browser does not.
+
+    Raises:
+        ValueError: The new page is not in the book.
+    """
+    for old, new in MOVED.items():
+        if not (html / "notebooks" / f"{new}.html").exists():
+            raise ValueError(f"{old} should lead to {new}, which is not in the book: change MOVED.")
+        (html / "notebooks" / f"{old}.html").write_text(PAGE.format(new=new), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""The subcommands of `course` that need a clone, one per file; course_lib/command/subcommands.py names them."""

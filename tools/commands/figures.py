@@ -1,0 +1,25 @@
+"""Draw the pictures in the folder figures again, each from a real run of the library.
+
+Use it after you have changed how a picture is drawn. It prints which files changed.
+"""
+
+import argparse
+from pathlib import Path
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", type=Path, default=Path("figures"), help="folder to write to (%(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw every figure, print which file changed, and return 0."""
+    from tools.figures import FIGURES
+
+    args.to.mkdir(parents=True, exist_ok=True)
+    for name, draw in FIGURES.items():
+        path = args.to / f"{name}.svg"
+        before = path.read_text(encoding="utf-8") if path.exists() else None
+        picture = draw()
+        picture.save(path)
+        print(f"{path}: {'unchanged' if picture.svg == before else 'written'}")
+    return 0

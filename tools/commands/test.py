@@ -1,0 +1,110 @@
+"""Check the library, and run every lesson against its stored outputs: on the CPU and, with a GPU, on CUDA.
+
+Use it before you commit. It prints a table with a line for each lesson and changes no file; `course test 03` checks
+lesson 03 alone. The options add what takes longer, or leave parts out.
+"""
+
+import argparse
+import os
+import shutil
+import time
+from pathlib import Path
+
+from course_lib.command import ensure_kernels, repository, sees_gpu
+from tools.notebooks import Lesson, Tally, lesson_arguments, run_pytest
+
+from . import book
+from .run import find_lessons
+
+APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and have their own options
+TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
+NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
+NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
+NO_BROWSER = "The book and JupyterLab were not opened in a browser: make test-all does that, with Chromium installed."
+Row = tuple[str, str, Tally]  # what was checked, the kernel, the counts
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these lessons, such as 03_wrapper or 03")
+    only = parser.add_mutually_exclusive_group()
+    for part, help_ in (
+        ("--library-only", "run the tests, not the lessons"),
+        ("--lessons-only", "run the lessons, not the tests"),
+        ("--browser", "also build the book, and drive it and JupyterLab in a browser"),
+        ("--browser-only", "build the book and drive the browser, nothing else"),
+        ("--sandbox-only", "run the tests that need bubblewrap, nothing else"),
+        ("--machines", "set the course up on bare machines, nothing else"),
+    ):
+        only.add_argument(part, action="store_true", help=help_)
+    workers = min(4, os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the checks and print the table; return 0 only when something ran and nothing failed."""
+    root = repository()
+    if args.machines:
+        return run_pytest(root, ["tests/machines", "-q", "-s", "--no-header"]).status
+    lessons = find_lessons(root, args.names)
+    rows: list[Row] = []
+    notes: list[str] = []
+    alone = args.browser_only or args.sandbox_only
+    if not (alone or args.lessons_only or args.names):
+        rows.append(check_tests(root, "the library's tests", [*APART, "tests"], args.workers))
+        notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
+    if not (alone or args.library_only):
+        gpu = sees_gpu()
+        rows += check_lessons(root, lessons, args.workers, gpu)
+        notes = [TWICE, *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
+    if args.sandbox_only:
+        rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
+    if args.browser or args.browser_only:
+        rows += check_browser(root, args.workers)
+    return report(rows, notes)
+
+
+def check_tests(root: Path, name: str, arguments: list[str], workers: int, distribute: str = "worksteal") -> Row:
+    """Run pytest on a part of the tests and return its row of the table."""
+    parallel = ["-n", str(workers), "--dist", distribute] if workers > 1 else []
+    return name, "", run_pytest(root, [*arguments, "-q", "--no-header", *parallel], workers).total()
+
+
+def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool) -> list[Row]:
+    """Run nbval on the lessons with each kernel; return the table's rows."""
+    if not lessons:
+        return [("no lesson was found", "", Tally(failed=1))]
+    ensure_kernels(gpu=gpu)
+    rows: list[Row] = []
+    for kernel in ("attention-cpu", "attention-cuda") if gpu else ("attention-cpu",):
+        done = run_pytest(root, lesson_arguments(lessons, kernel, workers), workers)
+        for lesson in lessons:
+            tally = done.files.get(lesson.label, Tally())
+            tally.failed += tally.skipped  # nbval marks what follows a dead kernel as expected to fail
+            tally.failed = tally.failed if tally.count else 1
+            rows.append((lesson.label, kernel, tally))
+        if done.status and not any(tally.failed for _, _, tally in rows):
+            rows.append(("pytest broke off", kernel, Tally(failed=1)))
+    return rows
+
+
+def check_browser(root: Path, workers: int) -> list[Row]:
+    """Build the book, then drive it and JupyterLab in a browser; return the table's rows."""
+    start = time.perf_counter()
+    built = book.run(argparse.Namespace()) == 0
+    row = ("the book", "", Tally(passed=built, failed=not built, seconds=time.perf_counter() - start))
+    if not built:
+        return [row]  # its pages are missing or outdated
+    # JupyterLab's tests are one group
+    return [row, check_tests(root, "the browser's tests", ["tests/browser"], workers, distribute="loadgroup")]
+
+
+def report(rows: list[Row], notes: list[str]) -> int:
+    """Print the table and the notes, and return the exit status."""
+    print(f"\n{'lesson':<28} {'kernel':<15} {'checks':>6} {'seconds':>8}  verdict\n{'-' * 72}")
+    for name, kernel, tally in rows:
+        skipped = f", {tally.skipped} skipped" if tally.skipped and not kernel else ""
+        print(f"{name:<28} {kernel:<15} {tally.count:>6} {tally.seconds:>8.1f}  {tally.verdict}{skipped}")
+    print("\n".join(["", *notes]))
+    passed, failed = sum(tally.passed for _, _, tally in rows), sum(tally.failed for _, _, tally in rows)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not rows or any(tally.count == 0 for _, _, tally in rows) else 0

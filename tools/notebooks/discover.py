@@ -1,0 +1,69 @@
+"""List notebooks: lessons (`notebooks/NN_name.ipynb`, `notebooks/sources/NN_name.py`), exercises, solutions."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+LESSON_NAME = re.compile(r"\d\d_\w+")
+LESSONS, EXERCISES, SOLUTIONS = "", "exercises", "solutions"  # the folders below notebooks/
+CELL_TIMEOUT = 120  # seconds; a cell that kills its kernel uses them all
+SOURCES = "sources"  # the folder in each of them with the .py of its notebooks
+
+
+@dataclass(frozen=True, order=True)
+class Lesson:
+    """A lesson, or its exercises or solutions: a notebook with its outputs (`ipynb`) and its reviewed source (`py`)."""
+
+    name: str
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """Return the name, with its folder unless it is a lesson: `exercises/01_exercises`."""
+        return f"{self.folder.name}/{self.name}" if self.folder.name in (EXERCISES, SOLUTIONS) else self.name
+
+    @property
+    def ipynb(self) -> Path:
+        return self.folder / f"{self.name}.ipynb"
+
+    @property
+    def py(self) -> Path:
+        return self.folder / SOURCES / f"{self.name}.py"
+
+
+def find_notebooks(
+    root: Path, names: list[str] | None = None, folders: tuple[str, ...] = (LESSONS, EXERCISES, SOLUTIONS)
+) -> list[Lesson]:
+    """List lessons, exercises and solutions of the repository `root`, folder by folder; with names, only these.
+
+    A name may be `03_wrapper` or a path such as `notebooks/sources/03_wrapper.py`; `03` means the lesson with its
+    exercises, `exercises/03` only these, and `exercises` the exercises of all lessons.
+
+    Raises:
+        ValueError: A name matches no notebook.
+    """
+    there = [lesson for folder in folders for lesson in _in_folder(root / "notebooks" / folder)]
+    if not names:
+        return there
+    chosen: list[Lesson] = []
+    for name in names:
+        matching = [lesson for lesson in there if _matches(lesson, name)]
+        if not matching:
+            labels = ", ".join(lesson.label for lesson in there) or "none yet"
+            raise ValueError(f"There is no lesson {name!r}; the lessons are: {labels}.")
+        chosen += [lesson for lesson in matching if lesson not in chosen]
+    return chosen
+
+
+def _matches(lesson: Lesson, name: str) -> bool:
+    path = re.sub(r"\.(py|ipynb)$", "", name.replace("\\", "/").rstrip("/"))
+    *above, wanted = [part for part in path.split("/") if part != SOURCES]
+    folder = wanted if wanted in (EXERCISES, SOLUTIONS) else (above or [""])[-1]
+    if folder in (EXERCISES, SOLUTIONS) and folder != lesson.folder.name:
+        return False
+    return folder == wanted or lesson.name == wanted or lesson.name.startswith(wanted + "_")
+
+
+def _in_folder(folder: Path) -> list[Lesson]:
+    found = {path.stem for path in (*folder.glob("*.ipynb"), *(folder / SOURCES).glob("*.py"))}
+    return sorted(Lesson(name, folder) for name in found if LESSON_NAME.fullmatch(name))

@@ -1,0 +1,1 @@
+"""The notebooks, run in kernels of the environments that noxfile.py makes with other versions of every package."""

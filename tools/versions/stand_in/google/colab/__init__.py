@@ -1,0 +1,1 @@
+"""Stands in for Colab's own module, which is imported there before the first cell runs."""
