@@ -12,6 +12,7 @@ from .markdown import indexed
 GLOSSARY = re.compile(r"```\{glossary\}\n(.*?)\n```", re.DOTALL)
 LINKED_LESSON = re.compile(r"\(notebooks/(\w+)\.ipynb\)")
 COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
+NOTEBOOK_LINK = re.compile(r'(href="(?![a-z]+:)[^"#]+)\.ipynb(?=["#])')
 MARKERS = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n?", re.MULTILINE)
 SOLUTION = """\
 <details><summary>Solution</summary>
@@ -36,6 +37,16 @@ def without_setup(notebook: Any) -> Any:
     """Remove what only a running notebook needs: the setup cell, and the link that the launch button replaces."""
     notebook.cells = [cell for cell in notebook.cells if "setup" not in cell.metadata.get("tags", [])]
     notebook.cells[0].source = COLAB_LINE.sub("", notebook.cells[0].source)
+    return notebook
+
+
+def with_page_links(notebook: Any) -> Any:
+    """Lead the links in stored outputs to the book's pages; Sphinx itself does so in text cells only."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "text/html" in data:
+                data["text/html"] = NOTEBOOK_LINK.sub(r"\1.html", data["text/html"])
     return notebook
 
 
@@ -94,7 +105,7 @@ def write_lessons(root: Path, source: Path) -> None:
     terms = terms_of_lessons((root / "book" / "glossary.md").read_text(encoding="utf-8"))
     (source / "exercises").mkdir(parents=True)
     for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        lesson = with_terms(without_setup(read(path)), terms.get(path.stem, []))
+        lesson = with_terms(with_page_links(without_setup(read(path))), terms.get(path.stem, []))
         nbformat.write(lesson, source / path.name)
     for path in sorted((root / "notebooks" / "exercises").glob("[0-9][0-9]_*.ipynb")):
         notebook = with_solutions(read(path), read(root / "notebooks" / "solutions" / path.name))

@@ -91,7 +91,7 @@ def check_browser(root: Path, workers: int) -> list[Row]:
     """Build the book, then drive it and JupyterLab in a browser; return the table's rows."""
     start = time.perf_counter()
     built = book.run(argparse.Namespace()) == 0
-    row = ("the book", "", Tally(passed=built, failed=not built, seconds=time.perf_counter() - start))
+    row = ("the book", "", Tally(passed=int(built), failed=int(not built), seconds=time.perf_counter() - start))
     if not built:
         return [row]  # its pages are missing or outdated
     # JupyterLab's tests are one group
