@@ -101,7 +101,7 @@ class RunningNotebook:
         """Diagnose a class, only if the course is exposed; the report names a mistake and is not a mark."""
         from course_lib.diagnosis import diagnose
 
-        torch.manual_seed(1)
+        torch.default_generator.manual_seed(1)
         report = diagnose(self.main.__dict__[name](*sizes).double().eval(), x, **options)
         return {"findings": [finding.as_dict() for finding in report.findings[:3]]}
 

@@ -5,8 +5,9 @@ and each other only.
 """
 
 from .calls import INPUT, build_module, call_function, describe_module, run_module
-from .errors import TimeLimit, describe_error, time_limit
+from .errors import describe_error
 from .gradients import call_backward, floating_tensors
+from .time_limit import TimeLimit, time_limit
 
 __all__ = [
     "INPUT",

@@ -20,14 +20,14 @@ def call_function(code: Any, arguments: Sequence[Any], seed: int) -> tuple[Any, 
         Its result, and the indices of the arguments that it changed in place.
     """
     before = [_snapshot(argument) for argument in arguments]
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     result = code(*arguments) if callable(code) else code
     return result, _changed(before, arguments)
 
 
 def build_module(code: Callable[..., Any], sizes: Sequence[int], seed: int) -> Any:
     """Construct a class with PyTorch's random stream seeded; a module is returned in float64."""
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     module = code(*sizes)
     return module.double() if isinstance(module, nn.Module) else module
 
@@ -94,7 +94,7 @@ def run_module(
     leaf = inputs[0].detach().requires_grad_(cotangent is not None)
     inputs = (leaf.clone(), *inputs[1:])  # an in-place change of a leaf is an error that leads astray
     before = [_snapshot(argument) for argument in inputs]
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)
     with _parameters_made() as made:
         result = _in_steps(module, inputs, steps) if steps else module(*inputs)
     answer = {"result": result, "changed": _changed(before, inputs), "gradients": {}, "made": made}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import _thread
 import ast
-import contextlib
 import linecache
-import threading
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
@@ -15,39 +12,6 @@ from torch import Tensor, nn
 
 MAX_TEXT = 300  # characters of an error's message, or of a source line
 MAX_TENSORS = 6
-
-
-class TimeLimit(Exception):
-    """A learner's code ran longer than it may."""
-
-
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Stop the code in the block after some seconds, if it runs in the main thread, where a learner's kernel runs it.
-
-    Raises:
-        TimeLimit: If the time is over.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    over = threading.Event()
-
-    def interrupt() -> None:
-        over.set()
-        _thread.interrupt_main()
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.start()
-    try:
-        yield
-    except KeyboardInterrupt as interrupted:
-        if over.is_set():
-            error = TimeLimit(f"it was stopped after {seconds:g} seconds")
-            raise error.with_traceback(interrupted.__traceback__) from None
-        raise
-    finally:
-        timer.cancel()
 
 
 def describe_error(error: BaseException, is_own: Callable[[str], bool]) -> dict[str, Any]:

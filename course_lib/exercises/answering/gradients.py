@@ -26,7 +26,7 @@ def call_backward(
     """
     leaves = [one.detach().requires_grad_() for one in floating_tensors(arguments)]
     copies = (leaf.clone() for leaf in leaves)  # an in-place change of a leaf is an error that leads astray
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
     try:
         parts = list(floating_tensors(code(*(_replaced(argument, copies) for argument in arguments))))
         pairs = [(part, cotangent) for part, cotangent in zip(parts, cotangents, strict=False) if part.requires_grad]
