@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from functools import cached_property
 from html import escape
 
 import torch
@@ -38,9 +39,10 @@ class MistakeOfTheDay:
             raise TypeError(
                 f"mistake must be the name of one, such as 'no-softmax', got a {kind}: list(CATALOGUE) has all"
             )
-        verdict = judge_name(mistake, self._module.mistake, self._evidence(), self.source)
+        verdict = judge_name(mistake, self._module.mistake, self._evidence, self.source)
         return verdict.of(f"mistake_of_the_day({self.number})", "12")
 
+    @cached_property
     def _evidence(self) -> str:
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(2, 5, SIZES[0], generator=generator)
