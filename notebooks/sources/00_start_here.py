@@ -132,7 +132,7 @@ from course_lib.pictures import heatmap
 heatmap(weights, words)
 
 # %% [markdown]
-# How to read it:
+# You read it as follows:
 #
 # - A **row** is the token that looks, the *query*. A **column** is a token that it looks at, the *key*.
 # - The number in a cell is an attention weight, from 0 to 1. The colour shows the same number.
@@ -218,10 +218,10 @@ row_sums = from_earlier("row_sums")
 # 1. **You write the code, and mistakes have names.** You write each form of attention yourself, step by step. If it
 #    is wrong, the check tells you so, and it recognises the usual mistakes by their results and names them. In
 #    [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code from elsewhere.
-# 2. **Pictures are drawn from your tensors.** They are not illustrations that somebody made by hand: each is computed
-#    from the tensors in front of you when you run its cell. Change the code, and the picture changes.
-# 3. **Claims are checked.** A lesson does not ask you to believe that two ways of computing attention are the same.
-#    It compares their numbers in a cell, like this:
+# 2. **Pictures are drawn from your tensors.** Each is computed from the tensors in front of you when you run its cell,
+#    so it changes with your code.
+# 3. **Claims are checked.** Where a lesson says that two ways of computing attention are the same, it compares their
+#    numbers in a cell, like this:
 
 # %%
 import torch.nn.functional as F

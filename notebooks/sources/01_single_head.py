@@ -218,7 +218,7 @@ draw_vectors({"key": keys, "query of 'work'": queries[work]}, words=words, title
 # The query of "work" points in almost the same direction as the key of "and": the angle between them is 21°. It is
 # about at a right angle to the key of "Dream", and it points away from the four others. A dot product is positive if
 # the angle is smaller than a right angle, about 0 at a right angle, and negative beyond it. So "and" should get the
-# largest score and "Dream" the second largest. In the next section we compute them.
+# largest score and "Dream" the second largest.
 #
 # ## One token by hand
 #
@@ -263,7 +263,7 @@ context_of_work = context_of_token(weights_of_work, values)
 show("context of 'work'", context_of_work, "width")
 
 # %% [markdown]
-# We can draw this, too. Each dot is the value of a token, with the attention weight that "work" gives it, and the
+# In the next picture each dot is the value of a token, with the attention weight that "work" gives it, and the
 # diamond is the context.
 
 # %%
@@ -417,9 +417,9 @@ print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
 # \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# You have computed each part of it. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, with one row per token, and
-# $d$ is the number of columns of $Q$ and $K$. $Q K^{\top}$ is `queries @ keys.T`. The formula does not mention that
-# softmax runs over the keys, so you have to remember it.
+# $Q$, $K$ and $V$ are `queries`, `keys` and `values`, with one row per token, and $d$ is the number of columns of $Q$
+# and $K$. $Q K^{\top}$ is `queries @ keys.T`. The formula does not mention that softmax runs over the keys, so you
+# have to remember it.
 #
 # ## Into a module
 #

@@ -233,7 +233,7 @@ ways = {
 }
 
 # %% [markdown]
-# We run the test on each of them, and print the sums of the rows beside it.
+# We run the test on each of them, and print the sums of the rows next to the result.
 
 # %%
 changed_scores, changed_values = project(changed)
@@ -255,8 +255,7 @@ for name, way in ways.items():
 #   sum to 1.
 # - **One token too far:** with `diagonal=1` each token sees its successor, which is just the one that it should
 #   predict.
-# - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`. The
-#   section "Two meanings of one mask" shows how easily this happens.
+# - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
 # It is tempting to test a causal head by comparing its last output with that of a right one.
 #
@@ -288,7 +287,7 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# They are. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
+# They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
 # before softmax does the same in one step.
 #

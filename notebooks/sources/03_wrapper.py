@@ -236,8 +236,8 @@ layout_steps(record(join, context_0, context_1), words=words)
 #
 # So far, each number of the joined rows comes from a single head. The next layer of a model would have to combine them,
 # and so multi-head attention ends with a linear layer that does so: the **output projection**, `out_proj` in code and
-# $W^O$ in the formulas. To see what it mixes, we switch head 1 off and look at which columns change. Without the
-# projection:
+# $W^O$ in the formulas. To see what it mixes, we switch head 1 off and look at which columns change, at first
+# without the projection:
 
 # %%
 torch.manual_seed(6)
@@ -400,7 +400,7 @@ predict(guess, lambda: sum(gradient is None for gradient in gradients))
 #
 # </details>
 #
-# A loop over modules can't forget to replace an index. This is one good reason for the wrapper.
+# A loop over modules can't forget to replace an index, which is a good reason for the wrapper.
 #
 # **Now do** exercise 3 of [the sheet](exercises/03_exercises.ipynb), which asks for a wrapper without a mask.
 #
