@@ -4,9 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/00_start_here.ipynb)
 #
 # "The mouse ate the cheese." "The mouse is next to the keyboard." You know at once which kind of mouse is meant,
-# because you looked at the other words. A model that describes each word by a fixed list of numbers can't know it.
-# The numbers for "mouse" have to depend on its neighbours, and **attention** is the step that makes them depend on
-# them.
+# because you look at the other words. A model that describes each word by a fixed list of numbers can't tell the two
+# apart. The numbers for "mouse" have to depend on the words around it, and **attention** is the step of a model that
+# takes these words into account.
 #
 # In this course you write attention yourself: one head first, then many heads, then the forms that today's language
 # models use, and at the end a tiny model that writes. In this lesson you check that your notebook works, see
@@ -44,9 +44,9 @@ print("Python", platform.python_version())
 print("torch", torch.__version__, "on", device)
 
 # %% [markdown]
-# The last word is the **device** on which this notebook computes: `cpu`, unless you chose a kernel for a GPU in the
-# menu *Kernel > Change Kernel*. Apart from timings and from models that you train, the lessons give the same numbers
-# on both, up to rounding.
+# The last word is the **device** on which this notebook computes. It is `cpu`, unless you chose a **kernel** (the
+# process that runs your cells) for a GPU in the menu *Kernel > Change Kernel*. Apart from timings and from models that
+# you train, the lessons give the same numbers on both devices, up to rounding.
 #
 # ## Tokens and embeddings
 #
@@ -64,9 +64,9 @@ words, embeddings, x = dream_big(device=device)
 show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
-# `show` is the course's way to print a tensor: it names the axes and labels each row with its word. The layers of
-# this course always take a **batch**, which is several sentences at once. Their input `x` therefore has one axis
-# more, even if there is only one sentence in it:
+# `show` is the course's way to print a tensor: it names the axes and their sizes, and it labels each row with its
+# word. The layers of this course always take a **batch**, which is several sentences at once. Their input `x`
+# therefore has one axis more, even if there is only one sentence in it:
 
 # %%
 print("x:", tuple(x.shape), "= (batch, token, width)")
@@ -91,7 +91,7 @@ show("output", output[0], "token width", words)
 
 # %% [markdown]
 # Each row is now the output of one token. An embedding is looked up in a table, so the embedding of "work" is the
-# same in every sentence. What about the outputs?
+# same in every sentence. You can find out whether that is also true of the outputs.
 #
 # **Predict.** We replace the three numbers of the first token, "Dream", by others and leave the other five tokens as
 # they are. How many of the six rows of the output change? Write your guess in place of the dots and run the cell. As
@@ -116,7 +116,7 @@ predict(guess, lambda: int((head(other)[0] != output[0]).any(dim=-1).sum()))
 #
 # For each token, the layer computes how much to take from each token of the sentence, itself included. These numbers
 # are the **attention weights**. The output of a token is a mix of what all tokens offer, and its attention weights
-# are the shares of this mix. We draw them as a **heatmap**. Before you look at it, two things:
+# are the shares of this mix. We draw them as a **heatmap**. Read two remarks before you look at it:
 #
 # > **The pattern means nothing.** Nobody has trained this layer. Its numbers were drawn at random, so it is chance
 # > which word attends to which. Trained layers come in [lesson 10](10_what_heads_learn.ipynb). Until then, look at
@@ -132,7 +132,7 @@ from course_lib.pictures import heatmap
 heatmap(weights, words)
 
 # %% [markdown]
-# How to read it:
+# You read it as follows:
 #
 # - A **row** is the token that looks, the *query*. A **column** is a token that it looks at, the *key*.
 # - The number in a cell is an attention weight, from 0 to 1. The colour shows the same number.
@@ -142,14 +142,15 @@ heatmap(weights, words)
 # **Predict.** From which token does "and" take most? Find its row, then the brightest cell in it.
 
 # %%
+table = weights[0, 0]  # the first sentence and the first head: (batch, head, query, key) -> (query, key)
 guess = ...  # write a word in quotes in place of the dots
-predict(guess, lambda: words[weights[0, 0, words.index("and")].argmax()])
+predict(guess, lambda: words[table[words.index("and")].argmax()])
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
 # The brightest cell in the row of "and" is in the column of "it", with 0.44. If you answered "for", you went down the
-# column of "and" instead, and the column tells how much others take from "and".
+# column of "and" instead, and this column shows how much the others take from "and".
 #
 # </details>
 #
@@ -157,7 +158,6 @@ predict(guess, lambda: words[weights[0, 0, words.index("and")].argmax()])
 # another:
 
 # %%
-table = weights[0, 0]  # the table of the first sentence and the first head: (query, key)
 and_, for_ = words.index("and"), words.index("for")
 print(f"'for' takes {table[for_, and_]:.2f} from 'and'; 'and' takes {table[and_, for_]:.2f} from 'for'")
 
@@ -168,9 +168,10 @@ print(f"'for' takes {table[for_, and_]:.2f} from 'and'; 'and' takes {table[and_,
 # number and run the cell again. You can't break anything: *Ctrl + Z* takes back what you typed in a cell, and
 # *Restart Kernel and Run All Cells* in the menu *Kernel* computes everything anew from the cells as they are.
 #
-# You have met **predictions** already. Guess first, because being wrong is where learning happens. The second thing
-# you will meet are **blanks**: short functions that you write yourself. Here is the first one. Put your line in place
-# of `raise NotImplementedError`. If you leave a blank empty, the lesson goes on with the course's version.
+# You have already met **predictions**. Guess before you run the cell, because a wrong guess shows you what you have not
+# understood yet. You will also meet **blanks**, which are short functions that you write yourself. In the first
+# one, put your line in place of `raise NotImplementedError`. As long as a blank is empty or wrong, the lesson goes on
+# with the course's version.
 
 # %%
 def row_sums(weights):  # (query, key) -> (query): what does each row add up to?
@@ -195,18 +196,18 @@ show("row sums", row_sums(table), "query", words)
 # %% [markdown]
 # Each row sums to 1, up to rounding.
 #
-# Many lessons have **exercises** in a notebook of their own. There you call `check` on your answer. It runs your code
-# on inputs of its own, and if something is off, it says what. This is its verdict on a sum along the wrong axis:
+# All other lessons have **exercises** in a notebook of their own. There you call `check` on your answer, which runs
+# your code on inputs of its own and tells you what is wrong with it. This is its verdict on a sum along the wrong axis:
 
 # %%
 check("row_sums", lambda weights: weights.sum(dim=0))
 
 # %% [markdown]
-# It recognised the mistake, compared the shapes, and asked a question that leads on.
+# It recognised the mistake, compared the shapes, and asked a question that leads you to the answer.
 #
 # If you work in *my_course*, the folder of your own copies of the lessons, a right answer is kept there. A later
 # lesson brings it back with `from_earlier`, so that you go on building with your own code. In other places, such as
-# Colab, nothing is kept, and the later lessons go on with the course's version:
+# Colab, nothing is kept, and `from_earlier` returns the course's version even if your own has passed:
 
 # %%
 row_sums = from_earlier("row_sums")
@@ -216,11 +217,11 @@ row_sums = from_earlier("row_sums")
 #
 # 1. **You write the code, and mistakes have names.** You write each form of attention yourself, step by step. If it
 #    is wrong, the check tells you so, and it recognises the usual mistakes by their results and names them. In
-#    [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code from anywhere.
-# 2. **Pictures are drawn from your tensors.** They are not illustrations that somebody made by hand: each is computed
-#    from the tensors in front of you when you run its cell. Change the code, and the picture changes.
-# 3. **Claims are checked.** A lesson does not ask you to believe that two ways of computing attention are the same.
-#    It compares their numbers in a cell, like this:
+#    [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code from elsewhere.
+# 2. **Pictures are drawn from your tensors.** Each is computed from the tensors in front of you when you run its cell,
+#    so it changes with your code.
+# 3. **Claims are checked.** Where a lesson says that two ways of computing attention are the same, it compares their
+#    numbers in a cell, like this:
 
 # %%
 import torch.nn.functional as F
@@ -233,7 +234,7 @@ print("the course's head and PyTorch's own attention are equal")
 # ## The lessons
 #
 # Together they take about 10 hours. The minutes are those that each lesson states: the time to read it, to run it, and
-# to fill in its blanks. The exercises come on top.
+# to fill in its blanks. The exercises take additional time.
 #
 # | lesson | you end up with | minutes |
 # |---|---|---|

@@ -36,7 +36,7 @@ show("embeddings", embeddings, "token width", words, digits=2)
 
 # %% [markdown]
 # Each row is one **token**, here a word, and its three numbers are the token's **embedding**. You can think of an
-# embedding as a place in space. In a trained model, tokens that are used in similar ways are close to each other; our
+# embedding as a point in space. In a trained model, tokens that are used in similar ways are close to each other; our
 # numbers are made up, and small enough to check by hand.
 #
 # ## A first attempt, without anything to learn
@@ -90,14 +90,15 @@ predict(guess, lambda: attention_weights(scores_of_work)[work] > 0.5)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
+#
 # It takes about a fifth from itself, and each of the others gets between a tenth and a fifth, too. Softmax looks at
 # the differences between scores, and ours are close together: the largest is not even half a point above the
 # smallest.
 #
 # </details>
 #
-# Now the mix. Multiply the vector of each token by its attention weight and add up. The result is called the
-# **context** of "work", because it is what the tokens around a word contribute.
+# Now you mix: multiply the vector of each token by its attention weight and add up. The result is called the
+# **context** of "work", because it collects what the tokens of the sentence contribute.
 #
 # **Write it yourself.** The vectors that are mixed are called `values`. Here they are the embeddings themselves.
 
@@ -130,8 +131,8 @@ show("mean of all tokens", embeddings.mean(dim=0), "width", digits=3)
 
 # %% [markdown]
 # The new vector of "work" depends on its neighbours, as we wanted. However, it is nearly the plain mean of the six
-# tokens, because the attention weights are so similar. For all six tokens at once, the same computation is one line,
-# which a mathematician would write as $\mathrm{softmax}(x x^{\top})\, x$:
+# tokens, because the attention weights are so similar. For all six tokens at once, the same computation is one line.
+# With $E$ for the table of embeddings, a mathematician would write it as $\mathrm{softmax}(E E^{\top})\, E$:
 
 # %%
 first_scores = embeddings @ embeddings.T  # (token, width) @ (width, token) -> (query, key)
@@ -217,13 +218,13 @@ draw_vectors({"key": keys, "query of 'work'": queries[work]}, words=words, title
 # The query of "work" points in almost the same direction as the key of "and": the angle between them is 21°. It is
 # about at a right angle to the key of "Dream", and it points away from the four others. A dot product is positive if
 # the angle is smaller than a right angle, about 0 at a right angle, and negative beyond it. So "and" should get the
-# largest score and "Dream" the second largest. In the next section we compute them.
+# largest score and "Dream" the second largest.
 #
 # ## One token by hand
 #
 # The three steps are those of the first attempt, with the query of "work", the keys and the values in their places.
 # **Compare:** the score of a key is its dot product with the query. We divide the scores by the square root of the
-# width. The section "Why divide by the square root of the width?" below measures the reason.
+# width, for a reason that you will measure in the section "Why divide by the square root of the width?".
 
 # %%
 scores_of_work = torch.stack([queries[work] @ key for key in keys]) / d_out**0.5  # one score per key
@@ -239,7 +240,7 @@ show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
 # "work" takes 0.5750 of its mix from "and" and 0.2025 from "Dream". A negative score does not mean that a token is
-# ignored: its attention weight is small, but still positive.
+# ignored, because the exponential of any score is positive. What counts is how far the score is from the others.
 #
 # **Predict.** Suppose that all six keys were the same vector. How large would each of the attention weights be?
 
@@ -250,8 +251,8 @@ predict(guess, lambda: attention_weights(torch.stack([queries[work] @ keys[0]] *
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# All scores would be equal, so the six tokens would share the mix equally and the context would be the mean of the
-# values.
+# All scores would be equal, so each of the six attention weights would be one sixth, and the context would be the mean
+# of the values.
 #
 # </details>
 #
@@ -262,7 +263,7 @@ context_of_work = context_of_token(weights_of_work, values)
 show("context of 'work'", context_of_work, "width")
 
 # %% [markdown]
-# We can draw this, too. Each dot is the value of a token, with the attention weight that "work" gives it, and the
+# In the next picture each dot is the value of a token, with the attention weight that "work" gives it, and the
 # diamond is the context.
 
 # %%
@@ -273,7 +274,7 @@ draw_vectors(vectors, words=labels, points=True, title="The context is a point a
 # %% [markdown]
 # The context is a balance point: each value pulls it with its attention weight. "and" pulls hardest, "Dream" pulls it
 # to the lower left, and the others pull a little. Because the attention weights are positive and sum to 1, the
-# context can never leave the region between the values.
+# context can never leave the region that the values enclose (their *convex hull*).
 #
 # These three steps, **compare, weigh, mix**, are attention, and every class in this course takes them.
 #
@@ -357,7 +358,8 @@ for width in (2, 8, 32, 128, 512):
     print(f"{width:5}   {spread:13.1f}   {spread / width**0.5:20.2f}")
 
 # %% [markdown]
-# The last column stays near 1, so the spread grows like the square root of the width.
+# The last column stays near 1, so the spread grows like the square root of the width. The reason is that the terms of
+# the sum are independent: their variances add up, and the standard deviation is the square root of the variance.
 #
 # **Predict.** How far will the scores spread at a width of 2048? (Within 10 percent counts as right.)
 
@@ -373,7 +375,7 @@ predict(guess, lambda: (q * k).sum(dim=-1).std().item())
 #
 # </details>
 #
-# Why are large scores a problem? Softmax turns them into all or nothing. The next table takes six random keys per
+# Large scores are a problem because softmax turns them into all or nothing. The next table takes six random keys per
 # query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
 # attention weights, on average. *Slope* is how fast that attention weight $w$ changes with its score, which is
 # $w(1-w)$.
@@ -392,21 +394,22 @@ for width in (2, 8, 32, 128, 512):
 # With the division both columns stay about the same at every width. Without it, a wide head with queries and keys
 # like these takes nearly its whole mix from a single token before it has learned anything, and the slope goes to 0.
 # Training changes the weight matrices through that slope, so where the slope is almost 0, the head hardly learns to
-# look elsewhere. This is the reason that is given in the paper which introduced this formula (Vaswani et al.,
-# [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017).
+# look elsewhere. The paper that introduced the division suspects the same (Vaswani et al., [Attention Is All You
+# Need](https://arxiv.org/abs/1706.03762), 2017).
 #
-# Does it matter *when* you divide? In exact arithmetic it doesn't. In half precision (float16), which has no room for
-# large numbers, it does:
+# In exact arithmetic it does not matter *when* you divide. In half precision (float16), which has no room for large
+# numbers, it does:
 
 # %%
 q = torch.full((1, 64), 60.0, dtype=torch.float16)
+print("largest float16 number:     ", torch.finfo(torch.float16).max)
 print("product first, then divided:", (q @ q.T / 8).item())
 print("query divided first:        ", (q / 8 @ q.T).item())
 print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
 
 # %% [markdown]
-# The product overflows to infinity before the division can help, and softmax makes `nan` of it, which means *not a
-# number*. That is why the course's library divides the queries before the product.
+# The product is above 65504, so it overflows to infinity before the division can help, and softmax makes `nan` of it,
+# which means *not a number*. That is why the course's library divides the queries before the product.
 #
 # ## The formula in the papers
 #
@@ -414,15 +417,16 @@ print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
 # \mathrm{attention}(Q, K, V) = \mathrm{softmax}\left(\frac{Q K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# You have computed each part of it. $Q$, $K$ and $V$ are `queries`, `keys` and `values`, with one row per token, and
-# $d$ is the number of columns of $Q$ and $K$. $Q K^{\top}$ is `queries @ keys.T`. The formula does not mention that
-# softmax runs over the keys, so you have to remember it.
+# $Q$, $K$ and $V$ are `queries`, `keys` and `values`, with one row per token, and $d$ is the number of columns of $Q$
+# and $K$. $Q K^{\top}$ is `queries @ keys.T`. The formula does not mention that softmax runs over the keys, so you
+# have to remember it.
 #
 # ## Into a module
 #
 # The three projections become parameters of a module, and the three steps become its `forward`. The input gets one
 # more axis in front, the **batch**, so that several sentences are computed at once. `.T` would reverse all three
-# axes; we need only the last two exchanged, which is `keys.transpose(1, 2)`.
+# axes; we need only the last two exchanged, which is `keys.transpose(1, 2)`. The width by whose square root you divide
+# is `queries.shape[-1]`.
 #
 # **Write it yourself.** Compare, weigh and mix. The next lessons go on with your `MyHead`.
 
@@ -488,8 +492,8 @@ print("the rows sum to 1:  ", torch.allclose(wrong_weights.sum(dim=-1), torch.on
 print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2f}")
 
 # %% [markdown]
-# The shape and the row sums are right and the numbers are wrong, so neither of these two checks proves much. What
-# finds the mistake is a look at the gradients. We compute one backward pass through the wrong version.
+# The shape and the row sums are right and the numbers are wrong, so neither of these two checks proves much. The
+# gradients reveal the mistake. We compute one backward pass through the wrong version.
 #
 # **Predict.** One of the three projections gets no gradient at all, so that training would never change it. Which
 # one?
@@ -526,7 +530,7 @@ print("equal on", len(two_samples), "samples")
 print("does the mistake above equal it, too?", torch.allclose(wrong_context, reference(x)[0]))
 
 # %% [markdown]
-# Would this proof notice a mistake? It would not if all attention weights were the same, since then any key is as
+# Would this proof notice a mistake? It would not if all attention weights were the same, because then any key is as
 # good as any other. So we check that they are neither equal nor all or nothing:
 
 # %%

@@ -80,8 +80,8 @@ show("keep", keep, "query key", words)
 # last query has to be lined up with the last key; "Your turn" comes back to that.) In this course a mask is always
 # called `keep`, and True always means *may attend*.
 #
-# **Predict.** In a text of 1000 tokens, which part of all scores does a causal mask hide? (A number between 0 and 1;
-# within 10 percent counts as right.)
+# **Predict.** In a text of 1000 tokens, which fraction of all scores does a causal mask hide? (A number between 0 and
+# 1; within 10 percent counts as right.)
 
 # %%
 guess = ...  # write a number such as 0.1 in place of the dots
@@ -95,14 +95,14 @@ predict(guess, lambda: 1 - torch.ones(1000, 1000).tril().mean().item())
 #
 # </details>
 #
-# The mask acts on the *scores*, before softmax. A hidden score becomes minus infinity, whose exponential is exactly
-# 0.
+# The mask acts on the *scores*, before softmax. A hidden score becomes minus infinity, `-torch.inf`, whose
+# exponential is exactly 0. The hidden scores are those where `keep` is False, and `~keep` is True just there.
 #
 # **Write it yourself.** Return the attention weights under a mask.
 
 # %%
 def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, key)
-    raise NotImplementedError  # two lines; scores.masked_fill(where, number) is a new tensor
+    raise NotImplementedError  # two lines; scores.masked_fill(a, number) returns scores with number where a is True
 
 
 masked_weights = filled("masked_weights", masked_weights)
@@ -202,7 +202,7 @@ earlier_outputs_moved = filled("earlier_outputs_moved", earlier_outputs_moved)
 changed = x.clone()
 changed[:, -1] = 9.0  # "it" becomes something else entirely
 causal_head = MyCausalHead(3, 2).to(device)
-causal_head.load_state_dict(head.state_dict())
+causal_head.load_state_dict(head.state_dict())  # the same three weight matrices
 print("MyHead:      ", f"{earlier_outputs_moved(head(x), head(changed)):.4f}")
 print("MyCausalHead:", f"{earlier_outputs_moved(causal_head(x), causal_head(changed)):.4f}")
 
@@ -233,7 +233,7 @@ ways = {
 }
 
 # %% [markdown]
-# We run the test on each of them, and print the sums of the rows beside it.
+# We run the test on each of them, and print the sums of the rows next to the result.
 
 # %%
 changed_scores, changed_values = project(changed)
@@ -255,8 +255,7 @@ for name, way in ways.items():
 #   sum to 1.
 # - **One token too far:** with `diagonal=1` each token sees its successor, which is just the one that it should
 #   predict.
-# - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`. The
-#   section "Two meanings of one mask" shows how easily this happens.
+# - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
 # It is tempting to test a causal head by comparing its last output with that of a right one.
 #
@@ -270,8 +269,8 @@ predict(guess, lambda: round((wrong - right)[0, -1].abs().max().item(), 4))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It isn't away from it at all. The last token may attend to everything anyway, so its output is right even where the
-# mask is missing. A test has to look at the tokens that have something to hide.
+# The distance is 0. The last token may attend to everything anyway, so its output is right even where the mask is
+# missing. A test has to look at the tokens from which something is hidden.
 #
 # </details>
 #
@@ -288,7 +287,7 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# They are. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
+# They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
 # before softmax does the same in one step.
 #
@@ -327,9 +326,9 @@ real = torch.arange(6, device=device) < lengths  # (key) < (batch, 1) -> (batch,
 show("real", real, "batch key")
 
 # %% [markdown]
-# The comparison is **broadcast**: six positions meet two lengths and make a table of two by six. For the scores,
-# which are (batch, query, key), `real` needs an axis for the queries, and `real[:, None]` inserts one of size 1. Two
-# masks are joined with `&`, because a token may attend only where both masks allow it.
+# The comparison is **broadcast**: the six positions are compared with each of the two lengths, which makes a table of
+# two by six. For the scores, which are (batch, query, key), `real` needs an axis for the queries, and `real[:, None]`
+# inserts one of size 1. Two masks are joined with `&`, because a token may attend only where both masks allow it.
 #
 # **Predict.** Which shape has `keep & real[:, None]`?
 
@@ -381,15 +380,15 @@ predict(guess, lambda: round(difference.abs().max().item(), 4))
 #
 # </details>
 #
-# Why, then, do models that write text put the padding on the *left*? Because the newest token of each sentence then
-# sits in the same place, the last column. Its output, `output[:, -1]`, predicts the next token for every sentence at
-# once, and the new tokens are appended in one column. On the left, however, the padding is in everyone's past, and
-# the causal mask no longer hides it.
+# When a model continues several sentences at once, however, the padding is put on the *left*, because the newest
+# token of each sentence is then in the same place, the last column. Its output, `output[:, -1]`, predicts the next
+# token for every sentence at once, and the new tokens are appended in one column. But on the left the padding comes
+# before every real token, and the causal mask no longer hides it.
 #
 # ## A row that may look at nothing
 #
-# With the padding on the left, a new problem appears. The causal mask lets the first padding token attend to itself
-# only, and the padding mask forbids just that. We build the same batch with the padding on the left:
+# With the padding on the left, a new problem appears. The causal mask lets the padding tokens attend to nothing but
+# padding, and the padding mask forbids just that. We build the same batch with the padding on the left:
 
 # %%
 left_batch = batch.clone()
@@ -401,8 +400,8 @@ show("keep of the second sentence", left_keep[1], "query key", left_words)
 
 # %% [markdown]
 # The two rows of the padding have no True in them. If every score of a row is minus infinity, softmax has to divide 0
-# by 0, and the row becomes `nan`. You may think that nobody reads those two rows. So let us take a loss that looks at
-# the real tokens only, and compute the gradients:
+# by 0, and the row becomes `nan`. You may think that this does no harm, because nobody reads those two rows. So we
+# take a loss that uses the real tokens only, and compute the gradients:
 
 # %%
 def report(output):  # (batch, token, width)
@@ -420,8 +419,8 @@ report(attend(left_batch, left_keep))
 # times the gradient of the output, and `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` pass
 # through `masked_fill`, which sends back exactly 0 to each hidden score, and so they stay finite.) One training step
 # would put `nan` into `v_proj` for good. The usual cure has two parts. Fill with the lowest *finite* number instead
-# of minus infinity, so that softmax never divides 0 by 0. Then set the hidden attention weights to 0, so that an
-# empty row is 0 everywhere.
+# of minus infinity, so that softmax never divides 0 by 0. An empty row would then give every token the same attention
+# weight, so the second part sets the hidden attention weights to 0.
 
 # %%
 def attend_safely(x, keep):
@@ -452,9 +451,10 @@ print("equal: alone, with the padding on the left, and with the padding on the r
 # ## Dropout
 #
 # **Dropout** (Srivastava et al., [Dropout: A Simple Way to Prevent Neural Networks from
-# Overfitting](https://jmlr.org/papers/v15/srivastava14a.html), 2014) sets some attention weights to 0 at random while
-# a model is trained, so that a head does not learn to rely on a single token. With p = 0.25 a quarter of them is
-# dropped on average, and all others are divided by 1 - p, so that the mean stays what it was.
+# Overfitting](https://jmlr.org/papers/v15/srivastava14a.html), 2014) sets some of a layer's numbers to 0 at random
+# while a model is trained. In attention these are attention weights, and a head thereby learns not to rely on a
+# single token. With p = 0.25 a quarter of them is dropped on average, and all others are multiplied by one factor, so
+# that the mean stays what it was.
 #
 # **Predict.** An attention weight of 0.6 is kept, and p is 0.25. What does dropout make of it?
 
@@ -465,7 +465,8 @@ predict(guess, lambda: nn.functional.dropout(torch.full((1000,), 0.6), p=0.25).m
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It becomes 0.6 divided by 1 - p. A kept attention weight grows by a third, to make up for those that were dropped.
+# It becomes 0.6 divided by 1 - p, because on average the fraction 1 - p of the attention weights is kept. So a kept
+# one grows by a third, to make up for those that were dropped.
 #
 # </details>
 #
@@ -517,11 +518,12 @@ other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(devic
 two_samples = torch.cat([x, other])
 torch.testing.assert_close(causal_head(two_samples), reference(two_samples))
 _, reference_weights = reference(two_samples, return_weights=True)
-largest = reference_weights[..., 1:, :].amax(dim=-1)  # without "Dream", which has no choice
-print("equal; largest attention weight of a query:", f"{largest.min():.2f} to {largest.max():.2f}")
+largest = reference_weights[..., -1, :].amax(dim=-1)  # of the last token, which may attend to all six
+print("equal; the last token's largest attention weight:", f"{largest.min():.2f} and {largest.max():.2f}")
 
 # %% [markdown]
-# The largest attention weights show that the attention is neither flat nor all or nothing, so a mistake would show.
+# In both samples this is well above one sixth and well below 1. The attention is neither equal nor all or nothing, so
+# a mistake would show.
 #
 # ## Your turn
 #

@@ -39,7 +39,7 @@ words, embeddings, x = dream_big(device=device)
 #
 # A head gives each query one row of attention weights, and every column of the values is mixed with that same row.
 # Suppose that "it" needs two different things: the first number from the token "Dream" and the second number from the
-# token "work". Let us write values in which these two numbers are easy to recognize, and try several ways to divide the
+# token "work". Let us write values in which these two numbers are easy to recognise, and try several ways to divide the
 # attention between the two tokens:
 
 # %%
@@ -84,7 +84,7 @@ two_mixes = filled("two_mixes", two_mixes)
 # </details>
 
 # %%
-on_dream, on_work = torch.eye(6, device=device)[[words.index("Dream"), words.index("work")]]
+on_dream, on_work = torch.eye(6, device=device)[[words.index("Dream"), words.index("work")]]  # zeros and a single 1
 print("two heads:", two_mixes(on_dream, on_work, values).tolist())
 
 # %% [markdown]
@@ -109,11 +109,12 @@ for num_heads in (1, 2, 4, 8):
 
 # %% [markdown]
 # All four lines have the same number of parameters and the same number of multiplications per pair of tokens. (The
-# output projection, which you meet below, is equally large in all four cases, too.) The price is that each head becomes
-# narrower, and a narrow head can express fewer patterns. We can measure this. The scores of a query put the keys into
-# an order, from the lowest score to the highest. If all queries of a head put the keys into the same order, the head
-# can hardly treat the tokens differently. Let us count how many different orders the six queries of a head produce, for
-# five heads with random weight matrices:
+# output projection, which you meet below, is equally large in all four cases, too. What does grow is the number of
+# attention weights, because each head has a table of its own.) The price is that each head becomes narrower, and a
+# narrow head can express fewer patterns. We can measure this. The scores of a query put the keys into an order, from
+# the lowest score to the highest. If all queries of a head put the keys into the same order, the head can hardly treat
+# the tokens differently. Let us count how many different orders the six queries of a head produce, for five heads with
+# random weight matrices:
 
 # %%
 def different_orders(head_dim, seed):
@@ -140,10 +141,10 @@ predict(guess, lambda: max(different_orders(1, seed) for seed in range(100)))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Two, in each of a hundred heads. In a head of width 1, the score is the product of two plain numbers, the query and
-# the key. A positive query therefore prefers the largest keys, a negative one prefers the smallest keys, and there is
-# no third way. This is why real models don't drive the number of heads to the extreme. Most of them use heads that are
-# around a hundred numbers wide.
+# A head of width 1 produces two orders, in each of the hundred heads that were tried. In a head of width 1, the score
+# is the product of two plain numbers, the query and the key. A positive query therefore prefers the largest keys, a
+# negative one prefers the smallest keys, and no third order is possible. This is one reason why real models don't
+# divide their width into heads of width 1. Most of them use heads that are around a hundred numbers wide.
 #
 # </details>
 #
@@ -183,7 +184,8 @@ show("context_1", context_1, "batch token width", words, digits=2)
 
 # %% [markdown]
 # The two heads read the same six tokens and give different numbers, because each of them has its own three weight
-# matrices. To see where they attend, we compute the attention weights of both:
+# matrices. To see where they attend, we compute the attention weights of both. (`causal_keep` is the library's function
+# for the causal mask of lesson 02.)
 
 # %%
 def weights_of(head):  # the attention weights of one causal head: (batch, query, key)
@@ -210,7 +212,8 @@ for name, weights in (("head 0", weights_0), ("head 1", weights_1)):
 #
 # ## Join the heads
 #
-# Now we put the two contexts side by side: columns 0 to 3 come from head 0, and columns 4 to 7 come from head 1.
+# Now we put the two contexts side by side: columns 0 to 3 come from head 0, and columns 4 to 7 come from head 1. The
+# second cell draws this step.
 
 # %%
 joined = torch.cat([context_0, context_1], dim=-1)  # 2 x (batch, token, head_dim) -> (batch, token, d_out)
@@ -233,8 +236,8 @@ layout_steps(record(join, context_0, context_1), words=words)
 #
 # So far, each number of the joined rows comes from a single head. The next layer of a model would have to combine them,
 # and so multi-head attention ends with a linear layer that does so: the **output projection**, `out_proj` in code and
-# $W^O$ in the formulas. To see what it mixes, we switch head 1 off and look at which columns change. Without the
-# projection:
+# $W^O$ in the formulas. To see what it mixes, we switch head 1 off and look at which columns change, at first
+# without the projection:
 
 # %%
 torch.manual_seed(6)
@@ -255,8 +258,8 @@ predict(guess, lambda: int(((out_proj(joined) - out_proj(head_1_off)).abs().amax
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# All of them. Each output number is a weighted sum of all eight joined numbers, and so each of them depends on both
-# heads.
+# All eight change. Each output number is a weighted sum of all eight joined numbers, and so each of them depends on
+# both heads.
 #
 # </details>
 #
@@ -307,9 +310,9 @@ print("projected and added = joined and projected")
 #
 # ## The wrapper
 #
-# A loop over heads, a `cat`, and a projection: this is all of multi-head attention. We pack it into a class that wraps
-# the heads, and this is why it is called a *wrapper*. `nn.ModuleList` is a list that PyTorch knows about. The
-# parameters in it are trained and moved to the device together with the model; those in a plain Python list are not.
+# Multi-head attention is a loop over heads, a `cat`, and a projection. We pack it into a class that wraps the heads,
+# and this is why it is called a *wrapper*. `nn.ModuleList` is a list that PyTorch knows about. The parameters in it are
+# trained and moved to the device together with the model; those in a plain Python list are not.
 #
 # **Write it yourself.** Fill in `forward`: run each head, join, mix.
 
@@ -378,26 +381,26 @@ print("causal:       ", torch.allclose(pasted(other_ending)[:, :-1], pasted(x)[:
 print("numbers right:", torch.allclose(pasted(x), joined))
 
 # %% [markdown]
-# Nothing fails, and the output has the right shape. It is even causal. What gives the mistake away is the gradient: a
-# parameter that the output doesn't depend on receives none.
+# No error is raised, the output has the right shape, and it is even causal. Again the gradients reveal the mistake,
+# because a parameter that the output doesn't depend on receives none.
 #
 # **Predict.** How many of the six weight matrices receive no gradient here?
 
 # %%
 matrices = [*head_0.parameters(), *head_1.parameters()]
-gradients = torch.autograd.grad(pasted(x).square().sum(), matrices, allow_unused=True)
+gradients = torch.autograd.grad(pasted(x).square().sum(), matrices, allow_unused=True)  # one per matrix, or None
 guess = ...  # write a number from 0 to 6 in place of the dots
 predict(guess, lambda: sum(gradient is None for gradient in gradients))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Two: `q_proj` and `k_proj` of head 1. They make `scores_1`, and nothing uses `scores_1`. Head 1 still has values of
-# its own, which is why the output doesn't look wrong.
+# The two are `q_proj` and `k_proj` of head 1. They make `scores_1`, and nothing uses `scores_1`. Head 1 still has
+# values of its own, which is why the output doesn't look wrong.
 #
 # </details>
 #
-# A loop over modules can't forget to replace an index. This is one good reason for the wrapper.
+# A loop over modules can't forget to replace an index, which is a good reason for the wrapper.
 #
 # **Now do** exercise 3 of [the sheet](exercises/03_exercises.ipynb), which asks for a wrapper without a mask.
 #
@@ -423,12 +426,13 @@ print("all three agree on", tuple(two_samples.shape), "->", tuple(by_hand.shape)
 
 # %%
 _, weights = reference(two_samples, return_weights=True)  # (batch, head, query, key)
-largest = weights[:, :, 1:].amax(dim=-1)  # without the first token, which has no choice
-print("largest attention weight of a query: from", f"{largest.min():.2f} to {largest.max():.2f}")
+largest = weights[:, :, -1].amax(dim=-1)  # (batch, head), of the last token, which may attend to all six
+print("the last token's largest attention weight: from", f"{largest.min():.2f} to {largest.max():.2f}")
 
 # %% [markdown]
-# The attention in this comparison is neither flat nor all on one token, and this matters. Fresh heads attend to all
-# tokens nearly alike, and then even a wrong head gives almost the right numbers. "Your turn" shows how far that goes.
+# In both heads and both samples this is above one sixth and well below 1. It matters, because untrained heads attend to
+# all tokens nearly alike, and then even a wrong head returns almost the right numbers. In "Your turn" you measure how
+# nearly.
 #
 # ## Your turn
 #
@@ -469,13 +473,14 @@ print("largest attention weight of a query: from", f"{largest.min():.2f} to {lar
 #    # 0.1057
 #    ```
 #
-#    The fresh heads hide the mistake in the third decimal, and ours don't. So test with heads that attend.
+#    With the untrained heads the mistake shows only in the third decimal, and with ours in the first. So test with
+#    heads whose attention is not flat.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have multi-head attention that anyone can read, as a loop over heads, and you know what the output projection
+# You have multi-head attention as a loop over heads, which is easy to read, and you know what the output projection
 # adds. To run all heads in a single product, the heads must be cut out of one wide tensor. The next lesson shows how to
 # cut.
 #
