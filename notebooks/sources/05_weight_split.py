@@ -40,8 +40,8 @@ MyWrapper = from_earlier("MyWrapper")
 # %% [markdown]
 # ## The idea: two narrow matrices are one wide matrix
 #
-# We continue with the sentence and the two heads of lesson 03. Each head has a query matrix of its own, 4 by 3. Let us
-# make the wrapper again, from the same seeds, and put the two query matrices one below the other:
+# This lesson continues with the sentence and the two heads of lesson 03. Each head has a query matrix of its own, 4 by
+# 3. First make the wrapper again, from the same seeds, and put the two query matrices one below the other:
 
 # %%
 batch, num_tokens, d_in = x.shape
@@ -65,16 +65,16 @@ print("two matrices of", tuple(wrapper.heads[0].q_proj.weight.shape), "-> one of
 # result:
 
 # %%
-names = ("x", "W_q.T", "queries")
-draw_matrix_product(x, W_q.T, names=names, words=words, num_heads=num_heads, highlight=(0, 3, 5))
+draw_matrix_product(x, W_q.T, names=("x", "W_q.T", "queries"), words=words, num_heads=2, highlight=(0, 3, 5))
 
 # %% [markdown]
 # Look at the colours. Each column of the result is made of `x` and the same column of `W_q.T`, so that nothing of head
-# 1 gets into the columns of head 0, and nothing of head 0 into those of head 1. So the wide product is the two narrow
-# products side by side. The outlined number belongs to "work" in head 1, and its sum is written out below.
+# 1 gets into the columns of head 0, and nothing of head 0 into those of head 1. The wide product is therefore the two
+# narrow products side by side. The outlined number belongs to "work" in head 1, and its sum is written out below.
 #
-# This is what the name **weight split** means: there is one wide weight matrix per role, and its rows are divided among
-# the heads. In code the matrix itself is never cut. We cut the queries, keys and values that come out of it.
+# This is what the name **weight split** means: there is one wide weight matrix per role (queries, keys, values), and
+# its rows are divided among the heads. The code never cuts the matrix itself, but the queries, keys and values that
+# come out of it.
 #
 # **Write it yourself.** Which rows of a wide weight matrix belong to head number `head`?
 
@@ -103,8 +103,8 @@ print("the rows of head 1 are the query matrix of head 1")
 # %% [markdown]
 # ## Step 1: choose the widths
 #
-# Now we go through the computation in eleven steps. `d_out` is the width over all heads. Each head gets an equal part
-# of it, so `d_out` must be divisible by `num_heads`.
+# From here on you take the computation in eleven steps. `d_out` is the width over all heads. Each head gets an equal
+# part of it, so that `d_out` must be divisible by `num_heads`.
 
 # %%
 head_dim = d_out // num_heads
@@ -158,15 +158,14 @@ queries_by_head = queries_split.transpose(1, 2)
 print(tuple(queries_split.shape), "->", tuple(queries_by_head.shape))
 
 # %% [markdown]
-# Steps 4 and 5 as a picture, drawn from a recording of the two calls:
+# Here are steps 4 and 5 as a picture, which is drawn from a recording of the two calls:
 
 # %%
 two_steps = record(lambda queries: queries.view(batch, num_tokens, num_heads, head_dim).transpose(1, 2), queries)
 layout_steps(two_steps, words=words)
 
 # %% [markdown]
-# Follow the outlined cell. It stays in the row of its token, and at the end it is in the table of its head. As in
-# lesson 04, no element moves in memory.
+# Follow the outlined cell. It stays in the row of its token, and at the end it is in the table of its head.
 #
 # **Write it yourself.** The keys and the values go the same way, so put steps 3, 4 and 5 into one function.
 
@@ -187,6 +186,8 @@ project_to_heads = filled("project_to_heads", project_to_heads)
 #     return split.transpose(1, 2)
 # ```
 #
+# `*x.shape[:2]` puts the first two sizes in, and `-1` stands for the size that is left over, here `head_dim`.
+#
 # </details>
 
 # %%
@@ -198,9 +199,9 @@ print("keys and values:", tuple(keys_by_head.shape), tuple(values_by_head.shape)
 # %% [markdown]
 # ## Step 6: dot products within each head
 #
-# The queries are divided by the square root of `head_dim`, the width in which the dot product is taken; the code
-# multiplies them by `head_dim**-0.5`, which is the same. Then every query is compared with every key of its head. A
-# product takes rows of the left and *columns* of the right, and so the keys are transposed in their last two axes.
+# The queries are divided by the square root of `head_dim`, because this is the width in which the dot product is taken.
+# The code multiplies them by `head_dim**-0.5`, which is the same. Then every query is compared with every key of its
+# head. A product takes rows of the left and *columns* of the right, so the keys are transposed in their last two axes.
 #
 # The `@` here is a **batched matrix product**: of two tensors with four axes it multiplies the last two, once for each
 # index of the first two. **Predict:** what is the shape of `scores`?
@@ -239,8 +240,8 @@ show("keep", keep, "query key", words)
 # %% [markdown]
 # ## Step 8: hide, then softmax
 #
-# `masked_fill` returns a new tensor and leaves the old one as it is. So its result needs a name, and the softmax must
-# be taken of *that* one.
+# `masked_fill` returns a new tensor and leaves the old one as it is. Its result therefore needs a name, and the softmax
+# must be taken of *that* tensor.
 
 # %%
 masked_scores = scores.masked_fill(~keep, -torch.inf)
@@ -248,8 +249,8 @@ weights = masked_scores.softmax(dim=-1)
 head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
-# These are the two patterns of lesson 03, and they came out of one product. Most rows divide their attention among
-# several tokens.
+# These are the two patterns of lesson 03, and they came out of one batched product. Most rows divide their attention
+# among several tokens.
 #
 # ## Step 9: mix the values, and bring the tokens back to the front
 #
@@ -262,8 +263,8 @@ context = context_by_head.transpose(1, 2)
 print(tuple(context_by_head.shape), "->", tuple(context.shape))
 
 # %% [markdown]
-# Here are steps 6 to 9 within each head, from the queries to the context; only the scores are left out. Nothing of head
-# 0 appears in head 1:
+# The next picture shows steps 6 to 9 within each head, from the queries to the context, before the transpose. Only the
+# scores are left out. Nothing of head 0 appears in head 1:
 
 # %%
 draw_attention(queries_by_head, keys_by_head, values_by_head, keep=keep, words=words)
@@ -288,24 +289,25 @@ output = merged @ W_o.T
 show("output", output, "batch token width", words, digits=2)
 
 # %% [markdown]
-# And this is what the wrapper of lesson 03 computes, head after head:
+# The wrapper of lesson 03 computes the same numbers, head after head:
 
 # %%
 torch.testing.assert_close(output, wrapper(x))
 print("eleven steps = the wrapper of lesson 03")
 
 # %% [markdown]
-# That is all of multi-head attention. Steps 4, 5 and 10 and the transpose of step 9 only rearrange axes. All the
-# arithmetic is in steps 3, 6, 8, 9 and 11. In [Attention Is All You Need](https://arxiv.org/abs/1706.03762) (Vaswani et
-# al., 2017) it takes two lines, here with heads counted from 0 as in the code:
+# That is all of multi-head attention. Steps 4, 5 and 10 only rearrange axes. All the arithmetic is in steps 3, 6, 8, 9
+# and 11. [Attention Is All You Need](https://arxiv.org/abs/1706.03762) (Vaswani et al., 2017) defines it in two
+# formulas, here with the heads counted from 0 as in the code:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K_i^{\top}}{\sqrt{d}}\right) V_i, \qquad
 # \mathrm{output} = \mathrm{concat}(\mathrm{head}_0, \ldots, \mathrm{head}_{h-1})\, W^O
 # $$
 #
-# $Q_i$ holds the $i$-th block of columns of the queries. Steps 4 and 5 are hidden in that small $i$, and step 10 is
-# hidden in *concat*. The mask of steps 7 and 8 is not in the formula; the paper describes it in words.
+# The paper gives each head matrices of its own. In the weight split, $Q_i$ is the $i$-th block of columns of the
+# queries, and $d$ is `head_dim`. Steps 4 and 5 are hidden in that small $i$, and step 10 is hidden in *concat*. The
+# mask of steps 7 and 8 is not in the formula, because the paper describes it in words.
 #
 # Now do exercises 1 and 2 of [the sheet](exercises/05_exercises.ipynb): compute the scores of all heads, and put the
 # lines of the steps into their order.
@@ -376,8 +378,7 @@ print("my module gives the output of step 11")
 # %% [markdown]
 # ## Break it on purpose
 #
-# Nearly everybody makes these mistakes one day. The function below takes the eleven steps, and each of its four
-# switches makes one mistake:
+# The function below takes the eleven steps, and each of its four switches makes one mistake in them:
 
 # %%
 def attend(x, *, straight_view=False, mask_dropped=False, merged_at_once=False, unscaled=False):
@@ -440,14 +441,15 @@ predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{name: True}), output)])
 
 # %% [markdown]
-# This is why the next section compares numbers. You can also draw your own class, with `layout_steps(record(mine, x),
-# words=words)`. Break it, draw it, and mend it again.
+# This is why the next section compares numbers. You can also draw your own class with `layout_steps(record(mine, x),
+# words=words)`, which shows you where a mistake moves the numbers of a token.
 #
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #
-# A comparison proves something only if it could fail. So we take two *different* samples, sizes that all differ,
-# float64, and queries and keys that are scaled up until the attention is neither flat nor all on one token.
-# `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals `d_out` here:
+# A comparison proves something only if it could fail. It is therefore made in float64, on two *different* samples, with
+# sizes that differ wherever they can, and with queries and keys that are scaled up until the attention is neither flat
+# nor all on one token. `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals `d_out`
+# here:
 
 # %%
 width, heads, tokens = 12, 3, 5
@@ -470,19 +472,18 @@ by_torch, _ = torch_module(samples, samples, samples, attn_mask=hidden)
 
 # %%
 largest = attention[:, :, -1].amax(dim=-1)  # the largest attention weight of each last row: (sample, head)
-print("largest attention weight of the last rows:", [round(one, 2) for one in largest.flatten().tolist()])
-print("the same in a flat row:", 1 / tokens)
+print("largest weights:", [round(one, 2) for one in largest.flatten().tolist()], "of a flat row:", 1 / tokens)
 for result in (by_split, by_wrapper, by_torch):
     torch.testing.assert_close(mine(samples), result, rtol=0, atol=1e-12)
 print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals")
 
 # %% [markdown]
-# The first line is the check of our input: in a flat row each number would be 0.2, and 1 would mean all on one token.
-# The third line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module
-# compute the same function.
+# The first line checks the input: in a flat row each number would be 0.2, and 1 would mean all on one token. The second
+# line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module compute the
+# same function.
 #
-# Why two different samples? Here is a module in which each sample takes the values of the *other* sample, because a
-# hook replaces what `v_proj` returns:
+# You may ask why it takes two different samples. In the next module each sample takes the values of the *other* sample.
+# This is done by a **hook**, a function that PyTorch calls with what `v_proj` returns and that may replace it:
 
 # %%
 mixed_up = MyMultiHeadAttention(width, width, heads).double().to(device)
@@ -492,8 +493,8 @@ print("passes on our samples:", torch.allclose(mixed_up(samples), mine(samples),
 same_twice = samples[:1].repeat(2, 1, 1)
 
 # %% [markdown]
-# Our comparison finds the mistake, as it should. **Predict:** does it pass the same comparison on a batch that holds
-# one sample twice? (Answer yes or no.)
+# The comparison finds the mistake. **Predict:** does the module pass the same comparison on a batch that holds one
+# sample twice?
 
 # %%
 guess = ...  # "yes" or "no"
@@ -502,31 +503,32 @@ predict(guess, lambda: torch.allclose(mixed_up(same_twice), mine(same_twice), rt
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It passes, although it is badly wrong, because the values of the other sample are now equal to its own. So choose the
-# inputs of a test with care.
+# It passes, although it is badly wrong, because the values of the other sample are now equal to its own. A test with
+# two equal samples can't find a mistake that mixes samples.
 #
 # </details>
 #
-# How do the parameters get from one form to another? The heads of the wrapper are blocks of rows of the wide matrix, as
-# in your `rows_of_head`. PyTorch also stacks the matrices of queries, keys and values:
+# The heads of the wrapper are blocks of rows of the wide matrix, as in your `rows_of_head`. PyTorch also stacks the
+# matrices of queries, keys and values:
 
 # %%
 print("q_proj.weight: ", tuple(split.q_proj.weight.shape))
 print("in_proj_weight:", tuple(torch_module.in_proj_weight.shape))
-torch.testing.assert_close(torch_module.in_proj_weight[:width], split.q_proj.weight)
+stacked = torch.cat([split.q_proj.weight, split.k_proj.weight, split.v_proj.weight])
+torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 
 # %% [markdown]
-# The first 12 of the 36 rows are the query matrix, then come keys and values. All our projections are without bias, as
-# in Llama and many other recent models. `nn.MultiheadAttention` has biases unless you say `bias=False`; `to_torch` did
-# that for us.
+# The first 12 of the 36 rows are the query matrix, and the matrices of keys and values follow. The projections of this
+# course have no bias, as in Llama and many other recent models. `nn.MultiheadAttention` has biases unless you say
+# `bias=False`, which `to_torch` did here.
 #
 # Now do exercises 3 to 6 of [the sheet](exercises/05_exercises.ipynb).
 #
 # ## What it buys
 #
-# The wrapper runs three small products per head, and the weight split runs three wide ones with the same arithmetic.
-# How much time this saves depends on the machine and the sizes. The more important gain is that all heads are now one
-# tensor, because the next lesson, caches, and fast kernels need that.
+# For the projections the wrapper runs three small products per head, and the weight split runs three wide ones with the
+# same arithmetic. How much time this saves depends on the machine and the sizes. The more important gain is that all
+# heads are now one tensor, because the next lesson, the cache of lesson 08 and the fast kernels of lesson 11 need that.
 #
 # ## Your turn
 #
@@ -567,9 +569,9 @@ torch.testing.assert_close(torch_module.in_proj_weight[:width], split.q_proj.wei
 # ```
 #
 # The scores are so large that nearly every row of the attention weights is all on one token. This is why we took
-# another example. The numbers are often shown with dropout switched on. Then they come out larger than they should,
-# because dropout with a probability of one tenth divides whatever it keeps by nine tenths, so that the mean stays the
-# same:
+# another example. You may also find the numbers computed with dropout switched on. A number can then come out larger
+# than it should, because dropout with a probability of one tenth divides whatever it keeps by nine tenths, so that the
+# mean stays the same:
 #
 # ```python
 # torch.manual_seed(0)
