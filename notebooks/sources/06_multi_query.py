@@ -4,8 +4,8 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/06_multi_query.ipynb)
 #
 # You will let all heads share one set of keys and values, which is called multi-query attention. You write it, prove
-# that it is multi-head attention whose key and value heads are equal, and count what it saves, because saving memory is
-# the only reason for it. At the end you find the hidden copy that can lose the whole saving again.
+# that it is multi-head attention whose key and value heads are equal, and count the memory that it saves. At the end
+# you find the hidden copy that can lose the whole saving again.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -23,15 +23,17 @@ if importlib.util.find_spec("course_lib") is None:
 # %%
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention, causal_keep
 from course_lib.attention.convert import multi_head_to_grouped_query, multi_query_to_multi_head
 from course_lib.device import course_device
-from course_lib.exercises import filled, predict
+from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
 from course_lib.pictures import draw_kv_cache, draw_kv_sharing, head_heatmaps, layout_steps
 from course_lib.recorder import record
 from course_lib.show import show
+from course_lib.timing import compare_times, multi_query_decode
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
@@ -41,62 +43,57 @@ words, embeddings, x = dream_big(device=device)
 #
 # A model that writes text produces one token at a time. The query of the newest token is compared with the keys of
 # *all* tokens so far, and its context is mixed from all their values. Computing these keys and values again for every
-# new token would be a waste, because a causal mask makes them independent of what comes later. So they are kept from
-# step to step in a **KV cache**. The queries are not kept: each of them is used once, for its own token, and never
-# again.
+# new token would be a waste, because a causal mask makes them independent of what comes later. They are therefore kept
+# from step to step in a **KV cache**. The queries are not kept, because each of them is used only once, for its own
+# token.
 #
 # In multi-head attention every head has keys and values of its own. This is how many numbers one token adds to the
-# cache with four heads of width 2, and it does so in every layer of the model:
+# cache in each layer, with four heads of width 2:
 
 # %%
 num_heads, head_dim = 4, 2
 print("numbers per token in the cache:", 2 * num_heads * head_dim, "= 2 (key and value) * 4 heads * width 2")
 
 # %% [markdown]
-# Each new token also has to *read* the whole cache, and for long texts this reading can take more time than the
-# arithmetic. In 2019 Noam Shazeer therefore asked what happens if all heads share a single head of keys and values and
-# differ in their queries only ([Fast Transformer Decoding: One Write-Head is All You Need,
-# 2019](https://arxiv.org/abs/1911.02150)). In the formula of a head, $K$ and $V$ lose their index $i$:
+# For each new token the whole cache is also *read*, and for long texts this reading can take more time than the
+# arithmetic. Noam Shazeer therefore lets all heads share a single head of keys and values and differ in their queries
+# only ([Fast Transformer Decoding: One Write-Head is All You Need, 2019](https://arxiv.org/abs/1911.02150)). In the
+# formula of a head, $K$ and $V$ lose their index $i$:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K^{\top}}{\sqrt{d}}\right) V
 # $$
 #
-# This is **multi-query attention** (MQA). Each head can still look for something else, because its queries are its own.
-# But all heads compare them with the same keys, and all heads mix the same values.
+# This is **multi-query attention** (MQA). Each head can still look for something else, because its queries are its own,
+# but all heads compare them with the same keys and mix the same values.
 #
 # ## By hand
 #
-# The query matrix is 8 wide, as in lesson 05, but here for four heads of width 2. The key and the value matrix are only
-# one head wide. As in the earlier lessons we scale two of the matrices up, this time by 5, because otherwise the
-# attention weights of such small matrices are nearly all alike.
+# The query matrix makes 8 numbers per token, as in lesson 05, but here for four heads of width 2. The key matrix and
+# the value matrix are only one head wide. They are the matrices of the library's class, to which yours is compared
+# below. As in the earlier lessons two of them are scaled up, this time by 5, because otherwise the attention weights of
+# such small matrices are nearly all alike.
 
 # %%
 d_in, d_out = 3, 8
 torch.manual_seed(1)
-q_proj = nn.Linear(d_in, num_heads * head_dim, bias=False)
-k_proj, v_proj = nn.Linear(d_in, head_dim, bias=False), nn.Linear(d_in, head_dim, bias=False)
-out_proj = nn.Linear(num_heads * head_dim, d_out, bias=False)
+reference = MultiQueryAttention(d_in, d_out, num_heads).to(device)
+q_proj, k_proj, v_proj = reference.q_proj, reference.k_proj, reference.v_proj
 with torch.no_grad():
     q_proj.weight *= 5
     k_proj.weight *= 5
-for projection in (q_proj, k_proj, v_proj, out_proj):
-    projection.to(device)
 
 # %%
-queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
+to_heads = from_earlier("to_heads")
+queries, keys, values = to_heads(q_proj(x), num_heads), k_proj(x), v_proj(x)
 print("queries:", tuple(queries.shape), " keys:", tuple(keys.shape), " values:", tuple(values.shape))
 
 # %% [markdown]
-# The queries are split into heads as in lesson 05. The keys have nothing to split, because they are one head already.
+# Your `to_heads` of lesson 04 has split the queries. The keys have nothing to split, because they are one head already.
 # They only need an axis of size 1 in the place where the queries count their heads, and `[:, None]` inserts it. Here is
 # what happens to the keys:
 
 # %%
-def split(queries):
-    return queries.view(1, 6, num_heads, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
-
-
 def as_one_head(keys):
     return keys[:, None].transpose(2, 3)  # (b, t, d) -> (b, 1, t, d) -> (b, 1, d, t)
 
@@ -107,11 +104,11 @@ layout_steps(record(as_one_head, keys), words=words)
 # There is one table of keys, and its tokens become columns, because a product takes columns of its right side. The
 # queries have four tables, one per head, whose rows are the tokens.
 #
-# **Predict.** What is the shape of the product of the two, `split(queries) @ as_one_head(keys)`?
+# **Predict.** What is the shape of the product of the two, `queries @ as_one_head(keys)`?
 
 # %%
 guess = ...  # four sizes in parentheses, such as (1, 1, 6, 2)
-predict(guess, lambda: (split(queries) @ as_one_head(keys)).shape)
+predict(guess, lambda: (queries @ as_one_head(keys)).shape)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -123,7 +120,7 @@ predict(guess, lambda: (split(queries) @ as_one_head(keys)).shape)
 # </details>
 #
 # **Write it yourself.** Compute the context of every head from queries that are split into heads and from keys and
-# values that are *not*. Nothing is hidden from any token here, so there is no mask.
+# values that are *not*. Nothing is hidden here, so you need no mask.
 
 # %%
 def multi_query(queries, keys, values):  # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
@@ -144,24 +141,23 @@ multi_query = filled("multi_query", multi_query)
 #
 # </details>
 #
-# Now the attention weights of our four heads, with the causal mask. All four compare their queries with the same keys.
-# Do they look at the same tokens?
+# The next cell computes the attention weights of the four heads with the causal mask. Do heads that share their keys
+# look at the same tokens?
 
 # %%
 keep = causal_keep(6, device=device)
-scores = (split(queries) * head_dim**-0.5) @ as_one_head(keys)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+scores = (queries * head_dim**-0.5) @ as_one_head(keys)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
 weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 head_heatmaps(weights, words, keep=keep)
 
 # %% [markdown]
 # They don't: head 3 looks at "and" whenever it can, while heads 1 and 2 divide their attention almost evenly in most
-# rows. The patterns differ because the queries differ. But what each head brings back is a mix of the same six values.
+# rows. The patterns differ because the queries differ, but each head mixes the same six values.
 #
 # ## Into a module
 #
-# **Write it yourself.** The class is the one of lesson 05 with two narrower matrices. The constructor and the mask are
-# there; the three lines that turn `x` into heads are yours. (Once it passes, it is kept with the other classes that you
-# have written.)
+# **Write it yourself.** The class is the one of lesson 05 with two narrower matrices. The constructor and the attention
+# are there, and the three lines that turn `x` into heads are yours. Lesson 12 examines your class once more.
 
 # %%
 class MyMultiQueryAttention(nn.Module):
@@ -210,18 +206,12 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 #
 # ## Proof 1: it is the library's
 #
-# We make your module and the library's class with the same matrices, those from above. The comparison is made on two
-# *different* samples, the sentence and the sentence backwards, because a module that confuses the samples would pass on
-# two equal ones:
+# Your module gets the matrices of the library's. The comparison is made on two *different* samples, the sentence and
+# the sentence backwards, because a module that confuses the samples would pass on two equal ones:
 
 # %%
-def with_our_matrices(module):
-    module.q_proj, module.k_proj, module.v_proj, module.out_proj = q_proj, k_proj, v_proj, out_proj
-    return module
-
-
-mine = with_our_matrices(MyMultiQueryAttention(d_in, d_out, num_heads))
-reference = with_our_matrices(MultiQueryAttention(d_in, d_out, num_heads))
+mine = MyMultiQueryAttention(d_in, d_out, num_heads).to(device)
+mine.load_state_dict(reference.state_dict())
 two_samples = torch.cat([x, x.flip(1)])
 torch.testing.assert_close(mine(two_samples), reference(two_samples))
 print("your module and the library's give the same output")
@@ -229,26 +219,23 @@ print("your module and the library's give the same output")
 # %% [markdown]
 # ## Proof 2: it is multi-head attention with equal heads
 #
-# Take a multi-head module and give all four heads the same key matrix and the same value matrix.
-# `multi_query_to_multi_head` does that by repeating the rows of the two matrices, one copy below the other:
+# `multi_query_to_multi_head` makes a multi-head module whose four heads have the same key matrix and the same value
+# matrix. It repeats the rows of the two matrices, one copy below the other:
 
 # %%
 multi_head = multi_query_to_multi_head(reference)
-print("k_proj of multi-query:", tuple(reference.k_proj.weight.shape))
-print("k_proj of multi-head: ", tuple(multi_head.k_proj.weight.shape))
+print("k_proj:", tuple(reference.k_proj.weight.shape), "->", tuple(multi_head.k_proj.weight.shape))
 torch.testing.assert_close(multi_head(two_samples), mine(two_samples))
 print("the outputs are equal")
 
 # %% [markdown]
-# So multi-query attention can compute nothing that multi-head attention couldn't compute, too: it gives up freedom in
-# order to save memory. What does this mean for training? Both modules compute the same output, so let us send the same
-# gradient back through both and compare what their key matrices receive.
+# Multi-query attention can therefore compute nothing that multi-head attention couldn't. It gives up freedom in order
+# to save memory, and you can see in the gradients what this means for training. Both modules compute the same output,
+# so that the same loss sends the same gradient back into both. Compare what their key matrices receive:
 
 # %%
 def gradient_of_keys(module):
-    module.zero_grad()
-    module(two_samples).square().sum().backward()
-    return module.k_proj.weight.grad.clone()
+    return torch.autograd.grad(module(two_samples).square().sum(), module.k_proj.weight)[0]
 
 
 shared, separate = gradient_of_keys(reference), gradient_of_keys(multi_head).view(num_heads, head_dim, d_in)
@@ -265,17 +252,18 @@ predict(guess, lambda: next(word for word, one in candidates.items() if torch.al
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is the sum, because a parameter that is used in four places receives a contribution from each of them. So a
-# training step changes the shared matrix by what all four heads want together, and no head can change the keys for
+# It is the sum, because a parameter that is used in four places receives a contribution from each of them. A training
+# step therefore changes the shared matrix by what the four heads ask for together, and no head can change the keys for
 # itself alone.
 #
 # </details>
 #
 # ## The middle ground: grouped queries
 #
-# One set for all heads is the extreme. Four heads could also share *two* sets: heads 0 and 1 the first, heads 2 and 3
-# the second. That is **grouped-query attention** (GQA), and the number of sets is `num_kv_heads` ([Ainslie et al., GQA:
-# Training Generalized Multi-Query Transformer Models, 2023](https://arxiv.org/abs/2305.13245)).
+# One set of keys and values for all heads is the extreme. Four heads could also share *two* sets, heads 0 and 1 the
+# first, heads 2 and 3 the second. This is **grouped-query attention** (GQA). Each set is called a **kv head**, and
+# their number is `num_kv_heads` ([Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models,
+# 2023](https://arxiv.org/abs/2305.13245)).
 #
 # **Write it yourself.** Consecutive query heads share a kv head. Which one does query head number `query_head` read, if
 # all are counted from 0?
@@ -299,10 +287,9 @@ print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
 #
 # </details>
 #
-# The list is a convention. A model could be trained just as well with 0, 1, 0, 1. But if you run a trained model with
-# the other convention, the shapes are the same and the numbers are wrong, and no error tells you. In code,
-# `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it. Look at which
-# head lands where:
+# The list is a convention. A model could also be trained with 0, 1, 0, 1, but if you run a trained model with the other
+# convention, the shapes are the same and the numbers are wrong, and no error tells you. To give each query head a copy
+# of its keys, `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it:
 
 # %%
 two_heads = torch.tensor([0, 1]).view(1, 2, 1, 1)  # (b, g, t, d): a head is its own number
@@ -326,10 +313,10 @@ for form, num_kv_heads in ((full, 4), (reference, 1)):
 print("num_kv_heads = 4: multi-head; num_kv_heads = 1: multi-query")
 
 # %% [markdown]
-# The next picture is measured. In each module the keys and values of one kv head after the other were changed, and a
-# line was drawn to every query head that noticed the change. The lower boxes are what goes into the cache: four, two,
-# and one per token. The picture also counts the parameters of `k_proj` and `v_proj`, which become fewer in the same
-# way. The other two matrices keep their size, so that more than half of all parameters always remain.
+# The next picture is measured: the keys and values of each kv head were changed in turn, and a line leads to every
+# query head whose output changed. The lower boxes are what goes into the cache: four, two, and one per token. The
+# parameters of `k_proj` and `v_proj` become fewer in the same way. The other two matrices keep their size, so that here
+# more than half of all parameters remain.
 
 # %%
 in_groups = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
@@ -338,8 +325,8 @@ draw_kv_sharing(forms, x)
 
 # %% [markdown]
 # A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their
-# **mean**, and so are its value matrices. This changes the output, and in our small module it changes more when fewer
-# kv heads are left:
+# **mean**, and so are its value matrices. This changes the output. In this small module it changes more when fewer kv
+# heads are left:
 
 # %%
 for num_kv_heads in (4, 2, 1):
@@ -348,11 +335,11 @@ for num_kv_heads in (4, 2, 1):
     print(f"kv heads {num_kv_heads}: the output differs by {100 * difference.item():.0f} % of its size")
 
 # %% [markdown]
-# The matrices here are random, so don't expect these percentages of a trained model. But its output changes, too, and
-# so the authors train it a little further after the change, with about 5 % of the computation of the original training.
-# They call this *uptraining*. (The 5 % are from their paper and not measured here.)
+# The matrices here are random, so don't expect these percentages of a trained model. Its output changes, too, and so
+# the authors train it further, which they call *uptraining*. By their account (it is not measured here) this takes
+# about 5 % of the computation of the original training.
 #
-# Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb), or keep them for tomorrow.
+# Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb).
 #
 # ## What it saves: the cache
 #
@@ -377,30 +364,27 @@ cache_bytes = filled("cache_bytes", cache_bytes)
 #
 # </details>
 #
-# Does the formula hold? Compare it with the storage of two real tensors, for one layer with 4,096 tokens:
+# Compare the formula with the storage of a real tensor, for one layer with 4,096 tokens:
 
 # %%
-key_cache = torch.empty(1, 8, 4096, 128, dtype=torch.bfloat16)  # (batch, kv head, token, head_dim), 2 bytes per number
-value_cache = torch.empty_like(key_cache)
-print("measured:", f"{key_cache.untyped_storage().nbytes() + value_cache.untyped_storage().nbytes():,} bytes")
-print("formula: ", f"{cache_bytes(4096, 1, 8, 128, 2):,} bytes")
+cache = torch.empty(2, 8, 4096, 128, dtype=torch.bfloat16)  # (keys or values, kv head, token, head_dim), 2 bytes each
+print(f"measured: {cache.untyped_storage().nbytes():,} bytes; formula: {cache_bytes(4096, 1, 8, 128, 2):,} bytes")
 
 # %% [markdown]
-# For our sentence and our three small modules the cache looks like this, with "it" as the newest token and 2 bytes per
-# number. The 16 numbers per token of multi-head attention take 32 bytes; compare the other two with it:
+# For the sentence and the three small modules the cache looks like this, with "it" as the newest token and 2 bytes per
+# number. The 16 numbers per token of multi-head attention take 32 bytes:
 
 # %%
 draw_kv_cache(forms, x, words=words)
 
 # %% [markdown]
-# And these are models that people use. Their sizes come from papers and published configurations, and the bytes are
-# computed by your function, again with 2 bytes per number:
+# The sizes in the next table come from papers and published configurations of models that people use. Your function
+# computes the bytes, again with 2 bytes per number:
 
 # %%
 models = {  # layers, heads, kv heads, head_dim
     "Llama 2 7B (2023), multi-head": (32, 32, 32, 128),
     "Llama 3 8B (2024), grouped": (32, 32, 8, 128),
-    "Mistral 7B (2023), grouped": (32, 32, 8, 128),
     "Qwen2.5 7B (2024), grouped": (28, 28, 4, 128),
     "PaLM 540B (2022), multi-query": (118, 48, 1, 256),
 }
@@ -410,9 +394,8 @@ for name, (layers, heads, kv_heads, width) in models.items():
     print(f"{name:32} {own:15,} {full_size:22,}")
 
 # %% [markdown]
-# Llama 3 8B keeps a quarter of what Llama 2 7B keeps per token, because eight kv heads serve 32 query heads; apart from
-# that their attention layers have the same sizes. PaLM, the largest of the five by far, needs the second least, because
-# it is multi-query.
+# Llama 3 8B keeps a quarter of what Llama 2 7B keeps per token, because eight kv heads serve 32 query heads. PaLM, by
+# far the largest of the four, needs the second least, because it is multi-query.
 #
 # **Predict.** A GPU has 24 GiB left for the caches of Llama 3 8B, and one GiB is `2**30` bytes. How many thousand
 # tokens fit into it, for all users together?
@@ -429,15 +412,12 @@ predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000)
 #
 # </details>
 #
-# ## What it doesn't save
+# ## The arithmetic
 #
 # **Predict.** Count the operations of the product of queries and keys, once in multi-head attention with 8 heads and
 # once in multi-query attention with 8 query heads of the same width. What is the first count divided by the second?
 
 # %%
-from torch.utils.flop_counter import FlopCounterMode
-
-
 def operations(num_kv_heads):
     with FlopCounterMode(display=False) as counter:
         torch.randn(1, 8, 6, 64) @ torch.randn(1, num_kv_heads, 64, 6)
@@ -451,20 +431,19 @@ predict(guess, lambda: operations(8) / operations(1))
 # <details><summary>After your guess</summary>
 #
 # It is 1. Each of the eight heads still compares all its queries with all keys, although they are now the same keys for
-# all heads. What shrinks is the number of keys that must be *stored and read*, not the number of products.
+# all heads. What becomes smaller is the number of keys that must be *stored and read*, not the number of products.
 #
 # </details>
 #
 # ## How to lose it again
 #
-# The broadcast product above gives the right numbers, but how does PyTorch compute it? We record one step, in which one
-# new token is compared with 1,024 cached ones. `expand()` also shows, with a dash, the operations that PyTorch runs
-# inside each step. Look for new memory in the column *memory*:
+# The broadcast product above gives the right numbers, but how does PyTorch compute it? The next cell records one step,
+# in which one new token is compared with 1,024 cached ones. The recording's method `expand()` also shows, with a dash,
+# the operations that PyTorch runs inside each step. Look for new memory in the column *memory*:
 
 # %%
-generator = torch.Generator().manual_seed(0)
-one_query = torch.randn(2, 32, 1, 64, generator=generator).to(device)  # 2 samples, 32 heads, one new token
-cached_keys = torch.randn(2, 1, 1024, 64, generator=generator).to(device)  # one kv head
+one_query = torch.randn(2, 32, 1, 64, device=device)  # 2 samples, 32 heads, one new token
+cached_keys = torch.randn(2, 1, 1024, 64, device=device)  # one kv head
 
 
 def broadcast(one_query, cached_keys):
@@ -475,13 +454,12 @@ print("the keys themselves:", f"{cached_keys.untyped_storage().nbytes():,} bytes
 record(broadcast, one_query, cached_keys).expand()
 
 # %% [markdown]
-# Find the row `clone`. Its 16,777,216 bytes are 32 times the size of the keys, because PyTorch's batched product
-# (`bmm`) takes a matrix of keys *for each head*, and so the keys are copied for each of the 32 heads. We saved the
-# memory of the cache but not the time: the keys are read once, written 32 times and read 32 times again.
+# The row `clone` has 16,777,216 bytes. They are 32 times the size of the keys, because PyTorch's batched product
+# (`bmm`) takes a matrix of keys *for each head*, and so the keys are copied for each of the 32 heads. The cache is
+# small, but no time is saved: the keys are read once, written 32 times and read 32 times again.
 #
-# The remedy is to look at the same product in another way. All heads use the same keys, and so the queries of 32 heads
-# can be treated as 32 queries of one head. Let the head axis take the place of the query axis, multiply, and put it
-# back:
+# The remedy is to treat the queries of 32 heads as 32 queries of one head, because all heads use the same keys. The
+# head axis takes the place of the query axis for the product, and goes back to its place afterwards:
 
 # %%
 def fold(one_query, cached_keys):
@@ -495,52 +473,48 @@ torch.testing.assert_close(folding.output, broadcast(one_query, cached_keys))
 print("copies inside:", str(folding.expand()).count(" copy"))
 
 # %% [markdown]
-# Nothing is copied now, and the scores are equal to those above. The library's function `attend` does this for any
-# number of kv heads. If the time of a step is the time of its reading and writing, then the folded step should be
-# faster by the factor by which it moves fewer bytes:
+# Nothing is copied now, and the scores are equal to those above. If the time of a step is the time of its reading and
+# writing, then the folded step should be faster by the factor by which it moves fewer bytes:
 
 # %%
 print("keys read and written by broadcasting:", 1 + 32 + 32, "times their size; by folding: once")
 
 # %% [markdown]
-# And this is what was measured on the machine that made this page, for one step of 8 samples with 32 heads and a long
-# cache:
+# This is what was measured on the machine that made this page, for one step of 8 samples with 32 heads and a long
+# cache. `attend` is the library's function, which folds for any number of kv heads, and `attend_fused` takes the same
+# step with PyTorch's fused kernel, which lesson 11 explains:
 
 # %% tags=["timing", "nbval-ignore-output"]
-from course_lib.timing import compare_times, multi_query_decode
-
 with torch.no_grad():
     for row in compare_times(multi_query_decode(str(device), quick=False), rounds=5):
         print(f"{row.name:17} {row.median_ms:8.2f} ms   {row.speedup:5.1f} times as fast as broadcasting")
 
 # %% [markdown]
-# The computed factor counts nothing but the keys, so expect the measured one to be of the same size, but not the same.
-# `attend_fused` is the same step through PyTorch's fused kernel, which lesson 11 explains.
+# The computed factor counts nothing but the keys, so expect the measured one to be of that order, but not the same.
 #
 # ## Proof 3: a cache changes nothing
 #
 # The output for the last token must be the same whether all tokens are computed at once, or the last one alone with the
-# keys and values of the others from a cache. We compute "it" in the second way:
+# keys and values of the others from a cache. Compute "it" in the second way:
 
 # %%
 cached_k, cached_v = k_proj(x[:, :5]), v_proj(x[:, :5])  # five tokens were here before
 new = x[:, 5:]  # the sixth arrives
 all_keys = torch.cat([cached_k, k_proj(new)], dim=1)  # (b, t, d)
 all_values = torch.cat([cached_v, v_proj(new)], dim=1)
-new_query = q_proj(new).view(1, 1, num_heads, head_dim).transpose(1, 2)  # (b, 1, h * d) -> (b, h, 1, d)
+new_query = to_heads(q_proj(new), num_heads)  # (b, 1, h * d) -> (b, h, 1, d)
 
 # %%
 context = multi_query(new_query, all_keys, all_values)  # one query, and it may see all six keys: no mask is needed
-step_output = out_proj(context.transpose(1, 2).flatten(2))
-torch.testing.assert_close(step_output[:, 0], mine(x)[:, 5])
-show("'it' with the cache", step_output[:, 0], "batch width", digits=2)
-show("all at once", mine(x)[:, 5], "batch width", digits=2)
+step_output = reference.out_proj(context.transpose(1, 2).flatten(2))[:, 0]
+torch.testing.assert_close(step_output, mine(x)[:, 5])
+show("'it'", torch.cat([step_output, mine(x)[:, 5]]), "token width", ("with the cache", "all at once"), digits=2)
 
 # %% [markdown]
-# Both rows are the same. The newest token needs no mask, because it comes last and may see everything. For two new
-# tokens at once that would no longer be true: the first of them must not see the second.
+# Both rows are the same. The newest token needs no mask, because it comes last and may see everything. Two new tokens
+# at once would need one, because the first of them must not see the second.
 #
-# Now do exercises 6 and 7 of [the sheet](exercises/06_exercises.ipynb): they are a step with a cache.
+# Now do exercises 6 and 7 of [the sheet](exercises/06_exercises.ipynb).
 #
 # ## Your turn
 #
@@ -559,10 +533,8 @@ show("all at once", mine(x)[:, 5], "batch width", digits=2)
 # ## What you have now
 #
 # You have written one head, many heads as a list, many heads from one matrix, and heads that share their keys and
-# values. Each form was compared with the one before it, and you know that the last one is multi-head attention whose
-# key and value heads are equal. The next lessons add an order to the tokens, build the attention of Llama, and make the
-# cache smaller still: [lesson 09](09_smaller_caches.ipynb) goes on with sliding windows and with DeepSeek's latent
-# attention.
+# values, and each form was compared with the one before it. The next lessons add an order to the tokens and build the
+# attention of Llama. [Lesson 09](09_smaller_caches.ipynb) makes the cache smaller still.
 #
 # **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 70 minutes.
 #
