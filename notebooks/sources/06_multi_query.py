@@ -378,8 +378,8 @@ print(f"measured: {cache.untyped_storage().nbytes():,} bytes; formula: {cache_by
 draw_kv_cache(forms, x, words=words)
 
 # %% [markdown]
-# The sizes in the next table come from papers and published configurations of models that people use. Your function
-# computes the bytes, again with 2 bytes per number:
+# The sizes in the next table come from papers and published configurations. Your function computes the bytes, again
+# with 2 bytes per number:
 
 # %%
 models = {  # layers, heads, kv heads, head_dim
