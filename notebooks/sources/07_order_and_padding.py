@@ -3,10 +3,10 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/07_order_and_padding.ipynb)
 #
-# "The dog bites the man" and "the man bites the dog" are the same words in another order, and the attention that you
-# have built so far can hardly tell them apart. In this lesson you measure that, and you mend it with the rotary
-# positions of Llama, which you write from their formula. Then you put sentences of different lengths into one batch,
-# and let one sentence ask another.
+# "The dog bites the man" and "the man bites the dog" are the same words in another order, and attention by itself does
+# not notice the difference. In this lesson you measure that, and you mend it with the rotary positions of Llama, which
+# you write from their formula. Then you put sentences of different lengths into one batch, and let one sentence ask
+# another.
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb) and [05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -37,8 +37,7 @@ device = course_device()
 # %% [markdown]
 # ## Attention does not know the order
 #
-# We need a few words to play with. Each gets eight random numbers, so the patterns below mean nothing about English;
-# they only show what the computation can and cannot see.
+# Each word of a small vocabulary gets eight random numbers. The patterns below therefore mean nothing about English.
 
 # %%
 vocabulary = ("Dream", "big", "and", "work", "for", "it", "(pad)")
@@ -53,8 +52,7 @@ def embed(*sentences):  # -> (batch, token, 8)
 sentence, shuffled = embed("Dream big and work for it"), embed("for work and big Dream it")
 
 # %% [markdown]
-# Take the simplest attention of all, the one of lesson 01 without any weight matrix and without a mask, and swap two
-# words:
+# Take the simplest attention of lesson 01, which has no weight matrix and no mask, and swap two words:
 
 # %%
 def mix(x):  # (batch, token, width) -> (batch, token, width)
@@ -66,12 +64,12 @@ show("big Dream", mix(embed("big Dream"))[0, :, :4], "token width", ("big", "Dre
 
 # %% [markdown]
 # Compare the two rows of "Dream": they are the same numbers. A score compares two words, whatever their places, and the
-# order in which the weighted vectors are added doesn't matter. So swapping the words swaps the output rows and changes
-# nothing else. Weight matrices don't help, because they treat every word alike, wherever it is.
+# order in which the weighted vectors are added doesn't matter. Swapping the words therefore swaps the output rows and
+# changes nothing else. Weight matrices don't help, because they treat a word alike wherever it is.
 #
-# And with a causal mask? We take your own multi-head attention, with doubled parameters so that the attention weights
-# aren't nearly equal. **Predict** whether its output for the last word, "it", changes if the five words before it are
-# shuffled.
+# A causal mask may change that. Take your own multi-head attention of lesson 05, with doubled parameters, so that each
+# head clearly prefers some of the words. **Predict** whether its output for the last word, "it", changes if the five
+# words before it are shuffled.
 
 # %%
 MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
@@ -90,38 +88,38 @@ guess = ...  # "yes" or "no"
 predict(guess, lambda: moved(layers[0]) > 1e-5)
 
 # %% [markdown]
-# Now a second layer on top of the first, which is what every real model has. **Predict** again: does the output for
-# "it" change now?
+# **Predict** again, for a second layer on top of the first, as in every real model: does the output for "it" change?
 
 # %%
-def two_layers(x):
-    return layers[1](layers[0](x))
-
-
+two_layers = torch.nn.Sequential(*layers)
 guess = ...  # "yes" or "no"
 predict(guess, lambda: moved(two_layers) > 1e-5)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# One layer: no. The last word sees the others as a bag of words, and shuffling a bag changes nothing.
+# With one layer it doesn't. The last word sees all others, and their order makes no difference to a sum.
 #
-# Two layers: yes, although nobody told the model any position. In the first layer each word saw only the words before
-# *it*, so after that layer the rows are different when the order is different. The causal mask therefore carries some
+# With two layers it does, although nobody told the model any position. In the first layer each word saw only itself and
+# the words before it, so that the rows after that layer depend on the order. The causal mask therefore carries some
 # information about order, and decoders without positions do learn to use it (Haviv et al., [Transformer Language Models
 # without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022). Run
-# `moved(two_layers)` to see how much.
+# `moved(two_layers)` to see how far the output moves.
 #
 # </details>
 #
-# Almost all models are told the positions explicitly. We look at how Llama does it.
+# Almost all models are told the positions explicitly, and Llama does it with a rotation.
 #
 # ## Rotate two numbers
 #
 # The idea of **rotary positions** (Su et al., [RoFormer: Enhanced Transformer with Rotary Position
 # Embedding](https://arxiv.org/abs/2104.09864), 2021) is to *rotate* each query and each key by an angle that grows with
-# its position. Take two numbers as an arrow in the plane. The word at position 0 is not rotated, the word at position 1
-# is rotated by one radian (57 degrees), the word at position 2 by two radians:
+# its position. Take two numbers, $a$ and $b$, as an arrow in the plane. Rotating it by an angle $t$ gives
+#
+# $$(a \cos t - b \sin t,\ b \cos t + a \sin t)$$
+#
+# The word at position 0 is not rotated, the word at position 1 is rotated by one radian (57 degrees), and the word at
+# position 2 by two radians:
 
 # %%
 def turn(pair, angle):
@@ -131,21 +129,20 @@ def turn(pair, angle):
 
 
 query, key = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 1.5])
-print("one radian is", f"{torch.tensor(1.0).rad2deg():.1f} degrees")
 for position in range(4):
     a, b = turn(query, position).tolist()
     print(f"position {position}: the query is ({a:7.4f}, {b:7.4f}), its length {(a * a + b * b) ** 0.5:.4f}")
 
 # %% [markdown]
 # The direction changes from row to row and the length stays 2.2361, because a rotation changes nothing but the
-# direction. Now we let the query ask the key, each rotated by its own position:
+# direction. Next the query is compared with a key, each rotated by its own position:
 
 # %%
 def score(query_at, key_at):
     return (turn(query, query_at) @ turn(key, key_at)).item()
 
 
-for query_at, key_at in ((3, 0), (5, 2), (5, 0), (1, 1)):
+for query_at, key_at in ((1, 1), (3, 0), (5, 0)):
     print(f"query at {query_at}, key at {key_at}: score {score(query_at, key_at):7.4f}")
 
 # %% [markdown]
@@ -158,13 +155,14 @@ predict(guess, lambda: score(100, 97))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is the score of the first two rows. If both arrows are turned by the same additional angle, nothing between them
-# changes, so only the *difference* of their angles counts: positions go in as absolute numbers and act as distances.
+# It is the score of the query at 3 and the key at 0. If both arrows are turned by the same additional angle, the angle
+# between them stays as it is, and so only the *difference* of the positions counts: positions go in as absolute numbers
+# and act as distances.
 #
 # </details>
 #
-# We can also print a table of angles: the angle from the key's arrow to the query's arrow, for all positions of both.
-# Here the query and the key are the same arrow before they are rotated, so the angle at distance 0 is 0:
+# The next table has the angle from the key's arrow to the query's arrow, for all positions of both. Here the two are
+# the same arrow before they are rotated, so that the angle at distance 0 is 0:
 
 # %%
 def degrees(pair):  # the direction of an arrow
@@ -175,23 +173,22 @@ between = [[degrees(turn(query, q)) - degrees(turn(query, k)) for k in range(4)]
 show("degrees from key to query", torch.tensor(between) % 360, "query key", digits=1)
 
 # %% [markdown]
-# Read along a diagonal: a query one position after its key is always 57.3 degrees ahead of it, at the beginning of the
-# text and at its end. Above the main diagonal the key comes after the query, so the angle is negative, and 302.7 is 360
-# minus 57.3.
+# Read along a diagonal: a query one position after its key is always 57.3 degrees ahead of it. Above the main diagonal
+# the key comes after the query, so the angle is negative, and 302.7 is 360 minus 57.3.
 #
 # ## The table of rotations
 #
-# A head has more than two elements, so it is cut into pairs, and each pair rotates at its own speed. For a head of
-# `head_dim` elements, pair $i$ of a token at position $p$ is rotated by
+# A head has more than two elements. It is therefore cut into pairs, and each pair rotates at a **speed** of its own, in
+# radians per token. For a head of `head_dim` elements, pair $i$ of a token at position $p$ is rotated by
 #
 # $$\text{angle}(p, i) = p \cdot \theta^{-2i / d}, \qquad i = 0, 1, \ldots, d/2 - 1$$
 #
-# radians, where $d$ is `head_dim` and $\theta$ is a constant, the base. Pair 0 always rotates by one radian per token,
-# and each later pair more slowly. Think of the hands of a clock: the second hand tells neighbouring moments apart, the
-# hour hand morning from noon.
+# radians, where $d$ is `head_dim` and $\theta$ is a constant, the **base**. Pair 0 always rotates by one radian per
+# token, and each later pair more slowly. The fast pairs tell neighbouring tokens apart, and the slow ones tell near
+# from far.
 #
-# **Write it yourself:** return the cosine and the sine of all angles. A column of positions times a row of speeds is a
-# table.
+# **Write it yourself:** return the cosine and the sine of all angles. A column of positions multiplied by a row of
+# speeds broadcasts to a table.
 
 # %%
 def rotary_table(num_tokens, head_dim, base):  # two ints, float -> (token, pair), (token, pair)
@@ -226,28 +223,25 @@ show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", d
 # slowest pair make a full turn within such a text?
 
 # %%
-def turns(pair, num_tokens, head_dim, base):
-    return num_tokens * base ** (-2 * pair / head_dim) / (2 * torch.pi)
-
-
+turns = 4096 * 10000 ** (-2 * 63 / 128) / (2 * torch.pi)  # tokens * speed of pair 63, in full turns
 guess = ...  # "yes" or "no"
-predict(guess, lambda: turns(63, 4096, 128, 10000.0) >= 1)
+predict(guess, lambda: turns >= 1)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It doesn't: it covers less than a tenth of a turn. That is intended, because a pair that comes round again can't tell
-# a distance from that distance plus one turn. The longer the texts, the larger the base has to be; lesson 08 computes
-# it for Llama 3.
+# It doesn't, because it covers less than a tenth of a turn. A pair that comes round again can't tell a distance from
+# that distance plus one turn. Longer texts therefore need a larger base, and lesson 08 looks at the base of Llama 3.
 #
 # </details>
 #
 # ## Rotate a head
 #
-# Which two elements form a pair? In Hugging Face's library transformers and in this course these are the *halves* of a
-# head: with six elements, 0 and 3, 1 and 4, 2 and 5.
+# You still need to know which two elements form a pair. In Hugging Face's code of Llama and in this course one comes
+# from each *half* of the head: with six elements the pairs are 0 and 3, 1 and 4, 2 and 5.
 #
-# **Write it yourself:** rotate all queries (or keys) of all heads at once.
+# **Write it yourself:** rotate all queries (or keys) of all heads at once, as `turn` rotates one pair. You get the two
+# halves with `x.chunk(2, dim=-1)`.
 
 # %%
 def rotate(x, cos, sin):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
@@ -267,12 +261,11 @@ rotate = filled("rotate", rotate)
 #
 # </details>
 #
-# We make queries, keys and values of two heads, and look at what your function does to the queries of head 0:
+# The next cell makes queries, keys and values of two heads, and draws what your function does to the queries of head 0:
 
 # %%
 torch.manual_seed(6)
-w_q, w_k, w_v = (0.5 * torch.randn(2, 8, head_dim) for _ in range(3))  # (head, width, head_dim)
-w_q, w_k, w_v = w_q.to(device), w_k.to(device), w_v.to(device)
+w_q, w_k, w_v = (0.5 * torch.randn(2, 8, head_dim).to(device) for _ in range(3))  # (head, width, head_dim)
 
 
 def project(x, weight):  # (b, t, m), (h, m, d) -> (b, h, t, d)
@@ -280,12 +273,12 @@ def project(x, weight):  # (b, t, m), (h, m, d) -> (b, h, t, d)
 
 
 queries, keys, values = (project(sentence, weight) for weight in (w_q, w_k, w_v))
-words = ["Dream", "big", "and", "work", "for", "it"]
+words = vocabulary[:6]
 draw_rotary(queries[0, 0], rotate(queries, cos, sin)[0, 0], words=words)
 
 # %% [markdown]
 # Each dial is one pair of one word's query, dashed before and solid after the rotation. Read along a row: the blue
-# angle grows by the same step from word to word, in large steps for pair 0 and in small ones for pair 2.
+# angle grows by the same step from word to word, which is large for pair 0 and small for pair 2.
 #
 # The proof compares your two functions with the library's, on queries of two samples:
 
@@ -296,8 +289,7 @@ torch.testing.assert_close(rotate(both, cos, sin), expected, check_dtype=False)
 print("your rotation equals the library's")
 
 # %% [markdown]
-# Now *one* query and *one* key, with both of them at each of the six positions. That makes a table of 36 scores, of
-# which we print four:
+# Next, *one* query and *one* key are each put at all six positions, which gives 36 scores. Four of them are printed:
 
 # %%
 one_query = queries[:, :1, 1:2].expand(-1, -1, 6, -1)  # "big" at all six positions
@@ -307,7 +299,7 @@ for query_at, key_at in ((3, 0), (4, 1), (5, 2), (0, 3)):
     print(f"'big' at {query_at}, 'work' at {key_at}: score {table[query_at, key_at]:7.4f}")
 
 # %% [markdown]
-# The score is the same wherever the two words are, as long as the query comes three positions after the key; if it
+# The score is the same wherever the two words are, as long as the query comes three positions after the key. If it
 # comes three positions *before* the key, the score is another one. **Predict** how many different numbers are in the
 # whole table, rounded to four decimals.
 
@@ -318,8 +310,8 @@ predict(guess, lambda: len(set(table.mul(1e4).round().int().flatten().tolist()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# There is one number per diagonal of the table, for the distances from -5 to 5: eleven. Without the rotation all scores
-# would be one number.
+# There is one number per diagonal of the table. The distances go from -5 to 5, which makes eleven. Without the rotation
+# all scores would be one number.
 #
 # </details>
 #
@@ -327,8 +319,8 @@ predict(guess, lambda: len(set(table.mul(1e4).round().int().flatten().tolist()))
 #
 # ## Three mistakes that raise no error
 #
-# Rotary code is short, and wrong versions of it run just as well. Here are the three that are most often seen: the
-# values are rotated, too; the exponent has lost its 2; and the pairs are neighbours (0 and 1, 2 and 3) instead of
+# Rotary code is short, and wrong versions of it run just as well. In the first of these the values are rotated, too, in
+# the second the exponent has lost its 2, and in the third the pairs are neighbours (0 and 1, 2 and 3) instead of
 # halves.
 
 # %%
@@ -358,8 +350,8 @@ for name, mistake in mistakes.items():
     print(f"{name:16} the output is off by {(run(**mistake) - run()).abs().max().item():.3f}")
 
 # %% [markdown]
-# All three are far off, and none of them raises an error. A test that needs no reference would help. Rotary positions
-# promise that only distances count, so moving the whole text by 100 positions must not change the output. **Predict**
+# All three are far off, and none of them raises an error. A test that needs no reference would help. With rotary
+# positions only distances count, so that moving the whole text by 100 positions must not change the output. **Predict**
 # how many of the three mistakes this test finds.
 
 # %%
@@ -372,22 +364,23 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
+#
 # It finds one, the rotated values. Queries and keys are used for the scores only, and these depend only on the
-# difference of two angles. The values are added up into the output, so rotated values bring their absolute positions
+# difference of two angles. The values are added up into the output, and rotated values bring their absolute positions
 # into it.
 #
-# The other two are rotations, too, only different ones. A model that is *trained* with them works. A model that was
-# trained with the right ones and is run with these writes nonsense, so they are found only by comparing with the
-# model's own code. Meta's files do pair neighbours, and the library transformers reorders their projections of queries
-# and keys when it converts them; exercise 5 of lesson 08 lets you do it.
+# The other two are rotations as well, and a model may be *trained* with them. But a model that was trained with one
+# rotation computes other scores with another one, so you find these mistakes only if you compare with the model's own
+# code. Meta's files do pair neighbours, and the library transformers reorders their projections of queries and keys
+# when it converts them. In exercise 5 of lesson 08 you do the same.
 #
 # </details>
 #
 # ## A batch of different lengths
 #
-# A batch is one tensor, so shorter sentences are filled up with **padding**: on the right as a rule in training, and on
-# the left in generation, so that all sentences end in the same column, where the next word goes. The mask of lesson 02
-# hides it from all queries:
+# A batch is one tensor, so shorter sentences are filled up with **padding**. In training it is usually on the right. In
+# generation it is on the left, so that all sentences end in the same column, after which the next word goes. The
+# padding mask of lesson 02 hides it from all queries:
 
 # %%
 texts, lengths = ("Dream big and work for it", "work for it", "Dream big"), [6, 3, 2]
@@ -397,11 +390,12 @@ real = keep[:, 0, 0]  # (batch, token)
 show("real words", real.int(), "sample token")
 
 # %% [markdown]
-# At which position is "work" in the second row? It is in column 3, but it is the first word of its sentence, so it
-# should be at position 0, as it would be if the sentence were alone.
+# In the second row "work" is in column 3, but it is the first word of its sentence. Its position should therefore be 0,
+# as it would be if the sentence were alone.
 #
 # **Write it yourself:** count the positions from each sentence's first real word. Padding is hidden, so its positions
-# don't matter, as long as they are rows of the table of rotations: 0 will do, -1 will not.
+# don't matter, but keep them from being negative: -1 would pick the last row of the table of rotations. (`cumsum` adds
+# up along an axis.)
 
 # %%
 def real_positions(real):  # bool, True = a real word, (batch, token) -> int64, (batch, token)
@@ -446,11 +440,10 @@ for sample, (text, length) in enumerate(zip(texts, lengths, strict=True)):
     print(f"{text!r} comes out of the batch as if it were alone")
 
 # %% [markdown]
-# That is the test for any padded batch: run each sentence alone and compare. On the right it is the same with
-# `side="right"` (try it below).
+# This is the test for any padded batch: run each sentence alone and compare.
 #
-# What if you forget `real_positions`, and count the columns, so that "work" in the second row is at position 3?
-# **Predict** whether the outputs of the real words change. Think of what a rotary score depends on.
+# Suppose that you forget `real_positions` and count the columns. **Predict** whether the outputs of the real words
+# change.
 
 # %%
 columns = torch.arange(6, device=device).expand(3, 6)
@@ -462,8 +455,8 @@ predict(guess, lambda: difference > 1e-4)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# They don't: all words of a sentence are moved by the same number, and the score depends on distances only. So with
-# rotary positions a constant shift is harmless. In a model that *adds* a vector per position to the embeddings, as
+# They don't, because all words of a sentence are moved by the same number, and the score depends on distances only.
+# With rotary positions a constant shift is harmless. In a model that *adds* a vector per position to the embeddings, as
 # GPT-2 does, it is a mistake. Libraries count from the first real word in both kinds of model, because then one rule
 # serves for both, and the rows of the table are spent on real words only.
 #
@@ -474,11 +467,11 @@ predict(guess, lambda: difference > 1e-4)
 #
 # ## Two sentences: cross-attention
 #
-# A translator reads one sentence while it writes another: the queries come from the sentence that is written, the keys
-# and values from the sentence that is read. This is **cross-attention**, and it was part of the first transformer
+# A translator reads one sentence while it writes another. The queries come from the sentence that is written, and the
+# keys and values from the sentence that is read. This is **cross-attention**, and it was part of the first transformer
 # (Vaswani et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017). The computation is the same,
-# but two of the projections have another input. There is no causal mask, because all of the other sentence is there
-# already, and no rotation here, because a distance between positions of two different sentences means nothing.
+# but two of the projections have another input. There is no causal mask, because the whole other sentence is there
+# already, and no rotation, because a distance between positions of two different sentences means nothing.
 
 # %%
 asking, asked = embed("work for it", "Dream big it"), embed("Dream big and work for", "for work and big it")
@@ -487,9 +480,9 @@ weights = (q @ k.transpose(2, 3) / head_dim**0.5).softmax(dim=-1)
 head_heatmaps(weights[:1], words[3:], key_words=words[:5])
 
 # %% [markdown]
-# This is the first of two samples: one row per word that asks, one column per word that is asked. Attention weights
-# need not be square, and each row still sums to 1. **Predict** the shape of `weights @ v` for the whole batch, as four
-# numbers in parentheses. (A value has six elements.)
+# This is the first of two samples, with one row per word that asks and one column per word that is asked. Attention
+# weights need not be square, but each row still sums to 1. **Predict** the shape of `weights @ v` for the whole batch,
+# as four numbers in parentheses. (A value has six elements.)
 
 # %%
 guess = ...  # (batch, head, token, head_dim)
@@ -498,8 +491,8 @@ predict(guess, lambda: (weights @ v).shape)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# (2, 2, 3, 6): the words that ask get the output, so there are three tokens. The five words that are asked have been
-# summed over.
+# It is (2, 2, 3, 6). The words that ask get the output, so there are three tokens. The five words that are asked have
+# been summed over.
 #
 # </details>
 #
@@ -515,7 +508,7 @@ print("equal to F.scaled_dot_product_attention")
 # ## Widths that differ
 #
 # Lengths may differ, and so may widths. A query and a key must be equally wide, because their dot product is the score.
-# A value is only multiplied by an attention weight, so it may have any width.
+# A value is only multiplied by an attention weight and may have any width.
 # ([DeepSeek-V2](https://arxiv.org/abs/2405.04434), 2024, uses that: its queries and keys are wider than its values,
 # because they carry a rotary part; lesson 09 comes to it.) Here is the library's class with eight heads and four
 # different widths:
@@ -524,14 +517,12 @@ print("equal to F.scaled_dot_product_attention")
 big = MultiHeadAttention(1024, 2048, num_heads=8, d_qk=512, d_v=888, bias=True)
 for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
     print(f"{name:8} {getattr(big, name).in_features:4} -> {getattr(big, name).out_features}")
-print(f"{sum(parameter.numel() for parameter in big.parameters()):,} parameters")
 print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 
 # %% [markdown]
-# The mix-up of lesson 01, values in place of keys, can't go unnoticed at these widths: a product of 64 numbers with 111
-# raises an error.
-
-# %% [markdown]
+# The mistake of lesson 01, values in place of keys, can't go unnoticed at these widths, because a dot product of 64
+# numbers with 111 raises an error.
+#
 # ## Your turn
 #
 # 1. Write `base = 10000.0` in the cell that makes `cos` and `sin`, and run the cells from there on to the dials. What
@@ -543,21 +534,21 @@ print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 #
 # <details><summary>Answers</summary>
 #
-# 1. Pair 0 stays as it was, because its speed is 1 for every base. The others hardly move: by less than 3 degrees and
-#    by about a tenth of a degree per token.
+# 1. Pair 0 stays as it was, because its speed is 1 for every base. The others hardly move any more: pair 1 by
+#    less than 3 degrees per token, and pair 2 by about a tenth of a degree.
 # 2. `together[sample, :, -length:]` becomes `together[sample, :, :length]`. `real_positions` stays as it is, because it
 #    counts real words and doesn't ask on which side the padding is.
-# 3. The rows of the padding itself, three in the second sample and four in the third: they may look at nothing, and
-#    softmax over nothing is 0 / 0. The proof compares real words only, so it doesn't notice. In training, though, the
-#    gradients become nan (lesson 02).
+# 3. The rows of the padding itself become nan, three in the second sample and four in the third. Nothing is left for
+#    them to attend to, and softmax divides 0 by 0. The proof doesn't notice, because it compares real words only. In
+#    training, though, the gradients become nan (lesson 02).
 #
 # </details>
 #
 # ## What you have now
 #
-# One layer of attention is blind to order. Rotary positions, which you wrote from their formula, make a score depend on
-# two words and their distance. A padded batch gives each sentence what it would get alone. And queries may come from
-# one sentence while keys and values come from another.
+# A single layer of attention doesn't see the order of the words before the last one. Rotary positions, which you wrote
+# from their formula, make a score depend on two words and their distance. A padded batch gives each sentence what it
+# would get alone, and queries may come from one sentence while keys and values come from another.
 #
 # **Practise:** [five exercises](exercises/07_exercises.ipynb), about twenty-five minutes.
 #
