@@ -403,7 +403,7 @@ torch.testing.assert_close(attend(x), mine(x))
 # %%
 def is_noticed(name):
     try:
-        return attend(x, **{name: True}).shape != output.shape
+        return attend(x, **{name: True}).shape != output.shape  # with this one switch on
     except RuntimeError:
         return True
 
@@ -441,8 +441,8 @@ predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{name: True}), output)])
 
 # %% [markdown]
-# This is why the next section compares numbers. You can also draw your own class with `layout_steps(record(mine, x),
-# words=words)`, which shows you where a mistake moves the numbers of a token.
+# This is why the next section compares numbers. To see where your own class moves the numbers of a token, draw it with
+# `layout_steps(record(mine, x), words=words)`.
 #
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #

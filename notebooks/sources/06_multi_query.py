@@ -419,7 +419,7 @@ predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000)
 
 # %%
 def operations(num_kv_heads):
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as counter:  # counts multiplications and additions
         torch.randn(1, 8, 6, 64) @ torch.randn(1, num_kv_heads, 64, 6)
     return counter.get_total_flops()
 
