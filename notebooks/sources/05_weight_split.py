@@ -472,7 +472,7 @@ by_torch, _ = torch_module(samples, samples, samples, attn_mask=hidden)
 
 # %%
 largest = attention[:, :, -1].amax(dim=-1)  # the largest attention weight of each last row: (sample, head)
-print("largest weights:", [round(one, 2) for one in largest.flatten().tolist()], "of a flat row:", 1 / tokens)
+print("largest weights:", [round(one, 2) for one in largest.flatten().tolist()], " in a flat row:", 1 / tokens)
 for result in (by_split, by_wrapper, by_torch):
     torch.testing.assert_close(mine(samples), result, rtol=0, atol=1e-12)
 print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals")
