@@ -497,8 +497,8 @@ predict(guess, lambda: sum(one == line for one, line in zip(written, lines, stri
 #
 # ## Your turn
 #
-# 1. Give `write` a prompt that is in no sentence, such as `write("begin big", with_cache=True)` or `write("dream of
-#    work", with_cache=True)`. What does the model do?
+# 1. Give `write` a prompt that is in no sentence, such as `write("begin big", with_cache=True)` or
+#    `write("dream of work", with_cache=True)`. What does the model do?
 # 2. Take the position away: in `write`, pass `positions=torch.zeros(1, dtype=torch.long, device=device)` to the model
 #    in each step, with the cache. Does it still find "small steps lead to big dreams"?
 # 3. Make the cache too small, with room for 4 tokens. What happens, and what would happen without the `ValueError`?
