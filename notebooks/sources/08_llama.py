@@ -257,7 +257,8 @@ MyCache = filled("MyCache", MyCache)
 #
 # </details>
 #
-# Now six words, one at a time, against all six at once:
+# Now six words, one at a time, against all six at once. (If this cell fails with your own class, look at the order of
+# your steps, because the check above used no cache.)
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -364,7 +365,7 @@ print("each new word is what it would be if its sentence were alone")
 # The rest of a Llama is short: an embedding per word, a few blocks, and a matrix that turns the vector of each token
 # into one number per word of the vocabulary, the **logits**. A block adds to each token what attention collects from it
 # and the tokens before it, and then what a small network computes from the token alone (in Llama it has a third matrix,
-# as a gate). Before each of the two, `RMSNorm` brings all vectors to the same root mean square.
+# as a gate). Before each of the two, `RMSNorm` divides each vector by its root mean square.
 
 # %%
 class Block(nn.Module):
