@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/08_llama.ipynb)
 #
-# You write the attention of Llama from two pieces that you already have: shared heads and rotary positions. You show
-# that it computes what the library `transformers` computes, you write the cache that lets it produce one word at a
-# time, and at the end a tiny model made of your own code, trained in this notebook, writes a few sentences.
+# You will write the attention of Llama from two pieces that you already have: shared heads and rotary positions. You
+# will show that it computes what the library `transformers` computes, and write the cache that lets it produce one word
+# at a time. At the end a tiny model made of your own code, trained in this notebook, writes a few sentences.
 #
 # **You need** lessons [06](06_multi_query.ipynb) and [07](07_order_and_padding.ipynb). **It takes** about 45 minutes.
 
@@ -52,18 +52,15 @@ real_positions = from_earlier("real_positions")
 # tokens for a full turn:
 
 # %%
-def tokens_for_a_turn(base, pair=63, head_dim=128):
-    return 2 * torch.pi * base ** (2 * pair / head_dim)
-
-
-print(f"Llama 2: {tokens_for_a_turn(10000.0):,.0f} tokens")
+exponent = 2 * 63 / 128  # of pair 63, the last
+print(f"Llama 2: {2 * torch.pi * 10000.0**exponent:,.0f} tokens")
 
 # %% [markdown]
 # **Predict** how many times as many tokens it needs in Llama 3. (An answer within a tenth counts.)
 
 # %%
 guess = ...  # a number with decimals, such as 2.0
-predict(guess, lambda: tokens_for_a_turn(500000.0) / tokens_for_a_turn(10000.0))
+predict(guess, lambda: 500000.0**exponent / 10000.0**exponent)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -75,9 +72,9 @@ predict(guess, lambda: tokens_for_a_turn(500000.0) / tokens_for_a_turn(10000.0))
 #
 # ## Write it
 #
-# The stub holds everything that you have written before. Three things are missing, and their order matters: rotate the
-# queries and keys; if there is a cache, hand it the new keys and values and get back those of all tokens so far; and
-# repeat each kv head for the query heads that share it.
+# **Write it yourself.** The stub holds everything that you have written before. Three things are missing, and their
+# order matters: rotate the queries and keys; if there is a cache, hand it the new keys and values and get back those of
+# all tokens so far; and repeat each kv head for the query heads that share it, with `repeat_interleave` (lesson 06).
 
 # %%
 class MyLlamaAttention(nn.Module):
@@ -158,37 +155,36 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #
 # ## Proof: it is the one in transformers
 #
-# `transformers` is the library in which many open models are run. We build its class with random weights, so nothing is
-# downloaded, and copy the weights into yours. The library computes its angles in float32, so we hand its angles to your
-# module, which would otherwise round them differently. Softmax runs in float32 on both sides, so the two can agree to
-# twelve digits, although neither is exact to twelve digits.
+# `transformers` is the library in which many open models are run. We build its class with random parameters, so nothing
+# is downloaded, and copy them into yours. It computes its angles in float32, so we hand these angles to your module,
+# which would otherwise round them differently. The rest runs in float64, apart from softmax, which is in float32 in
+# both and rounds alike. So we can ask for a difference below 1e-12.
 
 # %%
 try:
-    from transformers import LlamaConfig
-    from transformers.models.llama.modeling_llama import LlamaAttention as Theirs
-    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+    from transformers.models.llama import modeling_llama as llama
 except ImportError:
     print("transformers is not installed, so the comparison is left out: pip install transformers brings it.")
-    Theirs = None
+    llama = None
+
+# %% [markdown]
+# The function builds their module ("eager" selects the explicit form), yours and that of this course, gives all three
+# the same parameters, and returns the three outputs for two different samples:
 
 # %%
 generator = torch.Generator().manual_seed(0)
-tokens = torch.randn(2, 5, 24, generator=generator, dtype=torch.float64).to(device)  # two different samples
+tokens = torch.randn(2, 5, 24, generator=generator, dtype=torch.float64).to(device)
 
-# %% [markdown]
-# The function builds both modules and the library's, gives them the same weights, and returns three outputs:
 
-# %%
 def three_outputs(num_kv_heads):
     sizes = {"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": num_kv_heads}
-    config = LlamaConfig(**sizes, attn_implementation="eager")
+    config = llama.LlamaConfig(**sizes, attn_implementation="eager")
     torch.manual_seed(num_kv_heads)
-    theirs = Theirs(config, layer_idx=0).to(device, torch.float64).eval()
+    theirs = llama.LlamaAttention(config, layer_idx=0).to(device, torch.float64).eval()
     with torch.no_grad():
         theirs.q_proj.weight *= 10  # so that attention is neither flat nor one-hot
         theirs.k_proj.weight *= 10
-    cos, sin = LlamaRotaryEmbedding(config).to(device)(tokens, torch.arange(5, device=device)[None])
+    cos, sin = llama.LlamaRotaryEmbedding(config).to(device)(tokens, torch.arange(5, device=device)[None])
     mine = MyLlamaAttention(24, 24, 4, num_kv_heads).to(device, torch.float64)
     mine.load_state_dict({name.replace("o_proj", "out_proj"): one for name, one in theirs.state_dict().items()})
     mine.cos[:5], mine.sin[:5] = cos[0, :, :3], sin[0, :, :3]  # they repeat the three pairs for both halves
@@ -196,16 +192,16 @@ def three_outputs(num_kv_heads):
     return mine(tokens), theirs(tokens, (cos, sin), hidden)[0], LlamaAttention.from_transformers(theirs)(tokens)
 
 # %%
-for num_kv_heads in (1, 2, 4) if Theirs else ():
+for num_kv_heads in (1, 2, 4) if llama else ():
     mine, theirs, library = three_outputs(num_kv_heads)
     torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
     off, off_library = (mine - theirs).abs().max().item(), (mine - library).abs().max().item()
     print(f"{num_kv_heads} kv heads: like transformers {off < 1e-12}, like the course's library {off_library < 1e-12}")
 
 # %% [markdown]
-# `True` means that no element differs by more than 1e-12, and this holds with one kv head (multi-query attention), with
-# two, and with as many as there are query heads (multi-head attention). So you have written the attention that runs
-# when somebody loads a Llama.
+# `True` means that every element differs by less than 1e-12, and this holds with one kv head (multi-query attention),
+# with two, and with as many as there are query heads (multi-head attention). So you have written the attention of Llama
+# 2 and Llama 3. (Llama 3.1 and its successors also slow the slowest pairs down.)
 #
 # The files that Meta publishes have one more trap: their pairs are neighbours. In exercise 5 of [the
 # sheet](exercises/08_exercises.ipynb) you bring such weights into the order of halves.
@@ -214,7 +210,7 @@ for num_kv_heads in (1, 2, 4) if Theirs else ():
 #
 # A model writes one word after the other. The keys and values of the words so far don't change when a new word comes,
 # because the mask keeps every word from looking ahead, so they are kept, and each step computes those of the new word
-# only (lesson 06). The cache reserves room once and fills it. (It is a module, so that `.to(device)` moves it, too.)
+# only (lesson 06). The cache, a module so that `.to(device)` moves it, reserves room once and fills it.
 #
 # **Write it yourself:** put the new keys and values behind those that are there, add to the length, and return all
 # tokens so far.
@@ -261,7 +257,8 @@ MyCache = filled("MyCache", MyCache)
 #
 # </details>
 #
-# Now six words, one at a time, against all six at once:
+# Now six words, one at a time, against all six at once. (If this cell fails with your own class, look at the order of
+# your steps, because the check above used no cache.)
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -280,20 +277,15 @@ with torch.no_grad():
 
 # %% [markdown]
 # Each step got one word and gave the row that the whole sentence gives. The position of the new word came from
-# `cache.length`: without it, each word would be rotated as if it were the first.
+# `cache.length`. Without it, each word would be rotated as if it were the first.
 #
-# What if several words come at once, while others are in the cache? To find out, we take two words back, for which it
-# is enough to make the length smaller, and then hand in both in one step. **Predict** how many of the 2 x 6 scores of a
-# head are hidden.
+# What if several words come at once, while others are in the cache? We take two words back, for which it is enough to
+# make the length smaller, and then hand in both in one step. **Predict** how many of the 2 times 6 scores of a head the
+# causal mask hides.
 
 # %%
-def hidden_scores(num_new, num_keys):
-    seen = torch.ones(num_new, num_keys, dtype=torch.bool).tril(num_keys - num_new)
-    return int((~seen).sum())
-
-
 guess = ...  # of 12
-predict(guess, lambda: hidden_scores(2, 6))
+predict(guess, lambda: int((~torch.ones(2, 6, dtype=torch.bool).tril(6 - 2)).sum()))
 
 # %%
 with torch.no_grad():
@@ -305,14 +297,14 @@ print("two words in one step: equal to rows 4 and 5 of all at once")
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# One: "for" must not see "it". All other scores are between a word and itself or words before it. The diagonal of the
-# mask ends in the *bottom right* corner, because the last query belongs to the last key.
+# One is hidden, because "for" must not see "it". All other scores are between a word and itself or words before it. The
+# diagonal of the mask ends in the *bottom right* corner, because the last query belongs to the last key.
 #
 # </details>
 #
-# PyTorch's `is_causal=True` begins the diagonal in the *top left* corner instead, which is right only if there are as
-# many queries as keys. With zeros as queries the scores are all equal, and with the identity matrix as values the
-# output is the table of attention weights:
+# PyTorch's `is_causal=True` begins the diagonal in the *top left* corner, which is right only if there are as many
+# queries as keys. With zeros as queries the scores are all equal, and with the identity matrix as values the output is
+# the table of attention weights:
 
 # %%
 queries, keys = torch.zeros(1, 1, 2, 4, device=device), torch.zeros(1, 1, 6, 4, device=device)
@@ -320,14 +312,14 @@ top_left = F.scaled_dot_product_attention(queries, keys, torch.eye(6, device=dev
 heatmap(top_left[0, 0], words[4:], key_words=words, title="is_causal=True, two queries and six keys")
 
 # %% [markdown]
-# The newest word sees the two *oldest* words and nothing else, itself included. No error is raised, so with a cache the
-# mask has to be passed explicitly, as your `seen` does.
+# The newest word, "it", sees only the two *oldest* words and doesn't see itself, and no error is raised. So with a
+# cache you must pass a mask of your own, as your module does with `seen`.
 #
 # ## A padded batch with a cache
 #
 # Sentences of different lengths can be continued together. They are padded on the left, so that their last words are in
-# one column, and three things are counted from real words: the mask, the positions, and the position of each new word.
-# We begin with two prompts of four and two words:
+# one column. The mask hides the padding, and the positions, those of the new words as well, count only real words. We
+# begin with two prompts of four and two words:
 
 # %%
 lengths = torch.tensor([4, 2], device=device)  # real words of each sentence so far
@@ -336,7 +328,7 @@ new_word = torch.cat([sentence[:, 4:5], sentence[:, 5:]])  # (batch, 1, width): 
 with torch.no_grad():
     cache = MyCache(2, 2, 8, 6).to(device)
     keep = padding_keep(lengths, side="left")  # (batch, 1, 1, key)
-    positions = real_positions(keep[:, 0, 0])[:, None]  # (batch, 1, token)
+    positions = real_positions(keep[:, 0, 0])[:, None]  # (batch, 1, token), the same for all heads
     _ = layer(prompts, positions, keep, cache)
 print("positions of the prompts:", positions[:, 0].tolist())
 
@@ -360,20 +352,20 @@ print("each new word is what it would be if its sentence were alone")
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# (4, 2). The words before it are at positions 0 to 3 in the first sentence and at 0 and 1 in the second, so the
-# position of the next word is the number of real words so far, and padding isn't counted.
+# They are (4, 2). The words before it are at positions 0 to 3 in the first sentence and at 0 and 1 in the second, so
+# the position of the next word is the number of real words so far, and padding isn't counted.
 #
 # </details>
 #
-# Exercises 1 to 3 of [the sheet](exercises/08_exercises.ipynb) go on with this: a cache that grows, tokens that are
-# taken back, the positions of new tokens.
+# Now do exercises 1 to 3 of [the sheet](exercises/08_exercises.ipynb), on a cache that grows, on tokens that are taken
+# back and on the positions of new tokens.
 #
 # ## A model that writes
 #
-# The rest of a Llama is short: an embedding per word, a few blocks, and a matrix that turns each last vector into one
-# number per word of the vocabulary, the **logits**. A block adds to each token what attention collected from the
-# others, and then what a small network computes from the token itself (in Llama it has a third matrix, as a gate). A
-# norm before each of the two keeps the numbers at one scale.
+# The rest of a Llama is short: an embedding per word, a few blocks, and a matrix that turns the vector of each token
+# into one number per word of the vocabulary, the **logits**. A block adds to each token what attention collects from it
+# and the tokens before it, and then what a small network computes from the token alone (in Llama it has a third matrix,
+# as a gate). Before each of the two, `RMSNorm` divides each vector by its root mean square.
 
 # %%
 class Block(nn.Module):
@@ -402,32 +394,26 @@ class TinyLlama(nn.Module):
         return self.logits(self.norm(x))
 
 # %% [markdown]
-# It learns from twelve sentences. (A real model has a tokenizer and trillions of words; ours has one number per word.)
+# Our model learns from twelve sentences, and each of their words gets a number:
 
 # %%
-text = """dream big and work for it .
-dream of small steps and take one .
-work for a dream that is yours .
-work in the morning and rest at night .
-big dreams begin with small steps .
-small steps lead to big dreams .
-rest when the work is done .
-take one step and then the next .
-a dream needs work and work needs a dream .
-the night is for dreams .
-the morning is for work .
-begin small and dream big ."""
+text = """dream big and work for it . dream of small steps and take one . work for a dream that is yours .
+work in the morning and rest at night . big dreams begin with small steps . small steps lead to big dreams .
+rest when the work is done . take one step and then the next . a dream needs work and work needs a dream .
+the night is for dreams . the morning is for work . begin small and dream big ."""
 
 # %%
+lines = [f"{line.strip()} ." for line in text.split(".")[:-1]]  # one sentence each
 vocabulary = sorted(set(text.split()))
-rows = [torch.tensor([vocabulary.index(word) for word in line.split()]) for line in text.splitlines()]
+rows = [torch.tensor([vocabulary.index(word) for word in line.split()]) for line in lines]
 ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100).to(device)  # padded on the right
 print(len(vocabulary), "words; a batch of", tuple(ids.shape))
 
 # %% [markdown]
-# Each word has to predict the next one, so the targets are the same numbers, moved by one place. `cross_entropy` is
-# small where the right word gets a high probability, and it leaves out targets of -100, which are the padding. In the
-# input the padding becomes word 0 (`clamp`), which is harmless, because it comes after all real words.
+# At each word the model has to predict the next one, so the targets are the same numbers, moved by one place.
+# `cross_entropy` is small where the right word gets a high probability, and it leaves out targets of -100, which are
+# the padding. In the input `clamp` turns the padding into word 0, which is harmless, because it comes after all real
+# words.
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.manual_seed(1)
@@ -446,8 +432,8 @@ for step in range(150):
 # The loss falls from about 3.6 to nearly 0.06. It can't reach 0, because after a first word "the" no model can know
 # whether "night" or "morning" comes.
 #
-# To write, we need one more line. **Write it yourself:** which word is the most likely after the last one? Taking it
-# each time is called **greedy decoding**.
+# **Write it yourself:** which word is the most likely after the last one? If a model takes it each time, this is called
+# **greedy decoding**.
 
 # %%
 def next_word(logits):  # (batch, token, vocabulary) -> (batch), int64
@@ -483,16 +469,15 @@ for prompt in ("the night", "the morning", "small steps", "work in"):
     print(write(prompt, with_cache=True))
 
 # %% [markdown]
-# Your attention, your rotation and your cache have written four sentences. The model has seen all four of them, so they
-# show that it has a good memory. But look at two of them more closely. When it has read "the night is for" it chooses
-# "dreams", and after "the morning is for" it chooses "work". The last two words it has read are the same, so attention
-# must have reached back to the second word.
+# Your attention, your rotation and your cache have written four sentences. All four are in the text, so they show only
+# that the model has memorized it. But after "the night is for" it writes "dreams", and after "the morning is for" it
+# writes "work". The last two words that it has read are the same, so the difference must have come from the second
+# word, and only attention carries anything from one word to another.
 #
-# The proof for the cache: for all twelve beginnings, writing with it gives what writing without it gives. **Predict**
-# how many of the twelve sentences the model completes word for word from their first *two* words.
+# The proof for the cache is that for all twelve beginnings writing with it gives what writing without it gives.
+# **Predict** how many of the twelve sentences the model completes word for word from their first *two* words.
 
 # %%
-lines = text.splitlines()
 beginnings = [" ".join(line.split()[:2]) for line in lines]
 written = [write(beginning, with_cache=True, most=11) for beginning in beginnings]
 assert written == [write(beginning, with_cache=False, most=11) for beginning in beginnings]
@@ -503,8 +488,9 @@ predict(guess, lambda: sum(one == line for one, line in zip(written, lines, stri
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# All twelve: no two sentences begin with the same two words, so there is always one right continuation. From the first
-# word alone only some can be completed, because three words ("dream", "work", "the") begin two sentences each.
+# It completes all twelve. No two sentences begin with the same two words, so there is always one right continuation.
+# From the first word alone only some can be completed, because three words ("dream", "work", "the") begin two sentences
+# each.
 #
 # </details>
 #
@@ -512,8 +498,8 @@ predict(guess, lambda: sum(one == line for one, line in zip(written, lines, stri
 #
 # ## Your turn
 #
-# 1. Give `write` a prompt that is in no sentence, such as `write("begin big", with_cache=True)` or `write("dream of
-#    work", with_cache=True)`. What does the model do?
+# 1. Give `write` a prompt that is in no sentence, such as `write("begin big", with_cache=True)` or
+#    `write("dream of work", with_cache=True)`. What does the model do?
 # 2. Take the position away: in `write`, pass `positions=torch.zeros(1, dtype=torch.long, device=device)` to the model
 #    in each step, with the cache. Does it still find "small steps lead to big dreams"?
 # 3. Make the cache too small, with room for 4 tokens. What happens, and what would happen without the `ValueError`?
@@ -526,15 +512,15 @@ predict(guess, lambda: sum(one == line for one, line in zip(written, lines, stri
 #    last words nearly decide what comes next, and two causal layers know something about order without being told, as
 #    you measured in lesson 07.
 # 3. The fifth token raises the error. Without it `self.keys[:, :, 4:5] = keys` would write one token into a slice of
-#    size 0, which PyTorch accepts without a word: the token would be lost, and the model would go on without it. (In
+#    size 0, which PyTorch accepts without an error. The token would be lost, and the model would go on without it. (In
 #    our run it even wrote the same sentence.)
 #
 # </details>
 #
 # ## What you have now
 #
-# You have written Llama's attention and its cache, equal to those in use, and a model made of them that writes. The
-# cache needs room for each token in each layer; the next lesson makes it smaller.
+# You have Llama's attention, equal to the one in `transformers`, its cache, and a model made of both that writes. The
+# cache needs room for each token in each layer, and the next lesson makes it smaller.
 #
 # **Practise:** [five exercises](exercises/08_exercises.ipynb), about twenty-five minutes.
 #

@@ -4,8 +4,8 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/09_smaller_caches.ipynb)
 #
 # You will make the cache of keys and values smaller as today's models do: with a sliding window, which attention sinks
-# make safe, with one latent vector for all heads, and with a memory in pages, so that little is wasted. You write the
-# heart of each idea, and you prove that the latent form is a multi-query attention, as in lesson 06.
+# make safe, with one latent vector for all heads, and with a memory in pages, so that little is wasted. You will write
+# the central function of each idea, and prove that latent attention is multi-query attention, as in lesson 06.
 #
 # **You need** lessons [06](06_multi_query.ipynb), [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb).
 # **It takes** about 45 minutes.
@@ -22,6 +22,8 @@ if importlib.util.find_spec("course_lib") is None:
         raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
 
 # %%
+import warnings
+
 import torch
 from torch import nn
 
@@ -38,8 +40,8 @@ words, embeddings, x = dream_big(device=device)
 # %% [markdown]
 # ## What a long text costs
 #
-# In lesson 06 you wrote a function that computes the bytes of a cache. Let us apply it to six models and a text of
-# 131,072 tokens (128k), as if each layer kept the keys and values of all its kv heads and of all tokens:
+# In lesson 06 you wrote a function that computes the bytes of a cache. We apply it to six models and a text of 131,072
+# tokens (128k), as if each layer kept the keys and values of all its kv heads and of all tokens:
 
 # %%
 cache_bytes = from_earlier("cache_bytes")
@@ -63,27 +65,27 @@ for name, (layers, heads, kv_heads, head_dim) in models.items():
 # The sizes are those of the published configurations and reports ([Llama 3](https://arxiv.org/abs/2407.21783), [Mistral
 # 7B](https://arxiv.org/abs/2310.06825), [Qwen3](https://arxiv.org/abs/2505.09388), [Gemma
 # 3](https://arxiv.org/abs/2503.19786), [gpt-oss](https://arxiv.org/abs/2508.10925),
-# [DeepSeek-V3](https://arxiv.org/abs/2412.19437)). The last column is the memory for a single text of a single user. A
-# few such texts fill the largest GPU, and for DeepSeek-V3 one text would fill several. Sharing heads is not enough, so
-# we must keep fewer tokens, or fewer numbers per token.
+# [DeepSeek-V3](https://arxiv.org/abs/2412.19437)). The last column is the memory for a single text of a single user.
+# With the 62 GiB of one Gemma text you could serve three texts of Llama, and one text of DeepSeek-V3 would need several
+# of the largest GPUs. Sharing heads is not enough, so we must keep fewer tokens, or fewer numbers per token.
 #
 # ## Fewer tokens: a sliding window
 #
-# The simplest idea is that a token attends to its neighbours only: to itself and to the `window - 1` tokens before it.
-# This is **sliding window attention** ([Beltagy et al., Longformer: The Long-Document Transformer,
-# 2020](https://arxiv.org/abs/2004.05150); [Jiang et al., Mistral 7B, 2023](https://arxiv.org/abs/2310.06825)).
+# In the simplest form a token attends only to itself and to the `window - 1` tokens before it. This is **sliding window
+# attention** ([Beltagy et al., Longformer: The Long-Document Transformer, 2020](https://arxiv.org/abs/2004.05150);
+# [Jiang et al., Mistral 7B, 2023](https://arxiv.org/abs/2310.06825)).
 #
-# **Predict.** Our sentence has six tokens, so there are 6 times 6 pairs of a query and a key. How many of them does a
-# window of 3 allow?
+# **Predict.** A text of eight tokens has 8 times 8 pairs of a query and a key. How many of them does a window of 3
+# allow?
 
 # %%
 guess = ...  # a number
-predict(guess, lambda: int(window_keep(6, 6, 3).sum()))
+predict(guess, lambda: int(window_keep(8, 8, 3).sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The first token has one key and the second has two; the other four have three keys each. So the number grows with
+# The first token has one key and the second has two, and the other six have three keys each. So the number grows with
 # `window` times the number of tokens, and no longer with the square of the number of tokens.
 #
 # </details>
@@ -110,12 +112,12 @@ window_mask = filled("window_mask", window_mask)
 #
 # </details>
 #
-# To see the mask at work, we give it to one head:
+# Here is the mask in one head, on our sentence:
 
 # %%
 torch.manual_seed(5)
 q_proj, k_proj = (nn.Linear(3, 4, bias=False).to(device) for _ in range(2))
-scores = 6 * (q_proj(x) @ k_proj(x).transpose(1, 2))[0].detach()  # (query, key); 6 makes the pattern lively
+scores = 6 * (q_proj(x) @ k_proj(x).transpose(1, 2))[0].detach()  # (query, key); 6 makes them differ more
 keep = window_mask(6, 3).to(device)
 heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 3")
 
@@ -132,22 +134,16 @@ heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep,
 
 
 # %%
-def ring(num_tokens, window):  # the words in the slots
-    slots = ["-"] * window
-    for position, word in enumerate(words[:num_tokens]):
-        slots[position % window] = word
-    return slots
-
-
-for count in range(1, 7):
-    print(f"after {count} tokens:", *(f"{word:6}" for word in ring(count, 3)))
+window, slots = 3, ["-", "-", "-"]
+for position, word in enumerate(words):
+    slots[position % window] = word
+    print(f"after {position + 1} tokens:", *(f"{one:6}" for one in slots))
 
 # %% [markdown]
-# From the fourth token on, each new word takes the place of the word that is three before it.
-#
-# The tokens in the ring are not in their order, and that does no harm: a softmax and a weighted sum don't depend on the
-# order of the keys, and rotary keys carry their positions with them. Here is the proof. A layer with a window computes
-# a text of 40 tokens at once, and then token by token with a rolling cache:
+# From the fourth token on, each new word takes the place of the word that is three before it. So the tokens in the ring
+# are not in their order. That does no harm, because softmax and a weighted sum don't depend on the order of the keys,
+# and rotary keys have been rotated by their positions before. For the proof, a layer with a window computes a text of
+# 40 tokens at once, and then token by token with a rolling cache:
 
 # %%
 torch.manual_seed(0)
@@ -157,33 +153,29 @@ rolling = RollingKVCache(1, 1, 3, 4, device=device)
 with torch.no_grad():
     steps = [layer(text[:, [t]], cache=rolling) for t in range(40)]
 torch.testing.assert_close(torch.cat(steps, dim=1), layer(text))
-everything = KVCache(1, 1, 40, 4, device=device)
-print("all tokens:", everything.nbytes, "bytes, the rolling cache:", rolling.nbytes, "bytes")
+print("all tokens:", KVCache(1, 1, 40, 4).nbytes, "bytes, the rolling cache:", rolling.nbytes, "bytes")
 
 # %% [markdown]
-# No error came, so both ways give the same outputs. And only the cache of all tokens grows with the text; the ring
-# always has three slots.
-#
-# Now do exercise 2 of [the sheet](exercises/09_exercises.ipynb): find the slot of a token.
+# Both ways give the same outputs. The cache of all tokens grows with the text, while the ring always has three slots.
+# Exercise 2 of [the sheet](exercises/09_exercises.ipynb) asks for the slot of a token.
 #
 # ## How far several layers reach
 #
-# Is everything before the window lost? In a single layer it is. But a token that "it" can see has seen the tokens
-# before itself, in the layer below. To measure how far this goes, we change token 0 and list the outputs that change:
+# Is everything before the window lost? In a single layer it is, but the tokens that "it" can see have themselves seen
+# earlier tokens in the layer below. To measure how far this goes, we change token 0 and list the outputs that change:
 
 # %%
 torch.manual_seed(1)
 layers = [LlamaAttention(3, 2, head_dim=4, window=3).to(device, torch.float64) for _ in range(3)]
-before = torch.randn(1, 12, 3, dtype=torch.float64).to(device)
-after = before.clone()
-after[:, 0] += 1  # another token 0
+two_texts = torch.randn(1, 12, 3, dtype=torch.float64).to(device).repeat(2, 1, 1)
+two_texts[1, 0] += 1  # the second text has another token 0
 
 
 def changed(num_layers):  # the positions whose outputs differ
-    one, other = before, after
+    outputs = two_texts
     for layer in layers[:num_layers]:
-        one, other = layer(one), layer(other)
-    return ((one - other).abs().amax(dim=2)[0] > 1e-9).nonzero().flatten().tolist()
+        outputs = layer(outputs)
+    return ((outputs[0] - outputs[1]).abs().amax(dim=1) > 1e-9).nonzero().flatten().tolist()
 
 
 print("one layer:", changed(1))
@@ -200,9 +192,8 @@ predict(guess, lambda: changed(3)[-1])
 # <details><summary>After your guess</summary>
 #
 # Each layer moves information `window - 1` = 2 tokens further, so the reach is layers times (window - 1). That is what
-# *may* arrive. How much of it does arrive is another question, because every layer mixes it with other tokens. Many
-# models therefore put a layer that attends to everything between those with a window; exercise 3 of the sheet is about
-# them.
+# *may* arrive. How much of it does arrive is another question, because every layer mixes it with other tokens. So many
+# models put layers that attend to everything between those with a window, and exercise 3 of the sheet is about them.
 #
 # </details>
 #
@@ -210,11 +201,11 @@ predict(guess, lambda: changed(3)[-1])
 #
 # When a window is put into a model that was trained without one, its text turns to nonsense as soon as the first tokens
 # leave the window, even if they mean nothing. [Xiao et al., Efficient Streaming Language Models with Attention Sinks,
-# 2023](https://arxiv.org/abs/2309.17453) explain it so: the attention weights of a query sum to 1, even if none of the
-# keys is of any use to it, so a trained head learns to put what it doesn't need on the first token, which every query
-# can see. They call it an **attention sink**. It adds little to the context, because its value is small ([Gu et al.,
-# When Attention Sink Emerges in Language Models: An Empirical View, 2024](https://arxiv.org/abs/2410.10781)). Here is
-# such a head, with made-up numbers, for the query "it":
+# 2023](https://arxiv.org/abs/2309.17453) explain this by the softmax. The attention weights of a query sum to 1, even
+# if none of the keys is of use to it, so a head learns to put what it doesn't need on the first token, which every
+# query can see. They call this token an **attention sink**. It adds little to the context, because its value is small
+# ([Gu et al., When Attention Sink Emerges in Language Models: An Empirical View,
+# 2024](https://arxiv.org/abs/2410.10781)). Here is such a head, with made-up numbers, for the query "it":
 
 # %%
 sink_scores = torch.tensor([4.0, 0.3, -0.2, 0.5, 0.1, 0.4])
@@ -224,7 +215,7 @@ show("attention weights of 'it'", with_first, "key", words, digits=3)
 show("context", with_first @ sink_values, "width", digits=3)
 
 # %% [markdown]
-# Most of the attention is on "Dream", whose value is 0, so the context is small: this head adds little.
+# Most of the attention is on "Dream", whose value is 0, so the context is small.
 #
 # **Predict.** Now "Dream" leaves the window, and softmax runs over the other five keys. By what factor do their
 # attention weights grow?
@@ -239,25 +230,25 @@ predict(guess, lambda: without_first[0] / with_first[1])
 #
 # The five weights keep their proportions, but they must now sum to 1 by themselves. Before, they summed to 1 minus the
 # weight of "Dream". So each is divided by that small number. The context grows by the same factor, because the value of
-# "Dream" added nothing to it: the layers above receive an input such as they have never seen in training.
+# "Dream" added nothing to it, and the layers above receive vectors much larger than those they were trained with.
 #
 # </details>
 #
-# The remedy is cheap: keep the first few tokens for ever, besides the window; Xiao and his colleagues keep four. The
-# library's mask and its rolling cache do this with `num_sinks`:
+# The remedy is cheap. You keep the first few tokens besides the window (the paper keeps four). The library's mask and
+# its rolling cache do this with `num_sinks`:
 
 # %%
 keep = window_keep(6, 6, 2, num_sinks=1, device=device)
 heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 2, and one sink")
 
 # %% [markdown]
-# The first column stays visible for every query. Exercise 1 of the sheet asks you to write this mask.
+# The first column stays visible for every query. Exercise 1 of the sheet asks for this mask.
 #
 # ## A sink that is learned
 #
-# Must the place for unneeded attention be a token? The gpt-oss models ([gpt-oss-120b & gpt-oss-20b Model Card,
-# 2025](https://arxiv.org/abs/2508.10925)) give each head one learned number, a logit that takes part in the softmax and
-# has no value:
+# The place for unneeded attention need not be a token. The gpt-oss models ([gpt-oss-120b & gpt-oss-20b Model Card,
+# 2025](https://arxiv.org/abs/2508.10925)) give each head one learned number, a logit that takes part in the softmax as
+# a score would, but belongs to no key and no value:
 #
 # $$
 # \mathrm{weight}_k = \frac{e^{s_k}}{e^{z} + \sum_j e^{s_j}}
@@ -297,8 +288,8 @@ predict(guess, lambda: sink_weights(torch.zeros(1, 1, 3), torch.zeros(1)).sum())
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Four equal logits share the softmax, and one of the four parts goes to no key at all. The row sums to less than 1, so
-# that this head can attend to nothing, without the help of a first token.
+# Four equal logits share the softmax, and one of the four parts goes to no key at all, so the row sums to less than 1.
+# With a larger logit even less is left for the keys, so that a head can attend to almost nothing without a first token.
 #
 # </details>
 #
@@ -310,7 +301,7 @@ predict(guess, lambda: sink_weights(torch.zeros(1, 1, 3), torch.zeros(1)).sum())
 # DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language Model,
 # 2024](https://arxiv.org/abs/2405.04434)).
 #
-# We begin without positions, and in float64, so that "equal" is a strict word:
+# We begin without positions, and in float64 for a strict comparison:
 
 # %%
 num_heads, head_dim, latent_dim = 5, 8, 2
@@ -319,7 +310,7 @@ torch.manual_seed(3)
 q_proj, down = nn.Linear(3, num_heads * head_dim, bias=False), nn.Linear(3, latent_dim, bias=False)
 key_up, value_up = (nn.Linear(latent_dim, num_heads * head_dim, bias=False) for _ in range(2))
 for projection in (q_proj, down, key_up, value_up):
-    projection.to(device, torch.float64).weight.data *= 3  # a lively pattern
+    projection.to(device, torch.float64).weight.data *= 3  # so that attention is not flat
 
 
 # %%
@@ -332,27 +323,24 @@ queries, keys, values = by_head(q_proj(both)), by_head(key_up(latents)), by_head
 mla_scores = queries @ keys.transpose(2, 3)
 mla_weights = (mla_scores * head_dim**-0.5).softmax(dim=-1)
 mla_context = mla_weights @ values
-
-# %%
-print("numbers per token, keys and values:", 2 * num_heads * head_dim)
-print("numbers per token, latent:         ", latents.shape[-1])
+print("numbers per token:", 2 * num_heads * head_dim, "as keys and values,", latents.shape[-1], "as a latent")
 
 # %% [markdown]
-# The keys and values would grow with the number of heads, and the latent doesn't, because all heads read the same one.
-# The weight matrices do grow with the heads, but they are stored once, and not once per token.
+# The keys and values would grow with the number of heads. The latent doesn't, because all heads read the same one. The
+# weight matrices do grow with the heads, but they are stored only once.
 #
 # ## It is multi-query attention
 #
-# There is a catch: before each step, the keys and values of all tokens would have to be made again. DeepSeek's trick is
-# that they need never be made. Write the score of one head as a product, where $c$ is the latent of the key's token and
-# $W$ the head's rows of the weight matrix of `key_up`:
+# There is a catch, because before each step the keys and values of all tokens would have to be computed again. DeepSeek
+# avoids this. Write the score of one head as a product, where $q$ and $c$ are rows, $c$ is the latent of the key's
+# token and $W$ holds the head's rows of the weight matrix of `key_up`:
 #
 # $$
 # q \, k^{\top} = q \, (c \, W^{\top})^{\top} = q \, (W c^{\top}) = (q \, W) \, c^{\top}
 # $$
 #
-# The brackets of a matrix product can be moved. Instead of projecting every latent up to a key, we project the one new
-# query to the width of the latents. The key projection has been **absorbed** into the query.
+# A product of three matrices can begin with either pair. Instead of projecting every latent up to a key, we project the
+# one new query to the width of the latents. The key projection has been **absorbed** into the query.
 #
 # **Write it yourself**, for one sample. The weight matrix of `key_up` has its rows in the order head 0, head 1, and so
 # on.
@@ -385,10 +373,11 @@ torch.testing.assert_close(absorbed @ latents[:, None].transpose(2, 3), mla_scor
 print("queries:", tuple(absorbed.shape), " latents:", tuple(latents.shape))
 
 # %% [markdown]
-# Read the shapes: there are queries for five heads, and one set of vectors which all of them meet, as in lesson 06. The
-# values go the same way, because to mix the latents and then project the mix gives the same as to project all latents
-# and then mix. So the latents are keys *and* values of multi-query attention, and your function from lesson 06 computes
-# it. That function divides by the root of its queries' width, which is now `latent_dim`, so we correct the scale first:
+# There are queries for five heads, and one set of vectors with which all of them are compared, as in lesson 06. The
+# values can be absorbed as well, because mixing the latents and then projecting the mix gives the same as projecting
+# all latents and then mixing them. So the latents are keys *and* values of multi-query attention, and your function
+# from lesson 06 computes it. That function divides by the root of its queries' width, which is now `latent_dim`, so we
+# correct the scale first:
 
 # %%
 multi_query = from_earlier("multi_query")
@@ -398,12 +387,11 @@ value_up_by_head = value_up.weight.view(num_heads, head_dim, latent_dim)
 torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
 
 # %% [markdown]
-# The assertion passed: multi-head latent attention is multi-query attention whose one key and one value are the latent.
-# What it has beyond plain multi-query attention is that each head reads the latent through matrices of its own.
-#
-# Nothing is free. In DeepSeek's models the latent is wider than a head, so each score takes more multiplications. While
-# a model writes, this is worth it, because a step spends its time on reading the cache. When the model reads a long
-# prompt, the keys are made after all. Exercise 5 absorbs the value projection, too.
+# The assertion passed, so multi-head latent attention is multi-query attention in which the latent is both the key and
+# the value of each token. In DeepSeek's models it is wider than a head, so that it can hold more than the one key of
+# plain multi-query attention, and each score takes more multiplications. While a model writes, this is worth it,
+# because a step spends its time on reading the cache. When the model reads a long prompt, the keys are computed after
+# all. Exercise 5 absorbs the value projection.
 #
 # ## Positions need a part of their own
 #
@@ -414,8 +402,9 @@ torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
 # (q R_m)(k R_n)^{\top} = q \, R_m R_n^{\top} \, W c^{\top}
 # $$
 #
-# The rotation is now between the query and $W$. Could we still absorb? For head 0, we compute the matrix in front of
-# the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances:
+# The rotation is now between the query and $W$. Could we still absorb? For head 0, we compute the matrix between $q$
+# and the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances. (Rotating the rows of
+# the identity matrix gives $R$.)
 
 # %%
 from course_lib.attention import LatentAttention, apply_rotary, rotary_table
@@ -430,9 +419,9 @@ for distance in (0, 1, 3):
     print(f"distance {distance}, first row: [{between[0, 0].item():6.3f}, {between[0, 1].item():6.3f}]")
 
 # %% [markdown]
-# There is another matrix for every distance, so an absorbed query would fit the keys at one distance only. DeepSeek's
-# way out is to **decouple** the positions: a query and a key get a second, short part, and only this part is rotated. A
-# score is the sum of two products, one with the latent, which can be absorbed, and one with a small rotary key, which
+# The matrix is different at every distance, so an absorbed query would fit the keys at one distance only. DeepSeek
+# therefore **decouples** the positions: a query and a key get a second, short part, and only this part is rotated. A
+# score is the sum of two products, one with the latent, which can be absorbed, and one with a short rotary key, which
 # all heads share:
 #
 # $$
@@ -457,17 +446,16 @@ print("cached per token:", rotary_dim + latent_dim, "numbers")
 print("as keys and values:", num_heads * (head_dim + rotary_dim + head_dim), "numbers")
 
 # %% [markdown]
-# The absorbed form with its small cache agrees with the multi-head form, token by token, on two different samples.
-# Exercise 4 computes such a cache in bytes.
+# Token by token, the absorbed form with its small cache agrees with the multi-head form on two different samples.
+# Exercise 4 counts its bytes.
 #
 # ## No waste: a cache in pages
 #
-# The last idea changes no number at all. A server doesn't know how long an answer will become. When it reserves memory
-# for the longest one possible, much of it stays empty. [Kwon et al., Efficient Memory Management for Large Language
-# Model Serving with PagedAttention, 2023](https://arxiv.org/abs/2309.06180) cut the memory into **blocks** of a few
-# tokens, as an operating system cuts it into pages. A sequence takes a block when it needs one, and its **block table**
-# lists its blocks in their order. Two sequences grow by turns, by three tokens each time, and a block has room for
-# four:
+# The last idea changes no result. A server doesn't know how long an answer will become, and if it reserves memory for
+# the longest one possible, much of it stays empty. [Kwon et al., Efficient Memory Management for Large Language Model
+# Serving with PagedAttention, 2023](https://arxiv.org/abs/2309.06180) cut the memory into **blocks** of a few tokens,
+# as an operating system cuts it into pages. A sequence takes a block when it needs one, and its **block table** lists
+# its blocks in their order. Here two sequences take turns to grow by three tokens, and a block has room for four:
 
 # %%
 from course_lib.attention import BlockPool, PagedKVCache
@@ -482,9 +470,9 @@ for start in (0, 3, 6):
 print("block tables:", first.block_table, second.block_table)
 
 # %% [markdown]
-# Each sequence has every second block. To find its tokens, the block table and their number are all that is needed.
+# Each sequence has every second block, and its block table and its length are enough to find its tokens.
 #
-# **Write it yourself.** Collect the keys of one sequence, in order. (`memory` has no head axis here, to keep it short.)
+# **Write it yourself.** Collect the keys of one sequence, in order. (`memory` has no head axis here.)
 
 
 # %%
@@ -505,7 +493,7 @@ gather_blocks = filled("gather_blocks", gather_blocks)
 #
 # </details>
 #
-# The pool has the keys of both sequences. Does your function find each of them?
+# Your function should find the keys of both sequences in the pool:
 
 # %%
 for sequence, cache in enumerate((first, second)):
@@ -514,27 +502,24 @@ for sequence, cache in enumerate((first, second)):
 print("both sequences found, in their order")
 
 # %% [markdown]
-# How much memory is saved? Take three sequences that have 6, 9 and 1 tokens so far, and that may grow to 16 tokens:
+# Take three sequences that have 6, 9 and 1 tokens so far and that may grow to 16 tokens:
 
 # %%
 print("empty slots, if 16 are reserved for each:", 3 * 16 - (6 + 9 + 1))
 print("empty slots, with blocks of 4:", sum(-length % 4 for length in (6, 9, 1)))
 
 # %% [markdown]
-# Only the last block of a sequence can have empty slots, so each sequence wastes fewer than one block.
-#
-# Exercise 6 finds the slot of a single token.
+# Only the last block of a sequence can have empty slots, so each sequence wastes less than one block. Exercise 6 finds
+# the slot of a single token.
 #
 # ## FlexAttention: a mask as a function
 #
-# In practice nobody builds a mask of 128k times 128k. PyTorch's `flex_attention` takes the rule as a function, and
-# `torch.compile` makes it a fused kernel that skips hidden blocks ([Dong et al., Flex Attention: A Programming Model
-# for Generating Optimized Attention Kernels, 2024](https://arxiv.org/abs/2412.05496)). Here it runs uncompiled, which
-# is slow and good enough for a check.
+# A mask of 128k times 128k would be too large. PyTorch's `flex_attention` takes the rule as a function, and
+# `torch.compile` makes of both one fused program (lesson 11) that skips hidden blocks ([Dong et al., Flex Attention: A
+# Programming Model for Generating Optimized Attention Kernels, 2024](https://arxiv.org/abs/2412.05496)). Here it runs
+# uncompiled, which is slow but good enough for a check.
 
 # %% tags=["versions", "nbval-ignore-output"]
-import warnings
-
 warnings.filterwarnings("ignore", message=".*flex_attention.*")
 qkv = torch.randn(3, 1, 2, 32, 16).to(device)
 try:
@@ -551,8 +536,8 @@ except (ImportError, RuntimeError, NotImplementedError, ValueError) as error:
 # %% [markdown]
 # ## What the six models really keep
 #
-# Back to the last column of the first table, now with what each model leaves out. Gemma 3 has five layers with a window
-# and then one that attends to everything; in gpt-oss every second layer has a window.
+# Here is the last column of the first table again, now with what each model leaves out. In Gemma 3 five layers with a
+# window are followed by one that attends to everything, and in gpt-oss every second layer has a window.
 
 # %%
 kept = {  # layers that keep all tokens, layers with a window, the window, numbers per token in one layer
@@ -573,8 +558,8 @@ print(f"Mistral's reach: 32 * (4096 - 1) = {32 * (4096 - 1):,} tokens")
 # %% [markdown]
 # DeepSeek-V3 has the most heads and keeps about half of what Llama 3.1 8B keeps, because each layer caches one latent
 # and one short rotary key per token. Mistral keeps the least, but a token that is further back than its window arrives
-# only through several layers; by the formula for the reach, all of them together reach almost the whole text. Gemma 3
-# and gpt-oss pay almost only for the layers that see everything.
+# only through several layers. By the formula for the reach, all of them together reach almost the whole text. In Gemma
+# 3 and gpt-oss almost all of the memory belongs to the layers that see everything.
 #
 # ## Your turn
 #
@@ -583,14 +568,15 @@ print(f"Mistral's reach: 32 * (4096 - 1) = {32 * (4096 - 1):,} tokens")
 #
 # <details><summary>Answers</summary>
 #
-# 1. To 1: e to the power of minus infinity is 0, so the sink takes nothing, and this is softmax again.
-# 2. Only itself: the result is `[0]`, because a window of 1 leaves nothing but the token's own key.
+# 1. They sum to 1. e to the power of minus infinity is 0, so the sink takes nothing, and this is softmax again.
+# 2. It sees only itself. The result is `[0]`, because a window of 1 leaves nothing but the token's own key.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have a window, a ring, a sink, a latent vector and pages. They can be combined: gpt-oss has windows and sinks.
+# You have a window, a rolling cache, two kinds of sink, a latent vector and pages. They can be combined, as gpt-oss
+# does with windows and sinks.
 #
 # **Practise:** [six exercises](exercises/09_exercises.ipynb), about 35 minutes.
 #

@@ -5,9 +5,9 @@
 # Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/11_fast.ipynb)
 #
 # You will count what attention computes and what it moves, and compare both counts with what a machine can do per
-# second. That tells you why writing one token at a time is slow even on the fastest GPUs. Then you write the loops
-# inside FlashAttention, which never make the table of attention weights, and the merge that lets several workers share
-# one long text.
+# second. That tells you why writing one token at a time is slow even on the fastest GPUs. Then you will write the core
+# of FlashAttention, which never makes the table of attention weights, and the merge that lets several workers share one
+# long text.
 #
 # **You need** [lesson 06](06_multi_query.ipynb). **It takes** about 45 minutes.
 
@@ -46,7 +46,8 @@ def draw(*shape):
 #
 # A time depends on the machine, but a count does not, so we begin with counts. Take a layer of width 768 with 12 heads.
 # Each token goes through four projections of 768 times 768 multiplications. Each query also meets each key, once for
-# the scores and once for the context, and each time that costs 768 multiplications over all heads.
+# the scores and once for the context, and each time that costs 768 multiplications over all heads. The table counts
+# them in millions (M):
 
 # %%
 m, num_heads, head_dim = 768, 12, 64
@@ -56,8 +57,8 @@ for t in (128, 1024, 8192):
     print(f"{t:6} {projections / 1e6:9,.0f} M {pairs / 1e6:16,.0f} M {pairs / (projections + pairs):16.2f}")
 
 # %% [markdown]
-# A short text costs mostly projections and a long one mostly pairs, because only the pairs grow with the square of its
-# length.
+# For a short text the projections cost most and for a long one the pairs of a query and a key, because only the pairs
+# grow with the square of the length.
 #
 # **Predict.** For how many tokens do both cost the same?
 
@@ -68,12 +69,13 @@ predict(guess, lambda: next(t for t in range(1, 8192) if 2 * t * t * m >= 4 * t 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# At twice the width: set `4 * t * m * m` equal to `2 * t * t * m` and divide both by `2 * t * m`.
+# They cost the same at twice the width. To see it, set `4 * t * m * m` equal to `2 * t * t * m`, and divide both by
+# `2 * t * m`.
 #
 # </details>
 #
-# The causal mask hides nearly half of these pairs afterwards, so their products were computed for nothing. Now count
-# the bytes. Each number takes 4 of them, and the last column is one tensor of scores:
+# The causal mask hides nearly half of these pairs afterwards, so their products were computed for nothing. Now we count
+# the bytes, 4 per number. The last column is one tensor of scores:
 
 # %%
 print("tokens   input x   parameters   scores (1, head, query, key)")
@@ -82,8 +84,8 @@ for t in (128, 1024, 8192):
     print("{:6} {:6.1f} MB {:9.1f} MB {:15,.1f} MB".format(t, *(size / 1e6 for size in sizes)))
 
 # %% [markdown]
-# At 8,192 tokens the scores of one layer and one text take 3,221 MB, more than a hundred times their input. And the
-# explicit form, your own from lesson 05, makes several tensors of this shape. For 128 tokens:
+# At 8,192 tokens the scores of one layer and one text take 3,221 MB, more than a hundred times as much as the input.
+# The explicit form, your own from lesson 05, makes several tensors of this shape. Here they are for 128 tokens:
 
 # %%
 MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
@@ -93,23 +95,22 @@ for step in record(layer, draw(1, 128, m)).steps:
         print(f"{step.op:12} {step.tensor.nbytes:9,} bytes")
 
 # %% [markdown]
-# Each step writes its tensor and the next one reads it back, with very little arithmetic in between. These three still
-# fit into a cache, but those of 8,192 tokens don't. Whether that hurts depends on the machine.
+# Each step writes its tensor to memory and the next one reads it back, and the mask and softmax do very little
+# arithmetic with each number.
 #
 # ## Two limits of a machine
 #
-# A processor computes only with numbers in its own memory on the chip, some megabytes of fast **SRAM**, such as the
-# caches of a CPU. Everything else waits in the large memory beside the chip: the RAM of a computer, or the memory of a
-# GPU, which in most data centres is **HBM** (high-bandwidth memory). So each machine has two limits: how many
-# operations it does per second (FLOP/s, where a multiplication and an addition are two operations), and how many bytes
-# per second come in from the large memory, its **bandwidth**.
+# A processor computes only with numbers in its own memory on the chip, some megabytes of fast **SRAM**. Everything else
+# waits in the large memory beside the chip, which is the RAM of a computer or, in most GPUs of data centres, **HBM**
+# (high-bandwidth memory). So each machine has two limits: how many operations it does per second (FLOP/s, where a
+# multiplication and an addition are two operations), and how many bytes per second come in from the large memory, its
+# **bandwidth**.
 #
-# Their quotient is the **machine balance**, the operations that it could do while one byte arrives. For four GPUs of
-# data centres the first two numbers are copied from NVIDIA's data sheets
+# Their quotient is the **machine balance**, the operations that the machine could do while one byte arrives. For four
+# GPUs the first two numbers are copied from NVIDIA's data sheets
 # ([T4](https://www.nvidia.com/en-us/data-center/tesla-t4/), [A100](https://www.nvidia.com/en-us/data-center/a100/),
 # [H100](https://www.nvidia.com/en-us/data-center/h100/), [H200](https://www.nvidia.com/en-us/data-center/h200/); matrix
-# products of two-byte numbers, without the doubling for sparse matrices). The balance is computed from them, not
-# measured.
+# products of two-byte numbers, without the doubling for sparse matrices).
 
 # %%
 machines = {  # operations per second, bytes per second
@@ -123,28 +124,26 @@ for name, (flops, bandwidth) in machines.items():
 
 # %% [markdown]
 # The A100 can do 153 operations while a byte arrives and the H100 even 295, so they are busy only if a number that was
-# read is used again and again. An H200 is an H100 with faster memory: it multiplies no faster, and its balance is
-# lower.
+# read is used again and again.
 #
-# The stored measurements of this lesson were made on two threads of a CPU. Its limits were measured, too, with a large
+# The stored measurements of this lesson were made on two threads of a CPU, whose limits were measured with a large
 # matrix product and a long read, in `float32`:
 
 # %%
 measured = stored("cpu")
-limits = measured.limits[0]
-cpu_balance = limits.matmul_gflops / limits.read_gb_per_s
-print(measured.place)
-print(f"{limits.matmul_gflops:.0f} GFLOP/s, {limits.read_gb_per_s:.0f} GB/s, balance {cpu_balance:.1f}")
+cpu = measured.limits[0]
+cpu_balance = cpu.matmul_gflops / cpu.read_gb_per_s
+print(f"{measured.place}: {cpu.matmul_gflops:.0f} GFLOP/s, {cpu.read_gb_per_s:.0f} GB/s, balance {cpu_balance:.1f}")
 
 # %% [markdown]
-# Its balance is far lower than that of a GPU, because a few CPU cores multiply slowly for the memory they have.
+# Its balance is far lower than that of a GPU.
 #
-# A computation has such a quotient, too: its operations divided by the bytes that it must move, its **arithmetic
-# intensity**. If it is below the balance, the processor waits for bytes, and the computation is **memory-bound**. If it
-# is above, the bytes wait for the processor, and it is **compute-bound**. ([Williams, Waterman and Patterson, Roofline:
-# An Insightful Visual Performance Model, 2009](https://doi.org/10.1145/1498765.1498785))
+# A computation has such a quotient, too, its **arithmetic intensity**: its operations divided by the bytes that it must
+# move. If it is below the balance, the processor waits for bytes, and the computation is **memory-bound**. If it is
+# above, the bytes wait for the processor, and the computation is **compute-bound**. ([Williams, Waterman and Patterson,
+# Roofline: An Insightful Visual Performance Model, 2009](https://doi.org/10.1145/1498765.1498785))
 #
-# **Write it yourself.** The intensity of attention for one text, without the projections and without a mask. Queries,
+# **Write it yourself:** the intensity of attention for one text, without the projections and without a mask. Queries,
 # keys and values are read once, the context is written once, and a multiplication and an addition are two operations.
 
 # %%
@@ -169,8 +168,9 @@ arithmetic_intensity = filled("arithmetic_intensity", arithmetic_intensity)
 # ## Prefill and decode
 #
 # A model reads a prompt all at once, which is called **prefill**. Then it writes the answer one token at a time, which
-# is called **decode**: a single new query meets all keys of the cache. Here are both, with 4,096 keys, 32 heads of
-# width 64 and numbers of 2 bytes:
+# is called **decode**: a single new query meets all keys of the cache. Here are both, for multi-head attention (MHA),
+# grouped-query attention (GQA) and multi-query attention (MQA), with 4,096 keys, 32 heads of width 64 and numbers of 2
+# bytes:
 
 # %%
 work = {  # query_len, key_len, num_heads, num_kv_heads
@@ -189,34 +189,28 @@ for name, sizes in work.items():
 
 # %% [markdown]
 # On each of these GPUs prefill is compute-bound and decode is memory-bound, *even with multi-query attention*. In
-# decode of multi-head attention (MHA) a key is read, used by one query, and dropped: 1 operation per byte, where an
-# H100 could do 295. With grouped-query attention (GQA) four heads use it, and with multi-query attention (MQA) all 32.
-# That is nearly 32 times as good, and still nine times too little for an H100.
+# decode with MHA a key is read and used by one query. That is 1 operation per byte, where an H100 could do 295. With
+# GQA four heads use the key, and with MQA all 32. That is nearly 32 times as good, and still nine times too little for
+# an H100.
 #
-# The picture of this is called a **roofline**: the line is the most that the machine can do at each intensity.
+# The picture of this is called a **roofline**. The line is the most that the machine can do at each intensity.
 
 # %%
-roofline(
-    {name: arithmetic_intensity(*sizes, 64, 2) for name, sizes in work.items()},
-    gflops=989e3,
-    gb_per_s=3350,
-    title="Attention on an H100, at best",
-    note="Computed from the data sheet, not measured. A real kernel is below the line.",
-)
+intensities = {name: arithmetic_intensity(*sizes, 64, 2) for name, sizes in work.items()}
+note = "Computed from the data sheet, not measured. A real program is below the line."
+roofline(intensities, gflops=989e3, gb_per_s=3350, title="Attention on an H100, at best", note=note)
 
 # %% [markdown]
-# The points of decode are on the slope, where the bandwidth decides. From MHA to MQA they climb it, because less is
-# read for the same operations. On our CPU, in `float32`, the answer for multi-query attention is another one:
+# The points of decode are on the slope, where the bandwidth decides, and from MHA to MQA they climb it. On our CPU, in
+# `float32`, the answer for MQA is another one:
 
 # %%
-print(f"balance of the CPU: {cpu_balance:.1f}")
-for name, sizes in work.items():
-    intensity = arithmetic_intensity(*sizes, 64, 4)
-    print(f"{name:12} {intensity:8.1f}", "compute" if intensity > cpu_balance else "memory")
+intensity = arithmetic_intensity(*work["decode, MQA"], 64, 4)
+print(f"decode, MQA: {intensity:.1f} operations per byte, balance of the CPU {cpu_balance:.1f}")
 
 # %% [markdown]
-# The intensities are halved, because a number now has twice the bytes, but 15.9 is above the balance of 3.7. So whether
-# something is memory-bound depends on the computation *and* on the machine.
+# The intensity is halved, because a number now has twice the bytes, but 15.9 is above the balance of 3.7, so this
+# decode is compute-bound. Whether something is memory-bound depends on the computation *and* on the machine.
 #
 # **Predict.** A server decodes for 8 users at once, each with a cache of their own. How many times as high is the
 # arithmetic intensity of attention as for one user? The cell lets PyTorch count the operations of a real run.
@@ -237,8 +231,8 @@ predict(guess, lambda: counted_intensity(8) / counted_intensity(1))
 # <details><summary>After your guess</summary>
 #
 # Eight users bring eight times the operations and eight times the caches, so the intensity of attention stays as it is.
-# The *weights* of the projections are different: all users share them, so they are read once per step, and their
-# intensity grows with the batch. That is why servers put many users into one batch, and why caches must be small.
+# The weight matrices of the projections are different, because all users share them. They are read once per step, and
+# their intensity grows with the batch. That is why servers put many users into one batch, and why caches must be small.
 #
 # </details>
 #
@@ -246,22 +240,22 @@ predict(guess, lambda: counted_intensity(8) / counted_intensity(1))
 #
 # ## Softmax in pieces
 #
-# We counted as if the scores never went to the large memory. (If they do, prefill is memory-bound on a GPU as well;
-# exercise 2 lets you count that.) So they have to be used up on the chip, a few at a time. Softmax seems to forbid it,
+# We counted as if the scores never went to the large memory. (If they do, prefill is memory-bound on these GPUs as
+# well, as exercise 2 lets you count.) So they have to be used on the chip, a few at a time. Softmax seems to forbid it,
 # because it needs the largest score and the sum of the whole row. But you can go through the row in blocks and keep the
-# largest score and the sum *so far*. When a larger score turns up, the old sum refers to the wrong maximum, and one
-# factor corrects it. This is **online softmax** ([Milakov and Gimelshein, Online normalizer calculation for softmax,
+# largest score and the sum *so far*. When a larger score comes, the old sum refers to the wrong maximum, and one factor
+# corrects it. This is **online softmax** ([Milakov and Gimelshein, Online normalizer calculation for softmax,
 # 2018](https://arxiv.org/abs/1805.02867)). Here are six scores in blocks of two:
 
 # %%
-row = torch.tensor([1.0, 3.0, 2.0, 5.0, 4.0, 0.0])
+row = torch.tensor([2.0, 3.0, 1.0, 5.0, 4.0, 0.0])
 for seen in (2, 4, 6):
     largest = row[:seen].max()
     print(f"{seen} scores: largest {largest:.0f}, sum of exp(score - largest) {(row[:seen] - largest).exp().sum():.4f}")
 
 # %% [markdown]
-# **Predict.** The first sum was made with the largest score 3, and then 5 turned up. With what number must the first
-# sum be multiplied before the two new scores are added?
+# **Predict.** The first sum belongs to the largest score 3, and then 5 comes. By what number must the first sum be
+# multiplied before the exponentials of the two new scores are added?
 
 # %%
 guess = ...  # a number with two decimals
@@ -275,9 +269,9 @@ predict(guess, lambda: (row[:2].max() - row[:4].max()).exp())
 #
 # </details>
 #
-# The context is a sum over the keys as well, so it is corrected by the same factor. **Write it yourself**: one step,
-# for some queries of one head and one block of keys and values. Don't divide by the total; that is done once, at the
-# end.
+# The context is a sum over the keys as well, so it is corrected by the same factor. **Write it yourself:** one step,
+# for some queries of one head and one block of keys and values. Don't divide by the total, because that is done once,
+# at the end.
 
 # %%
 def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
@@ -300,8 +294,8 @@ online_step = filled("online_step", online_step)
 # </details>
 #
 # Around it goes a loop over the blocks of keys, which divides at the end. The largest score begins at minus infinity,
-# so that the factor of the first block is exp(-inf), which is 0. The second result is the logarithm of the sum of all
-# exponentials, **log-sum-exp** or lse, one number per query. You will soon need it.
+# so that the factor of the first block is exp(-inf), which is 0. The second result, one number per query, is the
+# logarithm of the sum of all exponentials, **log-sum-exp** or lse, which you will soon need.
 
 # %%
 def in_blocks(queries, keys, values, size, causal=False):  # 3 x (token, head_dim) -> (query, head_dim), (query)
@@ -324,15 +318,15 @@ print("equal to the softmax of whole rows")
 # %% [markdown]
 # ## Tiles
 #
-# A kernel cuts the queries into blocks, too. A piece of the scores, some queries by some keys, is a **tile**, and the
+# The queries can be cut into blocks, too. A block of the scores, some queries by some keys, is a **tile**, and the
 # method is **tiling**. With a causal mask it also saves work, because many tiles hold nothing but hidden scores:
 
 # %%
 draw_tiles(causal_keep(512), 64, title="512 tokens in tiles of 64 by 64")
 
 # %% [markdown]
-# For each block of queries the keys end at the diagonal, and what is to its right is never computed. Only the tile on
-# the diagonal, the last one, needs a mask (which is why `in_blocks` has an argument `causal`):
+# For each block of queries the keys end at the diagonal, and what is to its right is never computed. Only the last
+# tile, the one on the diagonal, needs a mask:
 
 # %%
 def in_tiles(queries, keys, values, size):  # causal, 3 x (token, head_dim) -> (token, head_dim)
@@ -358,11 +352,11 @@ for name, recording in (("whole rows", whole), ("in tiles", tiles)):
 # The table of 512 by 512 scores is gone. Apart from the result, the largest tensor that a step computes is now a single
 # tile of 64 by 64, and it stays as small for a text of any length. This is **FlashAttention** ([Dao et al.,
 # FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness, 2022](https://arxiv.org/abs/2205.14135)):
-# a tile is so small that it stays in SRAM, and the loops are one **fused kernel**, a single program on the chip. For
-# training it keeps the lse, with which the backward pass computes each tile of weights again as exp(score - lse),
-# because that is faster than reading them from memory.
+# a tile is so small that it stays in SRAM, and both loops are one **fused kernel**, a single program for the processor.
+# In training it keeps the lse, from which the backward pass computes each tile of attention weights again, because that
+# is faster than reading them.
 #
-# **Write it yourself.** How many tiles does a causal mask save?
+# **Write it yourself:** how many tiles does a causal mask save?
 
 # %%
 def tiles_skipped(num_tokens, size):  # two ints -> int
@@ -385,24 +379,24 @@ tiles_skipped = filled("tiles_skipped", tiles_skipped)
 # Each tile takes two matrix products, for its scores and its context, so the recording has counted the tiles:
 
 # %%
-products = sum(step.op == "matmul" for step in tiles)
-print(f"{(512 // 64) ** 2} tiles, {products // 2} computed, {tiles_skipped(512, 64)} skipped by the formula")
+computed = sum(step.op == "matmul" for step in tiles) // 2
+print(f"{(512 // 64) ** 2} tiles, {computed} computed, {tiles_skipped(512, 64)} skipped by the formula")
 
 # %% [markdown]
-# The longer the text, the smaller is the part of the tiles on the diagonal, so nearly half of all tiles are skipped in
-# the end. So a causal mask makes a tiled kernel up to twice as fast.
+# In a longer text fewer of the tiles are on the diagonal, so that nearly half of all tiles are skipped, and a causal
+# mask can make a tiled kernel up to twice as fast.
 #
-# Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb): tiles that are not square, and the two loops.
+# Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb).
 #
 # ## Merge partial results
 #
-# In decode each head has one query, hence one block of queries. With few texts and few heads most of a GPU would have
-# nothing to do. The remedy is to share out the *keys* among several workers. Each attends to its own part and returns
+# In decode each head has one query, so it has one block of queries. With few texts and few heads most of a GPU would
+# have nothing to do. The remedy is to divide the *keys* among several workers. Each attends to its own part and returns
 # its finished context and its lse. The lse tells how much of the whole softmax belongs to this part, because exp(lse)
 # is its sum of exponentials.
 #
-# **Predict.** Two workers return, and the lse of the first is larger by the logarithm of 3. Which share of the merged
-# context comes from the first?
+# **Predict.** Of two workers, the first returns an lse that is larger by the logarithm of 3. What fraction of the
+# merged context comes from the first?
 
 # %%
 guess = ...  # a number from 0 to 1
@@ -411,11 +405,11 @@ predict(guess, lambda: torch.tensor([3.0, 1.0]).log().softmax(dim=0)[0])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The sums of exponentials are as 3 to 1, and the shares are proportional to them.
+# The sums of exponentials are in the ratio 3 to 1, and the fractions are proportional to them.
 #
 # </details>
 #
-# **Write it yourself.** Merge two partial results into what attention over all keys gives, with its lse, so that it can
+# **Write it yourself:** merge two partial results into what attention over all keys gives, with its lse, so that it can
 # be merged again. (`torch.logaddexp` takes two logarithms and returns the logarithm of the sum.)
 
 # %%
@@ -437,7 +431,7 @@ merge_partial = filled("merge_partial", merge_partial)
 #
 # </details>
 #
-# Four workers share the keys, and one query asks all of them:
+# Here four workers have a quarter of the keys each, and one query goes to all of them:
 
 # %%
 query = draw(1, 64)
@@ -449,16 +443,16 @@ torch.testing.assert_close(merged, attend(query[None, None], keys[None, None], v
 print("merged:", tuple(merged.shape), " lse of the parts:", [round(part_lse.item(), 2) for _, part_lse in parts])
 
 # %% [markdown]
-# It equals attention over all keys, although no worker saw all of them. On one GPU this is **flash decoding** ([Dao et
-# al., Flash-Decoding for long-context inference, 2023](https://crfm.stanford.edu/2023/10/12/flashdecoding.html)). When
-# the workers are separate devices that keep the keys of one long text together, the same merge is called *context
-# parallelism*, which you meet again in [lesson 13](13_many_devices.ipynb).
+# The result equals attention over all keys, although no worker saw all of them. On one GPU this is **flash decoding**
+# ([Dao et al., Flash-Decoding for long-context inference,
+# 2023](https://crfm.stanford.edu/2023/10/12/flashdecoding.html)). If the workers are devices that each keep a part of
+# one long text, the method is **context parallelism** ([lesson 13](13_many_devices.ipynb)).
 #
 # ## The kernel that PyTorch has
 #
-# PyTorch's fused kernel is the function scaled_dot_product_attention; the course's modules use it with
-# `kernel="fused"`. Before you compare times, compare numbers, forward and backward (the cell prints nothing if they are
-# equal):
+# PyTorch's function scaled_dot_product_attention runs a fused kernel, and the course's modules call it with
+# `kernel="fused"`. Before you compare times, compare numbers, forward and backward. The cell prints nothing if they are
+# equal:
 
 # %%
 explicit = MultiHeadAttention(m, m, num_heads).to(device)
@@ -484,16 +478,14 @@ for t in times["fused"]:
 
 # %% [markdown]
 # For a short text there is little to gain, because most of the work is projections, which both forms do alike. At 4,096
-# tokens the fused form is four times as fast and needs a fortieth of the memory. It skips tiles, and it neither writes
-# nor reads the tensors of (1, head, query, key).
-#
-# One trap remains: when a cache holds earlier keys, the argument is_causal=True hides the wrong ones, as you saw in
-# lesson 08. A single new token needs no mask, since it may see everything.
+# tokens the fused form is four times as fast and needs a fortieth of the memory, because it skips tiles, and neither
+# writes nor reads tensors of (1, head, query, key). (When a cache holds earlier keys, is_causal=True hides the wrong
+# ones, as lesson 08 showed.)
 #
 # ## The copy in a broadcast
 #
 # In lesson 06 you saw that multi-query attention by broadcasting copies the shared keys once per head, and that folding
-# the heads into the queries avoids the copy. Here are the stored times of a step of decode, for growing caches.
+# the heads into the query axis avoids the copy. Here are the stored times of a step of decode, for growing caches.
 # "attend_fused" folds and then calls PyTorch's fused kernel.
 
 # %%
@@ -503,21 +495,21 @@ title, xlabel = "A step of multi-query decode: 8 texts, 32 heads", "keys in the 
 line_plot(steps, title=title, xlabel=xlabel, ylabel="ms", note=measured.place)
 
 # %% [markdown]
-# All three curves compute the same context, and only the layout of the work differs. How large should the gap be? The
-# broadcast reads the keys and values once, writes them 32 times and reads them 32 times, which is 65 times the bytes of
-# folding. But on this CPU the folded step waits for arithmetic, which takes longer than its bytes, so at best the gap
-# would be smaller:
+# How large should the gap be? The broadcast reads the keys and values once, writes them 32 times and reads them 32
+# times, which is 65 times the bytes of folding. But on this CPU the folded step is compute-bound, and its arithmetic
+# takes longer than its bytes by the quotient of intensity and balance, so the gap should be smaller:
 
 # %%
 longer = arithmetic_intensity(1, 4096, 32, 1, 64, 4) / cpu_balance
-print(f"at best: {1 + 32 + 32} / {longer:.1f} = {65 / longer:.0f}")
+print(f"by the count: {1 + 32 + 32} / {longer:.1f} = {65 / longer:.0f}")
 for key_len, slow in steps["broadcast"].items():
     print(f"{key_len:6,} keys: broadcast / attend_fused = {slow / steps['attend_fused'][key_len]:.0f}")
 
 # %% [markdown]
-# The count lets us expect 15, but 24 to 98 was measured, because a count is only a lower bound of a time. A large part
-# of the difference is new memory: each copy goes into memory that the operating system has to hand out first. On your
-# machine, now, this cell makes the same copy into new memory and into memory that is already there:
+# The count lets us expect 15, but 24 to 98 was measured. A count gives only a lower bound of a time, and broadcasting
+# stays further above its bound. A large part of this is new memory, because each copy goes into memory that the
+# operating system has to provide first. This cell makes the same copy on your machine, into new memory and into memory
+# that is already there:
 
 # %% tags=["timing", "nbval-ignore-output"]
 copy_times = {row.name: row.median_ms for row in compare_times(copies_of_keys(str(device)), rounds=5)}
@@ -525,7 +517,7 @@ bar_chart(copy_times, title="Copy the keys for 32 heads", unit="ms", note="Your 
 
 # %% [markdown]
 # On a CPU the first bar is several times as long, although both copies move the same bytes. (On a GPU they should be
-# alike, because PyTorch keeps the memory there that it has received once.)
+# alike, because PyTorch reuses memory there.)
 #
 # ## Your turn
 #
@@ -534,15 +526,15 @@ bar_chart(copy_times, title="Copy the keys for 32 heads", unit="ms", note="Your 
 # 2. A colleague writes `queries @ keys.expand(-1, 32, -1, -1).mT` for queries of shape `(2, 32, 1, 64)` and keys of
 #    shape `(2, 1, 1024, 64)`, "because `expand` copies nothing". Put it into a function, and show the colleague
 #    `record(...).expand()`.
-# 3. Numbers of two bytes need half the traffic. What do they cost? Add 1 a thousand times, one by one, to
-#    `torch.tensor(0.0, dtype=torch.bfloat16)`.
+# 3. Numbers of two bytes need half the traffic of `float32`, but they are less exact. Add 1 a thousand times, one by
+#    one, to `torch.tensor(0.0, dtype=torch.bfloat16)`. What is the sum?
 #
 # <details><summary>Answers</summary>
 #
-# 1. `319` heads. For a long cache the intensity comes close to the number of heads that share, and it must exceed the
-#    balance; queries and context cost a little more. Models with one kv head have far fewer heads, so what helps are
-#    several new tokens per step, as in speculative decoding.
-# 2. `expand` itself is a view, but the product below it contains a `clone` that writes the keys `32` times.
+# 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, and it must
+#    exceed the balance. It stays a little below that number, because queries and context are moved as well. Models with
+#    one kv head have far fewer heads, so they need several new tokens per step, as in speculative decoding.
+# 2. `expand` itself is a view, but the product contains a `clone` that writes the keys `32` times.
 # 3. The sum stops at `256`. The next number that `bfloat16` has is `258`, so `256 + 1` is rounded to `256` again. That
 #    is why good kernels multiply numbers of two bytes and add up in `float32`.
 #
@@ -550,9 +542,9 @@ bar_chart(copy_times, title="Copy the keys for 32 heads", unit="ms", note="Your 
 #
 # ## What you have now
 #
-# You count before you measure: operations, bytes, and their quotient, held against the balance of a machine. You have
-# written online softmax and the merge of partial results, which are the core of FlashAttention and of flash decoding.
-# And you know why decode waits for memory, and how a hidden copy costs what sharing had saved.
+# You can count operations and bytes before you measure, and compare their quotient with the balance of a machine. You
+# have written online softmax and the merge of partial results, which are the core of FlashAttention and of flash
+# decoding, and you know why decode waits for memory.
 #
 # **Practise:** [five exercises](exercises/11_exercises.ipynb), about 35 minutes.
 #
