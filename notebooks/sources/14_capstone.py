@@ -5,7 +5,7 @@
 #
 # You will write multi-head attention, and then multi-query attention with a cache, from empty cells and without looking
 # anything up. Then you build a tiny GPT around the second of them, train it on the fables of Aesop, and let it write a
-# few lines. Whatever the model knows about one character when it reads another goes through code that you wrote.
+# few lines. In that model a character learns about the others only through code that you wrote.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
 
@@ -248,8 +248,8 @@ for row in range(2):
 # Normalization](https://arxiv.org/abs/1607.06450), 2016). Exercise 2 of [the sheet](exercises/14_exercises.ipynb) asks
 # you to write it.
 #
-# **MLP** (multilayer perceptron). Two linear layers, with a function that isn't linear, GELU, between them, are applied
-# to each token by itself. Attention gathers what a token should know of the others, and the MLP computes with what was
+# **MLP** (multilayer perceptron). Two linear layers with a nonlinear function (GELU) between them are applied to each
+# token by itself. Attention gathers what a token should know of the others, and the MLP computes with what was
 # gathered.
 #
 # The last three make up a block, together with your attention:
@@ -399,7 +399,7 @@ print(f"loss on fables that it has not read: {trained:.2f}, e to the loss: {torc
 # %% [markdown]
 # The second number is called **perplexity**: the model is as uncertain as if it had to choose among so many characters
 # that are all equally likely. (Your digits may differ from those of another machine, because training amplifies every
-# rounding error. The next cell prints two results that don't depend on such differences.)
+# rounding error. The next cell prints two results that hold in spite of such differences.)
 
 # %%
 print("less than half of the untrained loss:", trained < 0.5 * untrained)
