@@ -155,7 +155,7 @@ memory_row(queries, split, by_head, names=names, words=words, num_heads=2, highl
 # Each panel shows the slots above and, below them, the order in which the tensor reads them. The upper two tensors read
 # slot by slot. The transposed one jumps: it reads two slots, jumps over those of head 1, reads two slots, and so on.
 # After the last number of head 0 it goes back to the first number of head 1. The memory is the same in all three; only
-# the strides differ, and with them the order of reading.
+# the sizes and the strides differ, and they decide the order of reading.
 #
 # In lesson 05 the keys are transposed once more, in their last two axes. **Predict:** what are the strides of
 # `by_head.transpose(2, 3)`?

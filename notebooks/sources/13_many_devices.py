@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/13_many_devices.ipynb)
 #
-# You will cut an attention module into parts that compute on different devices: first by hand, then with PyTorch on two
-# real processes. You compute how long the devices talk to each other, and from that how many devices are best for a
-# model that people use. At the end you cut the keys instead of the heads.
+# You will cut an attention module into parts that compute on different devices, first by hand and then with PyTorch on
+# two real processes. You compute how long the devices take to send each other what they need, and from that how many
+# devices are best for a model that people use. At the end you cut the keys instead of the heads.
 #
 # **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb) and [11](11_fast.ipynb).
 # **It takes** about 45 minutes. No GPU is needed, because the devices of this lesson are processes on your CPU.
@@ -46,11 +46,11 @@ MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
 #
 # A large model does not fit into the memory of one GPU, or one GPU takes too long to read its parameters and its cache
 # ([lesson 11](11_fast.ipynb)). So the weight matrices are cut, and each device gets a part of every one of them. This
-# is called **tensor parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)). Devices
-# compute fast and talk slowly, so a good cut leaves them little to tell each other.
+# is called **tensor parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)). A device
+# computes much faster than it sends, so a good cut leaves the devices little to send.
 #
-# Attention has a natural place for it, because up to its context a head needs nothing from the other heads. And since
-# lesson 05 the heads are stacked in one matrix, one below the other:
+# Attention has a natural place for such a cut, because up to its context a head needs nothing from the other heads. And
+# since lesson 05 the heads are stacked in one matrix, one below the other:
 
 # %%
 d_in, d_out, num_heads, head_dim = 3, 8, 4, 2
@@ -65,9 +65,9 @@ for head, rows in enumerate(whole.q_proj.weight.split(head_dim)):
     print(f"head {head}: rows {head * head_dim} and {head * head_dim + 1} of q_proj.weight, {tuple(rows.shape)}")
 
 # %% [markdown]
-# A cut between rows 3 and 4 deals the heads out: 0 and 1 go to one device, 2 and 3 to the other.
+# A cut between rows 3 and 4 deals the heads out: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
 #
-# **Write it yourself.** Return the rows of device number `device`, if there are `num_devices` of them, counted from 0.
+# **Write it yourself.** Return the rows of device number `device`, counted from 0, if there are `num_devices` devices.
 
 # %%
 def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
@@ -90,7 +90,7 @@ cut_rows = filled("cut_rows", cut_rows)
 # That takes care of `q_proj`, `k_proj` and `v_proj`. The output projection comes after the heads, so its matrix is cut
 # the other way: a device needs the **columns** that are multiplied by the context of its own heads.
 #
-# **Write it yourself.** The columns of device number `device`, with all their rows.
+# **Write it yourself.** Return the columns of device number `device`, each with all its rows.
 
 # %%
 def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
@@ -133,22 +133,24 @@ show("output of device 0", halves[0](x), "batch token width", words)
 show("output of device 1", halves[1](x), "batch token width", words)
 
 # %% [markdown]
-# **Predict.** Four devices with one head each are a finer cut. Which shape does the output of *one* of the four have?
+# Both have the shape of the whole output. **Predict:** if you take the output of device 0 for that of the whole module,
+# in how many of the 8 columns is it wrong?
 
 # %%
-guess = ...  # three sizes in parentheses
-predict(guess, lambda: part_of(whole, 0, 4)(x).shape)
+guess = ...  # an integer
+wrong = ~torch.isclose(halves[0](x), whole(x))  # (b, t, m)
+predict(guess, lambda: wrong.any(dim=(0, 1)).sum())
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The shape of the whole output, however many devices there are, because the device has all *rows* of `out_proj`. What
-# it lacks is the other heads' part of the sum, so its numbers are not the output yet.
+# In all of them. A device has all *rows* of `out_proj`, so it computes every column of the output, but from the context
+# of its own heads alone.
 #
 # </details>
 #
-# Each number of the output is a sum over the columns of `out_proj`. Cutting the columns cuts that sum into two sums, so
-# the two outputs only have to be added:
+# Each number of the output is a sum with one term per column of `out_proj`. If the columns are cut, this sum is cut
+# into two sums, so the two outputs only have to be added:
 
 # %%
 two_samples = torch.cat([x, x.flip(1)])  # the sentence, and the sentence backwards
@@ -156,8 +158,8 @@ torch.testing.assert_close(halves[0](two_samples) + halves[1](two_samples), whol
 show("device 0 + device 1", halves[0](x) + halves[1](x), "batch token width", words)
 
 # %% [markdown]
-# The sum equals the whole module, on two different samples. The picture shows it for one element of the output. It is
-# drawn with the library's class and its `shard`, which cuts as you did:
+# The sum equals the output of the whole module, on two different samples. The next picture shows one element of it. It
+# is drawn with the library's class and its function `shard`, which cuts as you did:
 
 # %%
 reference = MultiHeadAttention(d_in, d_out, num_heads).to(device)
@@ -167,28 +169,30 @@ torch.testing.assert_close(parts[1](two_samples), halves[1](two_samples))
 draw_devices(reference, parts, x, words=words)
 
 # %% [markdown]
-# Follow a row of the picture from left to right: all of x goes in, and a device works alone until its output. There the
-# devices meet. An operation that adds a tensor over all devices and gives the sum to each of them is called
-# **all-reduce**; it is the only time they talk in this layer. [Now do exercise 1, and exercise 2 about
-# biases](exercises/13_exercises.ipynb).
+# Follow a row of the picture from left to right: all of x goes in, and the device works alone until it has its output.
+# Only then are the outputs added. An operation that adds a tensor over all devices and hands the sum to each of them is
+# called **all-reduce**. In the forward pass of attention it is the only time at which the devices send anything.
+#
+# Now do exercises 1 and 2 of [the sheet](exercises/13_exercises.ipynb); the second is about biases.
 #
 # ## Why not cut inside a head?
 #
-# With more devices than heads, it would be tempting to cut each head's width in two. A score is a sum over that width,
-# so each device would have a part of each *score*. But softmax needs the whole score:
+# With more devices than heads, you could think of cutting each head's width in two. A score is a sum over that width,
+# so each device would have a part of each *score*. But softmax needs the whole score. We compute the attention weights
+# of head 0 (without a mask, which changes nothing here) from the two parts in two ways:
 
 # %%
 queries, keys = whole.q_proj(x)[..., :2] * head_dim**-0.5, whole.k_proj(x)[..., :2]  # head 0: (b, t, 2)
 left = queries[..., :1] @ keys[..., :1].transpose(1, 2)  # (b, q, 1) @ (b, 1, k) -> (b, q, k)
 right = queries[..., 1:] @ keys[..., 1:].transpose(1, 2)
 weights = (queries @ keys.transpose(1, 2)).softmax(-1)
-early, late = (left + right).softmax(-1), (left.softmax(-1) + right.softmax(-1)) / 2
-print(f"scores added, then softmax: weights up to {(early - weights).abs().max().item():.4f} off")
-print(f"softmax, then averaged:     weights up to {(late - weights).abs().max().item():.4f} off")
+added_first, averaged_last = (left + right).softmax(-1), (left.softmax(-1) + right.softmax(-1)) / 2
+print(f"scores added, then softmax: weights up to {(added_first - weights).abs().max().item():.4f} off")
+print(f"softmax, then averaged:     weights up to {(averaged_last - weights).abs().max().item():.4f} off")
 
 # %% [markdown]
-# So the devices would have to add the scores of every head, for each query and each key, before they could go on.
-# Compare how many numbers that is, for one text of 4,096 tokens and 32 heads of width 64:
+# Only the first way is right. So the devices would have to add the scores of every head, for each query and each key,
+# before they could go on. We count these numbers for one text of 4,096 tokens and 32 heads of width 64:
 
 # %%
 tokens, heads, width = 4096, 32, 64
@@ -196,7 +200,7 @@ inside_heads = heads * tokens * tokens  # scores: (head, query, key)
 between_heads = tokens * heads * width  # outputs: (token, d_out)
 
 # %% [markdown]
-# **Predict.** How many times as many numbers are added by the cut inside heads?
+# **Predict.** How many times as many numbers does the cut inside heads add?
 
 # %%
 guess = ...  # a number, within 10 %
@@ -205,19 +209,19 @@ predict(guess, lambda: inside_heads / between_heads)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The heads cancel, and one of the two token axes: what remains is the number of tokens, divided by the width of a head.
-# The longer the text, the worse the cut inside heads.
+# The number of heads cancels, and so does one of the two token axes. What remains is the number of tokens, divided by
+# the width of a head, so the cut inside heads gets worse as the text gets longer.
 #
 # </details>
 #
 # ## Two real processes
 #
-# Now PyTorch makes the same cut, on two processes that run at the same time. The function below is run by *both* of
-# them. Some words in it are new:
+# Now PyTorch makes the same cut, on two processes that run at the same time. *Both* of them run the function below.
+# Some words in it are new:
 #
-# - The processes form a **process group**: they find each other, are numbered, and can send tensors. The number of a
+# - The processes form a **process group**, in which they are numbered and can send each other tensors. The number of a
 #   process is its **rank**.
-# - **gloo** is the program library through which processes on CPUs talk. GPUs talk through NVIDIA's **nccl** instead.
+# - **gloo** is the library that sends tensors between processes on CPUs. Between GPUs, NVIDIA's **nccl** does it.
 # - A **mesh** is the arrangement of the devices; ours is a row of two.
 # - `ColwiseParallel` cuts the columns of W in $xW$. An `nn.Linear` stores W transposed, so these are the *rows* that
 #   you cut. `RowwiseParallel` cuts what you called columns, and does the all-reduce.
@@ -249,13 +253,15 @@ def on_each_device():
     dist.destroy_process_group()
 
 # %% [markdown]
-# **torchrun** is the program that starts several processes and tells each its rank. In a terminal you would type this:
+# **torchrun** is the program that starts several processes and tells each of them its rank. In a terminal you would
+# type this:
 #
 # ```bash
 # torchrun --nproc-per-node 2 two_devices.py
 # ```
 #
-# From a notebook, the course's `launch` does it and returns what they printed, after about ten seconds:
+# In a notebook, the course's `launch` does it and returns what the processes printed. It takes about ten seconds, and
+# longer on a machine that is busy:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -264,14 +270,14 @@ with tempfile.TemporaryDirectory() as folder:
     print(launch(2, script=str(script)))
 
 # %% [markdown]
-# Rank 1 reports that its part of `q_proj` has half of the rows, and that the output on both processes is the one of the
-# uncut module. Change the function as you like, and run both cells again.
+# Rank 1 holds half of the rows of `q_proj`, and its output equals that of the uncut module. Rank 0 makes the same
+# comparison and would raise an error if it failed. Change the function as you like, and run both cells again.
 #
 # ## What is sent
 #
 # The course has a longer script of this kind. It also compares gradients and cached decoding with the uncut module, in
-# float64, and it writes down every tensor that passes between the processes. Here is what device 0 reports for three
-# forms of attention with 8 heads, for 2 samples of 5 tokens; `d_in` is 12 and `d_out` is 24:
+# float64, and it lists every tensor that the processes send. Here is what device 0 reports for three forms of attention
+# with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv heads:
 
 # %%
 report = launch(2, "--form", "multi-head", "grouped-query", "multi-query")
@@ -281,18 +287,19 @@ for form, block in zip(("multi-head", "grouped-query", "multi-query"), of_device
     print(form + "\n" + "\n".join(line for line in block.splitlines() if "sends" in line or "caches" in line))
 
 # %% [markdown]
-# Every form sends one tensor forward, which is the output: 2 · 5 · 24 numbers of 8 bytes. They depend neither on the
-# number of heads nor on how much is in the cache. Per decoded token it is the same tensor with a single token.
+# In the forward pass every form sends one tensor, which is the output: 2 · 5 · 24 numbers of 8 bytes. Its size depends
+# neither on the number of heads nor on how much is in the cache. For each decoded token it is the same tensor with a
+# single token.
 #
-# Backward, the gradient of x is added up over the devices. It is one tensor and not three, although x enters three
-# projections (those of the queries, keys and values): each device first adds the three gradients on its own. Only
-# multi-query attention sends two more tensors; you will find out why.
+# In the backward pass the gradient of x is added over the devices. It is one tensor and not three, although x enters
+# three projections, because each device first adds its three gradients on its own. Only multi-query attention sends two
+# more tensors, and one device caches as much as with 2 kv heads. You will see why.
 #
 # ## One kv head can't be cut
 #
-# Multi-query attention has a single head of keys and values. Cutting it would be a cut inside a head, so each device
+# Multi-query attention has a single head of keys and values. To cut it would be a cut inside a head, so each device
 # keeps a copy of `k_proj` and `v_proj`, and only the query heads are dealt out. In the next picture a colour stands for
-# a kv head. As there is only one, all query heads have its colour.
+# a kv head. There is only one, so all query heads have its colour.
 
 # %%
 torch.manual_seed(5)
@@ -305,8 +312,8 @@ shared = [shard(multi_query, number, 2) for number in (0, 1)]
 draw_devices(multi_query, shared, x, words=words, title="One kv head: both devices hold it")
 
 # %% [markdown]
-# The outputs still add up. But what about training? Each device has a copy of the key matrix, and a gradient arrives at
-# each copy. We send one gradient back through the whole module, and through the parts:
+# The outputs still add up. But what about training? Each device has a copy of the key matrix, and each copy receives a
+# gradient. We compute the same loss from the whole module and from the sum of the parts, and call `backward` on both:
 
 # %%
 multi_query(x).square().sum().backward()
@@ -316,8 +323,8 @@ expected = multi_query.k_proj.weight.grad
 on_device = [part.k_proj.weight.grad for part in shared]
 
 # %% [markdown]
-# **Predict.** Is the gradient on device 0 already that of the uncut module, is it the `"sum"` of both devices'
-# gradients that equals it, or their `"mean"`? Write `"one"`, `"sum"` or `"mean"`.
+# **Predict.** Which equals the gradient of the uncut module: the gradient on device 0 alone (`"one"`), the `"sum"` of
+# both devices' gradients, or their `"mean"`?
 
 # %%
 guess = ...  # a word in quotation marks
@@ -327,22 +334,23 @@ predict(guess, lambda: next(word for word, one in candidates.items() if torch.al
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The sum, because each device sees only what its own heads ask of the keys. So the gradients of `k_proj` and `v_proj`
-# have to be added over the devices, and these are the two tensors more in the report above. If somebody forgets them,
-# the shapes are right, the first output is right and no error comes; but after one step of training the copies differ.
-# It is a mistake for [lesson 12](12_debugging_attention.ipynb): only a comparison finds it.
+# The sum, because on each device the gradient counts only that device's query heads. So the gradients of `k_proj` and
+# `v_proj` have to be added over the devices, and these are the two additional tensors in the report above. If somebody
+# forgets them, the shapes are right, the first output is right and there is no error, but after one step of training
+# the copies differ. As in [lesson 12](12_debugging_attention.ipynb), only a comparison finds such a mistake.
 #
 # </details>
 #
 # ## More devices than kv heads
 #
-# Grouped-query attention stands between: its kv heads can be dealt out as long as there are enough of them. With fewer
-# kv heads than devices, serving systems such as [vLLM](https://github.com/vllm-project/vllm) do what you have just seen
-# ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245) describe it): they **replicate** kv heads, so that
-# several neighbouring devices hold the same one.
+# The kv heads of grouped-query attention can be dealt out as long as there are enough of them. If there are fewer kv
+# heads than devices, systems that serve models, such as [vLLM](https://github.com/vllm-project/vllm), do what you have
+# just seen ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245) describe it). They **replicate** kv heads, so
+# that several neighbouring devices hold the same one.
 #
-# **Write it yourself.** Which kv heads does a device hold? Return the index of the first, and how many there are. With
-# 2 kv heads on 4 devices, devices 0 and 1 hold kv head 0, and devices 2 and 3 hold kv head 1.
+# **Write it yourself.** Which kv heads does a device hold? Return the index of its first kv head, and how many it has.
+# With 2 kv heads on 4 devices, devices 0 and 1 hold kv head 0, and devices 2 and 3 hold kv head 1. (The larger of the
+# two numbers is always a multiple of the smaller.)
 
 # %%
 def kv_heads_of_device(device, num_devices, num_kv_heads):  # three ints -> (int, int)
@@ -362,8 +370,9 @@ kv_heads_of_device = filled("kv_heads_of_device", kv_heads_of_device)
 #
 # </details>
 #
-# What does that mean in bytes? Take Llama 3 70B ([Grattafiori et al., The Llama 3 Herd of Models,
-# 2024](https://arxiv.org/abs/2407.21783)): 80 layers, 8 kv heads of width 128. For one token, in numbers of 2 bytes:
+# What does that mean in bytes? Llama 3 70B ([Grattafiori et al., The Llama 3 Herd of Models,
+# 2024](https://arxiv.org/abs/2407.21783)) has 80 layers with 8 kv heads of width 128. Here is its cache for one token,
+# with 2 bytes per number:
 
 # %%
 print("devices   bytes per token, on one device   on all of them")
@@ -376,16 +385,16 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 # Up to 8 devices the cache of one device shrinks and the total stays the same. From there on it is the other way
 # around: a device keeps one kv head however many devices there are, and the total grows because the same head is kept
 # several times. Multi-query attention is in that situation from the second device on. So models with 8 kv heads and
-# machines with 8 GPUs go well together. [Now do exercise 3](exercises/13_exercises.ipynb).
+# machines with 8 GPUs go well together. Now do exercise 3 of [the sheet](exercises/13_exercises.ipynb).
 #
 # ## How long does it take?
 #
-# Bytes are no time yet. The usual way of doing an all-reduce with large tensors is a **ring** ([Patarasuk and Yuan,
-# Bandwidth optimal all-reduce algorithms, 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices sit in a
-# circle, and the tensor is cut into n pieces. In each step, every device sends one piece to its neighbour, and all of
-# them do so at the same time. After n - 1 steps each piece has been added up somewhere, and n - 1 more steps hand the
-# sums round. Each step takes the time to send a piece plus a **latency**: the time that passes even for an empty
-# message.
+# How long an all-reduce takes depends on how it is done. The usual way with large tensors is a **ring** ([Patarasuk and
+# Yuan, Bandwidth optimal all-reduce algorithms, 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form
+# a circle, and the tensor is cut into n pieces. In each step every device sends one piece to its neighbour, and all of
+# them do so at the same time. After n - 1 steps each piece has been added up on one of the devices, and n - 1 more
+# steps hand the sums round. Each step takes the time to send a piece plus a **latency**, which is the time that passes
+# even for an empty message.
 #
 # **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
 
@@ -407,16 +416,16 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 #
 # </details>
 #
-# In total a device sends 2 (n - 1) / n times the tensor, which never exceeds twice its size. The latencies, however,
-# grow with every device.
+# In total a device sends 2 (n - 1) / n times the tensor, which is always less than twice its size. But each additional
+# device adds two latencies.
 #
-# Now the model of one decoding step. It is computed, not measured. Each device reads its part of the parameters and of
-# the cache, which lesson 11 found to be what takes the time in decoding, and a layer does two all-reduces: one after
-# attention, one after its feedforward part, which is cut in the same way. The GPU is an [NVIDIA
+# Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the parameters
+# and of the cache, and lesson 11 found that this reading is what takes the time. A layer does two all-reduces: one
+# after attention, and one after its feedforward part, which is cut in the same way. The GPU is an [NVIDIA
 # H100](https://www.nvidia.com/en-us/data-center/h100/). According to its data sheet it reads 3.35 TB per second, and
-# its NVLink carries 900 GB per second, which is 450 in each direction. Eight of them are in one machine. From machine
-# to machine we take 50 GB per second for each GPU (a network card of 400 Gb per second). No data sheet gives the
-# latencies; we assume 1 microsecond per step within a machine, and 5 as soon as the ring leaves it.
+# its NVLink carries 900 GB per second, which is 450 in each direction. Eight of them are in one machine. Between
+# machines we take 50 GB per second for each GPU (a network card of 400 Gb per second). The data sheets don't give the
+# latencies, so we assume 1 microsecond per step within a machine, and 5 for every step as soon as the ring leaves it.
 
 # %%
 GB = 1e9
@@ -426,14 +435,16 @@ BETWEEN = 400 / 8 * GB, 5e-6  # 400 Gb per second are 50 GB per second
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8, "width": 128, "hidden": 28672}
 
 
-def step_ms(model, n, texts=16, tokens=8192):
+def step_ms(model, n, texts=16, tokens=8192):  # milliseconds for one new token of each text, on n devices
     layers, d_model, heads, kv_heads, width, hidden = model.values()
-    parameters = 2 * d_model * heads * width + 2 * d_model * kv_heads * width + 3 * d_model * hidden  # per layer
-    weights = 2 * layers * parameters / n / READ  # 2 bytes per number
-    cache = 2 * layers * texts * tokens * 2 * kv_heads_of_device(0, n, kv_heads)[1] * width / READ
+    attention = 2 * d_model * heads * width + 2 * d_model * kv_heads * width  # W_q and W_o, W_k and W_v
+    parameters = layers * (attention + 3 * d_model * hidden)  # the feedforward part has three matrices
+    held = kv_heads_of_device(0, n, kv_heads)[1]
+    cached = layers * texts * tokens * 2 * held * width  # a key and a value per kv head that the device holds
     link = WITHIN if n <= 8 else BETWEEN
-    talk = 2 * layers * all_reduce_seconds(2 * texts * d_model, n, *link)
-    return {"weights": 1000 * weights, "cache": 1000 * cache, "all-reduce": 1000 * talk}
+    sending = layers * 2 * all_reduce_seconds(2 * texts * d_model, n, *link)  # 2 bytes per number
+    seconds = {"weights": 2 * parameters / n / READ, "cache": 2 * cached / READ, "all-reduce": sending}
+    return {name: 1000 * value for name, value in seconds.items()}
 
 
 # %%
@@ -450,9 +461,9 @@ line_plot(
 )
 
 # %% [markdown]
-# The curve of the weights falls with every doubling. That of the cache falls with it up to 8 devices and is flat from
-# there, because the kv heads have run out. The all-reduces do the opposite: they grow, and they jump where the ring
-# leaves the machine. The sum of the three is shortest at 8 devices:
+# The curve of the weights is halved with every doubling of the devices. That of the cache falls with it up to 8 devices
+# and is flat from there on, because the kv heads can't be cut any further. The time of the all-reduces grows, and it
+# jumps where the ring leaves the machine. The sum of the three is smallest at 8 devices:
 
 # %%
 for n in (1, 4, 8, 16):
@@ -463,14 +474,13 @@ print(f"sending alone, of the all-reduces on 8 devices: {160 * all_reduce_second
 print(f"waiting alone:                                  {160 * all_reduce_seconds(0, 8, *WITHIN):.6f} s")
 
 # %% [markdown]
-# Eight devices are not eight times as fast as one, so a token costs more of their time together. What you get for it is
-# that the reader waits less, and that the model fits at all. The last two lines show that the devices spend their
-# talking on latencies and hardly on bytes, because the messages of decoding are small. (That is why libraries such as
-# nccl have other algorithms for small messages, with fewer steps than a ring. With those, the jump at 16 devices would
-# be smaller.)
+# Eight devices are not eight times as fast as one, so a token costs more time of devices in total. In return the reader
+# waits less, and the model fits at all. The last two lines show that nearly all of an all-reduce is latency, because
+# the tensors of decoding are small. (That is why libraries such as nccl have other algorithms for small tensors, with
+# fewer steps than a ring. With those, the jump at 16 devices would be smaller.)
 #
-# **Predict.** Llama 3 8B has 32 layers of half that width. Does it gain `"more"` or `"less"` from eight devices, in
-# multiples of the speed of one?
+# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. How many times as fast as one device are
+# eight: `"more"` times than for the 70B model, or `"less"`?
 
 # %%
 llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8, "width": 128, "hidden": 14336}
@@ -486,19 +496,18 @@ predict(guess, lambda: "more" if speed_up(llama_8b) > speed_up(llama_70b) else "
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Less. There is less to read per layer, so cutting it saves less time, while each all-reduce waits for as many
-# latencies as before.
+# Less. There is less to read per layer, so the cut saves less time, while each all-reduce waits for as many latencies
+# as before.
 #
 # </details>
 #
-# [Now do exercises 4 and 5](exercises/13_exercises.ipynb).
+# Now do exercises 4 and 5 of [the sheet](exercises/13_exercises.ipynb).
 #
 # ## Cut the keys instead
 #
-# For one very long text there is another cut: each device holds the keys and values of *some tokens*, for all heads.
-# This is called **context parallelism** ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)), and
-# nothing about it is new to you. Each device attends to its own keys and gets an output and the logarithm of its sum of
-# exponentials, and two such results become one by the merge of [lesson 11](11_fast.ipynb):
+# For one very long text there is another cut, **context parallelism**: each device holds the keys and values of *some
+# tokens*, for all heads. In decoding, each device lets the queries attend to its own keys and gets an output and the
+# logarithm of its sum of exponentials. The merge of [lesson 11](11_fast.ipynb) makes one result of two:
 
 # %%
 merge_partial = from_earlier("merge_partial")
@@ -507,7 +516,7 @@ query, keys, values = (torch.randn(size, 4, generator=generator).to(device) for 
 
 
 def on_one_device(keys, values):
-    scores = 2 * query @ keys.T * 4**-0.5  # (q, k)
+    scores = query @ keys.T * 4**-0.5  # (q, d) @ (d, k) -> (q, k)
     return scores.softmax(dim=-1) @ values, scores.logsumexp(dim=-1)  # (q, d), (q)
 
 
@@ -516,22 +525,24 @@ torch.testing.assert_close(merged, on_one_device(keys, values)[0])
 print("seven keys here and three there give the attention over all ten")
 
 # %% [markdown]
-# What the devices send is the output and one number per query and head. This cut has no limit in the number of kv
-# heads, and no kv head is kept twice. In exchange each device needs all query heads. Large systems combine such cuts
-# ([Pope et al., Efficiently Scaling Transformer Inference, 2022](https://arxiv.org/abs/2211.05102), compare several).
-# [Now do exercise 6](exercises/13_exercises.ipynb), which merges any number of devices.
+# The devices send the output and one number per query and head. The number of kv heads does not limit this cut, and no
+# key is kept twice, but each device needs the queries of all heads. In training the queries are cut as well, and the
+# keys and values are sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)).
+# Large systems combine such cuts ([Pope et al., Efficiently Scaling Transformer Inference,
+# 2022](https://arxiv.org/abs/2211.05102), compare several). Now do exercise 6 of [the
+# sheet](exercises/13_exercises.ipynb), which merges the results of any number of devices.
 #
 # <details><summary>Appendix: the same script on real GPUs</summary>
 #
-# The script of the course stays as it is; nccl replaces gloo, and process number i of a machine takes its GPU i. One
-# machine with 4 GPUs:
+# The script of the course stays as it is; nccl replaces gloo, and process number i of a machine takes its GPU i. This
+# is the command for one machine with 4 GPUs:
 #
 # ```bash
 # torchrun --nproc-per-node 4 -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 4
 # ```
 #
-# Two machines with 4 GPUs each: start the same command on both, with node rank 1 on the second. FIRST is the name of
-# the first machine, and the number behind it a free port:
+# For two machines with 4 GPUs each, start the same command on both, with node rank 1 on the second. FIRST is the name
+# of the first machine, and the number behind it is a free port:
 #
 # ```bash
 # torchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 --rdzv-endpoint FIRST:29500 \
@@ -554,7 +565,8 @@ print("seven keys here and three there give the attention over all ten")
 #
 # ## Your turn
 #
-# 1. Set the latency in `WITHIN` to 10 microseconds and run the cells of the plot again. How many devices are best now?
+# 1. Set both latencies, in `WITHIN` and in `BETWEEN`, to 10 microseconds and run the cells of the plot again. How many
+#    devices are best now?
 # 2. A layer also has a feedforward part: a matrix `up`, then relu, then a matrix `down`. Where would you cut the two
 #    matrices, and how many all-reduces does that need? Change the cell below, which cuts nothing yet.
 # 3. In the function of the two processes, leave out the line with `module.num_heads`. What happens?
@@ -566,23 +578,24 @@ torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).rel
 # %% [markdown]
 # <details><summary>Answers</summary>
 #
-# 1. Four: the ring of eight now waits longer than it saves. The latency decides, and not the bandwidth.
-# 2. `up` by rows and `down` by columns. A hidden number needs only its own row and column, and relu looks at one number
-#    at a time. What comes out adds up, so one all-reduce is enough:
+# 1. Four. Compared with them, eight devices save less time in reading than their longer ring adds in latencies.
+# 2. Cut `up` by rows and `down` by columns. A number between the two needs only its own row and column, and relu looks
+#    at one number at a time. The outputs add up, so one all-reduce is enough:
 #
 #    ```python
 #    left = sum(cut_columns(down, i, 2) @ (cut_rows(up, i, 2) @ vector).relu() for i in (0, 1))
 #    torch.testing.assert_close(left, down @ (up @ vector).relu())
 #    ```
 #
-# 3. `launch` reports an error from `view`: each process has the numbers of two heads and is asked for four.
+# 3. `launch` raises an error: a shape with four heads is invalid. Each process has the numbers of two heads only, and
+#    `view` is asked for four.
 #
 # </details>
 #
 # ## What you have now
 #
-# A head is a unit that can be sent elsewhere: rows in, columns out, and one sum at the end. You proved that with your
-# own class, saw two processes agree, and can compute what another device saves and what it costs.
+# You can deal out the heads by cutting three matrices into rows and one into columns, and a single sum joins the
+# outputs. You have proved that with your own class, and you can compute what another device saves and what it costs.
 #
 # **Practise:** [six exercises](exercises/13_exercises.ipynb), about forty minutes.
 #

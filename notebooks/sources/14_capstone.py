@@ -5,7 +5,7 @@
 #
 # You will write multi-head attention, and then multi-query attention with a cache, from empty cells and without looking
 # anything up. Then you build a tiny GPT around the second of them, train it on the fables of Aesop, and let it write a
-# few lines. Whatever one character learns about another in that model goes through code that you wrote.
+# few lines. In that model a character learns about the others only through code that you wrote.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
 
@@ -100,6 +100,7 @@ predict(guess, lambda: sum(one.numel() for one in MultiHeadFromMemory(width, wid
 # Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019). The cache keeps them from call to call, so that
 # each token is projected only once. Here `forward` returns two things: the output for the new tokens, and the cache, a
 # tuple of all keys and all values so far. The mask needs some care, because the new tokens come after the cached ones.
+# For example, if five tokens are in the cache and two are new, the first of these two sees six keys.
 
 # %%
 class MultiQueryWithCache(nn.Module):
@@ -141,7 +142,8 @@ MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
 #
 # </details>
 #
-# Here is the promise of the cache as a test: seven tokens in one call, and the same seven in two pieces.
+# A cache must not change any output. The next cell tests that with seven tokens in one call, and the same seven in two
+# pieces:
 
 # %%
 torch.manual_seed(0)
@@ -154,7 +156,7 @@ torch.testing.assert_close(torch.cat([first, second], dim=1), at_once)
 print("seven tokens at once, and five and then two: the same output")
 
 # %% [markdown]
-# The outputs agree, so the second piece has seen all of the first.
+# The outputs agree, so the two tokens of the second piece have seen the five of the first.
 #
 # **Predict.** How many numbers does your cache keep for each token of a text?
 
@@ -165,8 +167,8 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))  # 2 text
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# One key and one value, each as wide as a single head, which is `width // num_heads`. Multi-head attention keeps a key
-# and a value for each head, so `2 * width` numbers per token.
+# It keeps one key and one value, each as wide as a single head, which is `width // num_heads`. Multi-head attention
+# keeps a key and a value for each head, which makes `2 * width` numbers per token.
 #
 # </details>
 #
@@ -183,10 +185,10 @@ print(f"{text.count(chr(10) * 2) + 1} fables, {len(text):,} characters, {len(voc
 print(text[:120])
 
 # %% [markdown]
-# The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells how well the model
-# predicts fables that it has not read. From the rest we cut training samples. On a sample of `length` characters the
-# model makes `length` predictions in one pass, one after each character, because the causal mask keeps it from seeing
-# what comes next.
+# The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells you how well the
+# model predicts fables that it has not read. From the rest we cut training samples. On a sample of `length` characters
+# the model makes `length` predictions in one pass, one after each character, because the causal mask keeps it from
+# seeing what comes next.
 #
 # **Write it yourself:** cut one sample at each of the `starts`, and its targets, which are the characters one place
 # later. (If you index `tokens` with a table of integers, you get a table of the same shape.)
@@ -222,32 +224,33 @@ for row in range(2):
     print(repr(as_text(inputs[row])), "->", repr(as_text(targets[row])))
 
 # %% [markdown]
-# The right text is the left one, moved by one character, so each character on the right is what the model should
+# The right text is the left one, moved by one character. So each character on the right is what the model should
 # predict after it has read the left text up to that place.
 #
 # ## What surrounds attention
 #
-# A GPT needs five more parts, each of them small.
+# Besides attention, and a last matrix for the scores of the next character, a GPT needs five parts, each of them small.
 #
 # **Embedding.** A table with one row of learned numbers per token of the vocabulary turns the integers into vectors,
-# because only vectors can be compared and mixed.
+# because attention compares and mixes vectors.
 #
-# **Positions.** Attention does not know the order of the tokens (lesson 07), so a second table has one learned row per
-# position, which is added to the embedding. GPT-2 did it in this way (Radford et al., [Language Models are Unsupervised
-# Multitask Learners](https://openai.com/index/better-language-models/), 2019). The price is that no text can be longer
-# than the table.
+# **Positions.** Attention ignores the order of the tokens that a query sees (lesson 07), so a second table has one
+# learned row per position, which is added to the embedding. GPT-2 did it in this way (Radford et al., [Language Models
+# are Unsupervised Multitask Learners](https://openai.com/index/better-language-models/), 2019). The price is that no
+# text can be longer than the table.
 #
 # **Residual connection.** A layer's output is added to its input and does not replace it. Each layer therefore needs to
 # learn only what to add, and during training the gradient reaches the first layer through the sums (He et al., [Deep
 # Residual Learning for Image Recognition](https://arxiv.org/abs/1512.03385), 2015).
 #
 # **LayerNorm.** It shifts and scales each token's vector to mean 0 and variance 1, so that what a layer reads has the
-# same size however much was added before; then it applies a learned gain and shift (Ba, Kiros and Hinton, [Layer
+# same size however much was added before, and then it applies a learned gain and shift (Ba, Kiros and Hinton, [Layer
 # Normalization](https://arxiv.org/abs/1607.06450), 2016). Exercise 2 of [the sheet](exercises/14_exercises.ipynb) asks
 # you to write it.
 #
-# **MLP** (multilayer perceptron). Two linear layers with a curved function, GELU, between them are applied to each
-# token by itself. Attention gathers what a token should know of the others, and the MLP works with what was gathered.
+# **MLP** (multilayer perceptron). Two linear layers with a nonlinear function (GELU) between them are applied to each
+# token by itself. Attention gathers what a token should know of the others, and the MLP computes with what was
+# gathered.
 #
 # The last three make up a block, together with your attention:
 
@@ -280,12 +283,12 @@ show("the whole block: changed", whole.abs().amax(dim=(0, 2)) > 1e-6, "token")
 
 # %% [markdown]
 # Without attention only token 3 changes. In the whole block the tokens after it change, too, because they attend to it,
-# and those before it don't, because the mask hides it from them. So whatever a character learns about the others goes
-# through the class that you wrote.
+# and those before it don't, because the mask hides it from them. So only the class that you wrote moves anything from
+# one character to another.
 #
-# The model consists of the two tables, two blocks, and a last matrix that gives each character of the vocabulary a
-# score for being the next one. Each block has a cache of its own. The number of tokens read so far is kept beside the
-# caches, because a new token needs to know its position.
+# The model consists of the two tables, two blocks, one more LayerNorm, and a last matrix that gives each character of
+# the vocabulary a score for being the next one. Each block has a cache of its own. The number of tokens read so far is
+# kept beside the caches, because the position of a new token follows from it.
 
 # %%
 class TinyGPT(nn.Module):
@@ -334,8 +337,8 @@ def held_out_loss(model):
     return F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten()).item()
 
 # %% [markdown]
-# **Predict.** Before training, the model knows nothing about English. Which loss does it have? (`math.log` in another
-# cell may help you. An answer within a tenth counts.)
+# **Predict.** Before training, the model knows nothing about English. Which loss does it have? (You may need `math.log`
+# in a cell of your own. An answer within a tenth counts.)
 
 # %%
 untrained = held_out_loss(gpt)
@@ -353,9 +356,10 @@ predict(guess, untrained)
 #
 # ## Train it
 #
-# Each step cuts 12 samples from the text at random places, computes the loss, and moves all parameters a little in the
-# direction in which the loss falls. The step size (the **learning rate**) first grows, because the first gradients are
-# unreliable, and then shrinks to 0, because large steps learn quickly and finish imprecisely.
+# Each step cuts 12 samples from the text at random places, computes the loss, and lets AdamW, the optimizer of lesson
+# 10, move all parameters a little so that the loss falls. Its step size (the **learning rate**) first grows, because
+# the optimizer has seen few gradients and can be misled by them. Then it shrinks to 0, because with large steps the
+# parameters keep jumping around the values at which the loss is smallest.
 
 # %%
 def train(model, steps=800, fastest=1e-2):
@@ -377,7 +381,7 @@ def train(model, steps=800, fastest=1e-2):
 
 
 # %% [markdown]
-# Training takes about 15 seconds on one core of a laptop, and longer on a machine that is busy.
+# Training takes about 20 seconds on one core, and longer on a machine that is busy.
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.set_num_threads(1)  # products this small are slower when they are shared out
@@ -394,8 +398,8 @@ print(f"loss on fables that it has not read: {trained:.2f}, e to the loss: {torc
 
 # %% [markdown]
 # The second number is called **perplexity**: the model is as uncertain as if it had to choose among so many characters
-# that are all equally likely. (Your digits may differ from those of another machine, because training multiplies every
-# rounding error. The next cell prints only what holds on every machine.)
+# that are all equally likely. (Your digits may differ from those of another machine, because training amplifies every
+# rounding error. The next cell prints two results that hold in spite of such differences.)
 
 # %%
 print("less than half of the untrained loss:", trained < 0.5 * untrained)
@@ -404,8 +408,8 @@ print("the first 100 steps did more than the 700 after them:", untrained - curve
 # %% [markdown]
 # ## It writes
 #
-# A model writes by reading its own output: it gives each character a score for being the next one, one of them is
-# chosen, and this character is what the model reads next. With the cache it reads only this new one.
+# A model writes by reading its own output. It gives each character a score for being the next one, one of them is
+# chosen, and the model reads this character next. With the cache it has to read only this one.
 #
 # **Write it yourself:** the loop for the simplest choice, which always takes the character with the largest score
 # (**greedy decoding**).
@@ -460,27 +464,26 @@ for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature
     print(as_text(line), end="\n\n")
 
 # %% [markdown]
-# It writes! From examples alone it has learned that words are separated by spaces, that a name such as Fox or Wolf
-# begins with a capital letter, and how short English words are spelled. It has not learned what a fable means: it has
-# about a hundred thousand parameters, and it has read one short book. A large language model is made of the same kinds
-# of parts. Exercises 3 and 4 of [the sheet](exercises/14_exercises.ipynb) go on with choosing the next character.
+# From examples alone the model has learned that spaces separate words, that the names of the animals often begin with a
+# capital letter, and how short English words are spelled. It has not learned what a fable means, because it has only
+# about a hundred thousand parameters and has read one short book. A large language model is made of the same kinds of
+# parts. Exercises 3 and 4 of [the sheet](exercises/14_exercises.ipynb) go on with choosing the next character.
 #
 # This model can't write more than `max_len` characters, because its table of positions ends there. Rotary positions
-# ([lesson 07](07_order_and_padding.ipynb)) and rolling caches ([lesson 09](09_smaller_caches.ipynb)) exist for this
-# reason.
+# ([lesson 07](07_order_and_padding.ipynb)) need no such table, and a rolling cache ([lesson
+# 09](09_smaller_caches.ipynb)) doesn't grow with the text.
 #
 # ## Your turn
 #
 # 1. Write with `temperature = 0.1`, and then with `temperature = 1.5`. What changes?
-# 2. Take the positions away and train once more. Does the model get worse on the held-out fables?
-# 3. Train your multi-head class in the same way. Is its loss lower than with shared keys and values?
+# 2. Take the positions away and train a new model. Is it worse on the held-out fables?
+# 3. Train a model with your multi-head class. Is its loss lower than with shared keys and values?
 # 4. Let the doctor of [lesson 12](12_debugging_attention.ipynb) examine your two classes.
 #
 # <details><summary>Answers</summary>
 #
-# 1. At the low temperature the texts are nearly the greedy one: they use the most frequent words and repeat themselves,
-#    and the four resemble each other. At the high one rare characters come up so often that few words are spelled
-#    right.
+# 1. At the low temperature the four texts resemble each other and the greedy one: they use the most frequent words and
+#    repeat themselves. At the high one rare characters come up so often that few words are spelled right.
 # 2. Yes, clearly: in our run the loss rose by about a quarter. The causal mask still lets the second layer know
 #    something about the order, but too little.
 #
@@ -492,10 +495,10 @@ for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature
 #    print(held_out_loss(model))
 #    ```
 #
-# 3. Hardly: in our run the two losses differed by about one percent. Don't conclude too much from a model this small.
-#    Measurements on large models find that sharing one key and value costs some quality, and grouped queries were
-#    invented to avoid most of that (Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023). Your multi-head
-#    class takes no cache, so a small class gives it the signature that a block expects:
+# 3. This model is too small to tell: in our run the loss was higher by about one percent, and with another seed it was
+#    lower by two. Measurements on large models find that sharing one key and value costs some quality, and grouped
+#    queries were invented to avoid most of that (Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023). Your
+#    multi-head class takes no cache, so a small subclass adds the argument that a block expects:
 #
 #    ```python
 #    class WithoutCache(MultiHeadFromMemory):

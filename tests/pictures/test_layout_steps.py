@@ -86,6 +86,13 @@ def test_words_tell_the_same_story():
     )
 
 
+def test_a_width_with_the_heads_in_turn_is_not_called_head_after_head():
+    interleaved = record(lambda queries: queries.view(1, 6, 2, 2).permute(0, 1, 3, 2).flatten(2), QUERIES)
+    words = layout_steps(interleaved, words=WORDS).description
+    assert "stride (24, 4, 1): its axes count tokens; elements, head after head." in words  # before the permute
+    assert words.count("its axes count tokens; elements, the heads in turn.") == 1  # and after it
+
+
 def test_a_copy_gets_a_memory_of_its_own():
     picture = layout_steps(record(three_steps, QUERIES), words=WORDS)
     assert len(picture.svg.encode()) < 25_000

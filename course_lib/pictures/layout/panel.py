@@ -31,6 +31,7 @@ class Panel:
     roles: Sequence[str]  # what each axis counts
     tables: Sequence[Table]  # the drawn ones
     left_out: str  # how much is drawn, in words; "" if everything is
+    heads_in_order: bool  # in the last axis each head's elements lie side by side
 
     @classmethod
     def of(cls, state: LayoutState, legend: Legend) -> Panel:
@@ -40,6 +41,7 @@ class Panel:
         (..., token, head, head_dim) is drawn with its tokens as rows, so that a `view` shows as a gap within a table.
         """
         roles = legend.coordinates.roles(state.elements)
+        heads_in_order = _heads_in_order(state.elements, legend)
         elements, left_out = _visible_part(state.elements, legend.coordinates)
         blocks, order, side_by_side = _as_blocks(elements, roles)
         tables: list[Table] = []
@@ -53,7 +55,7 @@ class Panel:
             tables.append(table)
         if len(tables) < len(blocks) or max(blocks.shape[1:]) > ROWS:
             left_out = left_out or f"{len(tables)} of {len(blocks)} tables, up to {ROWS} rows and columns"
-        return cls(state, roles, tables, left_out)
+        return cls(state, roles, tables, left_out, heads_in_order)
 
     @property
     def scrambled(self) -> bool:
@@ -75,6 +77,13 @@ class Panel:
             yield label("✗ no axis counts tokens now", SMALL_BOLD.but(color=HIGHLIGHT))
         if self.left_out:
             yield label(f"drawn: {self.left_out}", SMALL_NOTE)
+
+
+def _heads_in_order(elements: Tensor, legend: Legend) -> bool:
+    """Say whether no head begins twice along the last axis."""
+    row = elements.reshape(-1, elements.shape[-1])[0].tolist() if elements.numel() and elements.dim() else []
+    heads = [head for head, _ in groupby(legend.head(element) for element in row if element >= 0)]
+    return len(heads) == len(set(heads))
 
 
 def _visible_part(elements: Tensor, coordinates: Coordinates) -> tuple[Tensor, str]:

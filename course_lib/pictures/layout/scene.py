@@ -25,6 +25,7 @@ COUNTS = {
     "column": "elements within a head",
     "width": "elements, head after head",
 }
+IN_TURN = "elements, the heads in turn"  # what a width counts whose heads are interleaved
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,7 @@ class PathScene:
     def _begin(self) -> str:
         first, count = self.path.sources[0], len(self.path.sources)
         begin = counted(count, "tensor") if count > 1 else first.title
-        text = f"Begins with {begin} of shape {first.shape}, stride {first.stride}: {_axes(self.sources[0].roles)}."
+        text = f"Begins with {begin} of shape {first.shape}, stride {first.stride}: {_axes(self.sources[0])}."
         text += f" Elements keep the numbers of {self.path.origin.sources[0].title}." if self.path.origin else ""
         return text + (f" The tokens are {', '.join(self.legend.words)}." if self.legend.words else "")
 
@@ -175,14 +176,15 @@ def _draw_panels(before: Sequence[Panel], after: Sequence[Panel], *, with_code: 
 
 def _step(panel: Panel) -> str:
     state = panel.state
-    text = f"Then {state.code}: {state.effect}. Now shape {state.shape}, stride {state.stride}: {_axes(panel.roles)}."
+    text = f"Then {state.code}: {state.effect}. Now shape {state.shape}, stride {state.stride}: {_axes(panel)}."
     if panel.scrambled:
         axes = listed(axis for axis, role in enumerate(panel.roles) if role == "scattered")
         text += f" This is scrambled: tokens change along axes {axes}, so no axis counts tokens."
     return text
 
 
-def _axes(roles: Sequence[str]) -> str:
+def _axes(panel: Panel) -> str:
     """Write what the axes count, without axes of size 1: "its axes count tokens; heads; elements within a head"."""
-    counted_things = [COUNTS.get(role, "a mixture") for role in roles if role != "one"] or ["nothing"]
+    counts = COUNTS if panel.heads_in_order else COUNTS | {"width": IN_TURN}
+    counted_things = [counts.get(role, "a mixture") for role in panel.roles if role != "one"] or ["nothing"]
     return f"its ax{'es count' if len(counted_things) > 1 else 'is counts'} {'; '.join(counted_things)}"
