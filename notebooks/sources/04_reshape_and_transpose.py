@@ -157,7 +157,7 @@ memory_row(queries, split, by_head, names=names, words=words, num_heads=2, highl
 # After the last number of head 0 it goes back to the first number of head 1. The memory is the same in all three; only
 # the sizes and the strides differ, and they decide the order of reading.
 #
-# In lesson 05 the keys are transposed once more, in their last two axes. **Predict:** what are the strides of
+# In lesson 05 the keys are transposed once more, in their last two axes. **Predict.** What are the strides of
 # `by_head.transpose(2, 3)`?
 
 # %%
@@ -194,7 +194,7 @@ draw_wrong_view(queries, num_heads=num_heads, words=words)
 # that belongs to head 0. The shape is right and no error is raised, so this mistake can stay in a model for a long
 # time.
 #
-# **Predict:** suppose that there are four heads of width 1 instead of two of width 2, and that somebody takes the same
+# **Predict.** Suppose that there are four heads of width 1 instead of two of width 2, and that somebody takes the same
 # shortcut. Which label is then the first number of head 1? (In a correct split it is the label 1.)
 
 # %%
@@ -343,7 +343,7 @@ print("stride after: ", context.stride(), " contiguous:", context.is_contiguous(
 # `contiguous()` copies the numbers into the order in which they are read, and after that `view` works. `reshape` does
 # both in one: it makes a view where that is possible, and a copy where it is not.
 #
-# A model that generates text computes the attention of one new token at a time. **Predict:** does `view` join the heads
+# A model that generates text computes the attention of one new token at a time. **Predict.** Does `view` join the heads
 # of a context of a *single* token, or does it refuse that, too? (Answer yes if it works.)
 
 # %%

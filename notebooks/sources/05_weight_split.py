@@ -204,7 +204,7 @@ print("keys and values:", tuple(keys_by_head.shape), tuple(values_by_head.shape)
 # head. A product takes rows of the left and *columns* of the right, so the keys are transposed in their last two axes.
 #
 # The `@` here is a **batched matrix product**: of two tensors with four axes it multiplies the last two, once for each
-# index of the first two. **Predict:** what is the shape of `scores`?
+# index of the first two. **Predict.** What is the shape of `scores`?
 
 # %%
 keys_transposed = keys_by_head.transpose(2, 3)  # (batch, head, head_dim, token)
@@ -398,7 +398,7 @@ mistakes = ("straight_view", "mask_dropped", "merged_at_once", "unscaled")
 torch.testing.assert_close(attend(x), mine(x))
 
 # %% [markdown]
-# **Predict:** how many of the four mistakes give an output of another shape, or an error?
+# **Predict.** How many of the four mistakes give an output of another shape, or an error?
 
 # %%
 def is_noticed(name):
@@ -412,7 +412,7 @@ guess = ...  # a number from 0 to 4
 predict(guess, lambda: sum(is_noticed(name) for name in mistakes))
 
 # %% [markdown]
-# **Predict:** lesson 02 had a test for causal attention: change the last token, and see whether the output of an
+# **Predict.** Lesson 02 had a test for causal attention: change the last token, and see whether the output of an
 # earlier token changes. How many of the four mistakes does this test find?
 
 # %%
@@ -493,7 +493,7 @@ print("passes on our samples:", torch.allclose(mixed_up(samples), mine(samples),
 same_twice = samples[:1].repeat(2, 1, 1)
 
 # %% [markdown]
-# The comparison finds the mistake. **Predict:** does the module pass the same comparison on a batch that holds one
+# The comparison finds the mistake. **Predict.** Does the module pass the same comparison on a batch that holds one
 # sample twice?
 
 # %%

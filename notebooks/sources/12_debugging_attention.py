@@ -307,7 +307,7 @@ class Patient2(Attention):
         return keys, values
 
 # %% [markdown]
-# **Predict**: for which of the piece sizes 1, 2, 3 and 6 is it right?
+# **Predict.** For which of the piece sizes 1, 2, 3 and 6 is it right?
 
 # %%
 def sizes_that_pass(kind):

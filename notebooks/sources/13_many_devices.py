@@ -133,7 +133,7 @@ show("output of device 0", halves[0](x), "batch token width", words)
 show("output of device 1", halves[1](x), "batch token width", words)
 
 # %% [markdown]
-# Both have the shape of the whole output. **Predict:** if you take the output of device 0 for that of the whole module,
+# Both have the shape of the whole output. **Predict.** If you take the output of device 0 for that of the whole module,
 # in how many of the 8 columns is it wrong?
 
 # %%
