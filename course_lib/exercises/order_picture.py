@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from course_lib.pictures import Picture, draw_annotated_code
 from course_lib.recorder import Recording, record
+from course_lib.wording import listed
 
 from .lines_run import FILE, LinesRun, run_lines
 
@@ -19,8 +20,6 @@ EFFECTS = {
     "view": "a view: no element moved",
     "in-place": "changed in place",
 }
-
-
 OTHER = "not what this line makes in a right order"
 TITLE = "Your order, as it was recorded"
 
@@ -94,12 +93,7 @@ def _made(place: int, run: LinesRun, recording: Recording) -> str:
     effects = list(dict.fromkeys(EFFECTS[step.effect] for step in steps))
     if EFFECTS["compute"] in effects:  # a product may be made of views, which are not the point
         effects = [EFFECTS["compute"]]
-    return f"{_listed(tensors)}: shape {_listed(shapes)}, {_listed(effects)}"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    *first, last = texts or [""]
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{listed(tensors)}: shape {listed(shapes)}, {listed(effects)}"
 
 
 def _same(own: Any, right: Any) -> bool:

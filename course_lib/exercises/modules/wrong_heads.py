@@ -8,6 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from course_lib.wording import counted
+
 from .attention_steps import RIGHT, KnownMistake, masked
 from .sizes import Sizes
 
@@ -18,7 +20,7 @@ def of_head_counts(sizes: Sizes) -> Iterator[KnownMistake]:
     for heads in range(1, width + 1):
         if sizes.num_kv_heads == sizes.num_heads != heads and width % heads == 0:
             yield KnownMistake(
-                f"attention with {heads} head{'s' * (heads > 1)}; the class was built with num_heads={sizes.num_heads}",
+                f"attention with {counted(heads, 'head')}; the class was built with num_heads={sizes.num_heads}",
                 replace(RIGHT, split=_into(heads), scale=_root_of(width // heads)),
                 (),
                 "Where does the number of heads come from in your code?",

@@ -11,7 +11,7 @@ from course_lib.pictures.grid import card
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import HEADS, PLAIN, SMALL, STYLE, WHITE
 from course_lib.pictures.table import Label, Table
-from course_lib.pictures.text import counted, listed
+from course_lib.wording import counted, listed
 
 from .measurements import check_mapping
 

@@ -14,7 +14,8 @@ from course_lib.pictures.grid import card, column, label, wrap
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import ALERT, NOTE, STYLE
 from course_lib.pictures.table import COLUMNS, ROWS, Box
-from course_lib.pictures.text import minus, number_text, span
+from course_lib.pictures.text import minus, number_text
+from course_lib.wording import span
 
 from .number_table import by_head, number_table
 

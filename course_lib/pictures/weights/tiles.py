@@ -12,7 +12,7 @@ from course_lib.pictures.grid import card
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import HEADS, HIDDEN, PLAIN, STYLE
 from course_lib.pictures.table import Label, Table
-from course_lib.pictures.text import counted
+from course_lib.wording import counted
 
 NOTE = "whole: nothing is hidden. mask: some scores are hidden. skip: all are hidden."
 MOST = 8  # tiles in a row or a column
