@@ -36,6 +36,13 @@ def _root_of(width: int) -> Callable[[Sizes, int], float]:
 
 
 def of_heads() -> Iterator[KnownMistake]:
+    """Yield attention whose heads are cut, put back or joined wrongly, or all compute the same."""
+    yield from _of_splits()
+    yield from _of_merges()
+    yield from _of_equal_heads()
+
+
+def _of_splits() -> Iterator[KnownMistake]:
     def view(x: Tensor, heads: int) -> Tensor:
         return x.reshape(len(x), heads, x.shape[1], -1)
 
@@ -63,6 +70,9 @@ def of_heads() -> Iterator[KnownMistake]:
         (),
         which,
     )
+
+
+def _of_merges() -> Iterator[KnownMistake]:
     yield KnownMistake(
         "heads whose elements are put back in turn",
         replace(RIGHT, merge=lambda context: context.permute(0, 2, 3, 1).flatten(2)),
@@ -91,6 +101,9 @@ def of_heads() -> Iterator[KnownMistake]:
         (),
         "Which head comes first?",
     )
+
+
+def _of_equal_heads() -> Iterator[KnownMistake]:
     yield KnownMistake(
         "heads that all use the weights of head 0",
         replace(RIGHT, weigh=lambda s, k: masked(s, k)[:, :1].expand_as(s)),
