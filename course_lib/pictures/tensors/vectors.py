@@ -94,9 +94,9 @@ class VectorScene:
         kind = "Points" if self.points else "Arrows from the origin"
         lines = [f"{kind}: {self.title}{'' if self.title.endswith(('.', '?', '!')) else '.'} {HOW_TO_READ}"]
         for name, table in self.tables.items():
-            places = [_place(vector) for vector in table.reshape(-1, 2).tolist()]
+            coordinates = [_coordinates(vector) for vector in table.reshape(-1, 2).tolist()]
             labels = self.labels.get(name, [""])
-            said = ", ".join(f"{label} {place}".strip() for label, place in zip(labels, places, strict=True))
+            said = ", ".join(f"{label} {pair}".strip() for label, pair in zip(labels, coordinates, strict=True))
             lines.append(f"{name}: {said}.")
         return "\n".join(lines)
 
@@ -111,7 +111,7 @@ class VectorScene:
         return card(self.title, [HOW_TO_READ], legend, Plane(ends, AXES, points=self.points), gap=STYLE.near)
 
 
-def _place(vector: Sequence[float]) -> str:
+def _coordinates(vector: Sequence[float]) -> str:
     return minus("({}, {})".format(*(number_text(number, decimals=True) for number in vector)))
 
 
