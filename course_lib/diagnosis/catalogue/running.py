@@ -26,12 +26,12 @@ RUNNING = (
     Mistake(
         "dtype-pinned",
         "A tensor of one dtype is forced on all.",
-        "Something is made in, or cast to, 32 bits whatever the input's dtype is. The module must compute in the "
-        "dtype it was given, or cast back. In 64 bits it is silently less exact, in 16 bits it fails or the "
+        "Something is made in, or cast to, float32 whatever the input's dtype is. The module must compute in the "
+        "dtype it was given, or cast back. In float64 it is silently less exact, in float16 it fails or the "
         "output changes its dtype.",
         "Run it in float64 and compare to 1e-12; look at the output's dtype in bfloat16.",
         "A published class rebuilds its scale as a float32 tensor in each forward.",
-        "What is the dtype of the output for an input of 16 bits?",
+        "What is the dtype of the output for an input in float16?",
         "05",
     ),
     Mistake(
