@@ -111,7 +111,7 @@ def wrapper_and_weight_split() -> Picture:
     wrapper = split_to_wrapper(split)
     torch.testing.assert_close(wrapper(toy.batch), split(toy.batch))
     joined = _layout(toy, wrapper, "output", "The wrapper: a tensor for each head, joined")
-    merged = _layout(toy, split, "output", "The weight split: one tensor, turned back")
+    merged = _layout(toy, split, "output", "The weight split: one tensor, transposed back")
     caption = "From the same weights both give the same output: compared."
     return joined.above(merged, caption=caption)
 

@@ -19,6 +19,7 @@ from course_lib.about import version
 from course_lib.command import CourseError
 
 if TYPE_CHECKING:
+    from course_grader.grading import LatePolicy
     from course_grader.marks import StudentResult
     from course_grader.worker_config import WorkerConfig
 
@@ -84,10 +85,7 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
             """Look for a sandbox last, because a wrong folder should be reported first."""
             if args.scheduler is None:
                 print(f"Students' code is isolated by: {sandboxes(config)[0].isolation.name}.")
-            if policy.due is not None:
-                print(f"Due: {datetime.fromtimestamp(policy.due).astimezone():%A, %Y-%m-%d %H:%M:%S %Z (UTC%z)}.")
-            if hasattr(os, "geteuid") and os.geteuid() == 0:
-                print("You are root: Linux does not limit root's threads. Grade as an ordinary user if you can.")
+            _print_remarks(policy)
             return stack.enter_context(tqdm(total=total, unit="student", smoothing=0.05)).update
 
         return grade_release(
@@ -103,6 +101,13 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
             begin=begin,
             say=tqdm.write,
         )
+
+
+def _print_remarks(policy: LatePolicy) -> None:
+    if policy.due is not None:
+        print(f"Due: {datetime.fromtimestamp(policy.due).astimezone():%A, %Y-%m-%d %H:%M:%S %Z (UTC%z)}.")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        print("You are root: Linux does not limit root's threads. Grade as an ordinary user if you can.")
 
 
 def _worker_config(args: argparse.Namespace) -> WorkerConfig:

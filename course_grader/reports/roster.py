@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_grader.marks import StudentResult
+from course_lib.wording import first_of
 
 from .csv_table import one_line, read_table
 
@@ -139,9 +140,10 @@ def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[di
         else:
             matched[rows[0]] = result
     if strangers:
-        sentences.append(f"Not in the roster, so not in grades.csv: {_listed(strangers)}.")
+        sentences.append(f"Not in the roster, so not in grades.csv: {first_of(strangers, MAX_NAMES, len(strangers))}.")
     if missing := [roster.label(index) for index, keys in enumerate(roster.keys) if keys and index not in claims]:
-        sentences.append(f"Handed in nothing, so got no points (which is not 0 points): {_listed(missing)}.")
+        names = first_of(missing, MAX_NAMES, len(missing))
+        sentences.append(f"Handed in nothing, so got no points (which is not 0 points): {names}.")
     return matched, sentences
 
 
@@ -162,8 +164,3 @@ def _row_keys(header: Sequence[str], row: Sequence[str]) -> set[str]:
 def _key(name: str) -> str:
     """Normalise a name's case, whitespace and accents, in which two spellings of it may differ."""
     return unicodedata.normalize("NFC", " ".join(unicodedata.normalize("NFC", name).casefold().split()))
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(names[:MAX_NAMES]) + more

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.wording import counted
+
 from . import rules
 from .finding import Finding
 from .known_patterns import add_pattern_evidence
@@ -87,7 +89,7 @@ def _confirm(stages: Stages) -> Iterator[str]:
     if attention is None:
         return
     batch, num_tokens = attention.dependence.sizes
-    heads = f"{attention.rows.num_heads} head{'s' * (attention.rows.num_heads > 1)}"
+    heads = counted(attention.rows.num_heads, "head")
     yield f"{heads} of width {attention.structure.head_dim}, traced with {batch} samples of {num_tokens} tokens"
     error = float((attention.weights.sum(-1) - 1).abs()[attention.expected.any(-1)].max())
     if error > 1e-6 and has_sink(attention):

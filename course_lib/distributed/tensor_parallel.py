@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention
+from course_lib.wording import counted
 
 from .comparison import compare
 from .launcher import REFUSED
@@ -133,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             dist.all_gather_object(found, compare(module.to(device), x, mesh))
             all_same &= all(same for _, same in found)
             if rank == 0:
-                on = f"on {num_devices} device{'s' * (num_devices > 1)}"
+                on = f"on {counted(num_devices, 'device')}"
                 print(f"{form}, {options.num_heads} heads of width {module.head_dim}, {on}")
                 for lines, _ in found:
                     print(*lines, sep="\n", flush=True)

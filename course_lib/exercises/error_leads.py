@@ -17,7 +17,7 @@ _MASKS = (
     ),
     Lead(
         r"operator, (on|with) a bool tensor",
-        "True and False are not numbers: a bool tensor is turned round by `~`.",
+        "True and False are not numbers: a bool tensor is inverted by `~`.",
         "How do you write the opposite of a bool mask?",
     ),
 )

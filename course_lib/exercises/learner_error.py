@@ -82,8 +82,8 @@ class LearnerError(Exception):
             names = " and ".join(f"`{one.name}`" for one in crossed[:3])
             meaning = f"In {names} the heads stand behind the tokens, so that a product multiplies heads with heads."
             return (*listed, meaning), "Which axis has to stand beside the batch, and what brings it there?"
-        turned = re.findall(r"(\w+)\.T\b", self.source)
-        if lead in SHAPES and any(one.name in turned and len(one.shape) > 2 for one in self.tensors):
+        transposed = re.findall(r"(\w+)\.T\b", self.source)
+        if lead in SHAPES and any(one.name in transposed and len(one.shape) > 2 for one in self.tensors):
             return (
                 *listed,
                 "`.T` reverses the order of all axes.",

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-FILE = "<line {}>"  # what Python calls the file of the line at a place, from 0
+FILE = "<line {}>"  # what Python calls the file of the line at an index
 
 
 @dataclass
@@ -37,10 +37,10 @@ def run_lines(lines: Sequence[str], start: Mapping[str, Any]) -> LinesRun:
     """
     names = {"torch": torch, "__builtins__": __builtins__, **start}
     run = LinesRun()
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         before = dict(names)
         try:
-            exec(compile(line, FILE.format(place), "exec", dont_inherit=True), names)
+            exec(compile(line, FILE.format(index), "exec", dont_inherit=True), names)
         except Exception as error:
             run.error = error
             return run

@@ -85,13 +85,13 @@ class OrderExercise(Exercise):
         hint = "Which letters have you used, and how often?"
         return not_passed(f"Each of the {len(self.lines)} letters is needed once, and {what}.", hint=hint)
 
-    def _stopped(self, letters: str, place: int, error: Exception) -> Verdict:
-        """Return the verdict on an order in which the line at a place, from 0, raises an error."""
-        letter = letters[place]
+    def _stopped(self, letters: str, index: int, error: Exception) -> Verdict:
+        """Return the verdict on an order in which the line at an index raises an error."""
+        letter = letters[index]
         line = f"Line {letter}, `{self.lines[letter]}`"
-        ran = (f"The {place} lines before it run.",) if place > 1 else ()
+        ran = (f"The {index} lines before it run.",) if index > 1 else ()
         if isinstance(error, NameError):
             sentence = f"{line}, reads `{error.name}`, and no line before it makes that."
             return not_passed(sentence, evidence=ran, hint=f"Which line makes `{error.name}`?")
-        sentence = f"{line}, can't be run at place {place + 1}: {str(error).splitlines()[0].rstrip('.')}."
+        sentence = f"{line}, can't be run at place {index + 1}: {str(error).splitlines()[0].rstrip('.')}."
         return not_passed(sentence, evidence=ran, hint="Which shape does it need, and which line gives that?")

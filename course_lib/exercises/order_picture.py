@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
 from course_lib.pictures import Picture, draw_annotated_code
 from course_lib.recorder import Recording, record
+from course_lib.wording import listed
 
 from .lines_run import FILE, LinesRun, run_lines
 
@@ -19,8 +20,6 @@ EFFECTS = {
     "view": "a view: no element moved",
     "in-place": "changed in place",
 }
-
-
 OTHER = "not what this line makes in a right order"
 TITLE = "Your order, as it was recorded"
 
@@ -48,8 +47,8 @@ def draw_order(
         marks.setdefault(agreeing, OTHER)
     last = max(marks, default=len(own_order) - 1)
     drawn = [
-        (f"{letter}  {lines[letter]}", _made(place, own, recording), marks.get(place, ""))
-        for place, letter in enumerate(own_order[: last + 1])
+        (f"{letter}  {lines[letter]}", _made(index, own, recording), marks.get(index, ""))
+        for index, letter in enumerate(own_order[: last + 1])
     ]
     caption = _caption(bool(marks), len(own_order) - len(drawn))
     return draw_annotated_code(drawn, title=TITLE, above=NOTE, caption=caption)
@@ -67,9 +66,9 @@ def _right_orders(
 ) -> dict[str, LinesRun]:
     """Run the solution, and each order that gives the same when two lines beside each other are exchanged."""
     orders = [solution]
-    for place in range(len(solution) - 1):
-        one, two = solution[place : place + 2]
-        orders.append(solution[:place] + two + one + solution[place + 2 :])
+    for index in range(len(solution) - 1):
+        one, two = solution[index : index + 2]
+        orders.append(solution[:index] + two + one + solution[index + 2 :])
     runs = {order: run_lines([lines[letter] for letter in order], start) for order in orders}
     expected = runs[solution].value(result)
     return {order: run for order, run in runs.items() if run.error is None and _same(run.value(result), expected)}
@@ -78,28 +77,23 @@ def _right_orders(
 def _agreeing(own: LinesRun, own_order: str, order: str, right: LinesRun) -> int:
     """Return the number of lines, from the first, that made the same as in a right order."""
     expected = dict(zip(order, right.made, strict=True))
-    for place, made in enumerate(own.made):
-        if not all(_same(made.get(name), value) for name, value in expected[own_order[place]].items()):
-            return place
+    for index, made in enumerate(own.made):
+        if not all(_same(made.get(name), value) for name, value in expected[own_order[index]].items()):
+            return index
     return len(own.made)
 
 
-def _made(place: int, run: LinesRun, recording: Recording) -> str:
+def _made(index: int, run: LinesRun, recording: Recording) -> str:
     """Name the tensors that a line made, their shape and the effect of its operations."""
-    if place >= len(run.made):
+    if index >= len(run.made):
         return ""
-    tensors = {name: value for name, value in run.made[place].items() if isinstance(value, Tensor)}
+    tensors = {name: value for name, value in run.made[index].items() if isinstance(value, Tensor)}
     shapes = list(dict.fromkeys(str(tuple(value.shape)) for value in tensors.values()))
-    steps = [step for step in recording if step.file == FILE.format(place)]
+    steps = [step for step in recording if step.file == FILE.format(index)]
     effects = list(dict.fromkeys(EFFECTS[step.effect] for step in steps))
     if EFFECTS["compute"] in effects:  # a product may be made of views, which are not the point
         effects = [EFFECTS["compute"]]
-    return f"{_listed(tensors)}: shape {_listed(shapes)}, {_listed(effects)}"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    *first, last = texts or [""]
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{listed(tensors)}: shape {listed(shapes)}, {listed(effects)}"
 
 
 def _same(own: Any, right: Any) -> bool:

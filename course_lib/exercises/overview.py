@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
+from course_lib.wording import counted
+
 from .exercise import Exercise
 from .progress_file import ExerciseStatus
 
@@ -73,7 +75,7 @@ class Overview:
 
     def _summary(self) -> str:
         done, total, attempts, minutes = self.total.done, self.total.total, self.total.attempts, self.total.minutes
-        tried = f" in {attempts} attempt{'' if attempts == 1 else 's'}" if attempts else ""
+        tried = f" in {counted(attempts, 'attempt')}" if attempts else ""
         return f"{done} of {total} exercises passed{tried}{f', about {minutes} minutes left' if minutes else ''}"
 
     def __repr__(self) -> str:

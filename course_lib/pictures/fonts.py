@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 import matplotlib
 from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, fontManager, get_font
 
-from .text import first_of, width_in_characters
+from course_lib.wording import first_of
+
+from .text import width_in_characters
 
 FAMILIES = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Noto Sans SC", "Noto Sans JP",

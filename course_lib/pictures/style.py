@@ -80,6 +80,7 @@ class PanelStyle:
     cell: int = 24  # side of a cell
     number_cell: int = 34  # width of a cell that holds two decimals
     flat_cell: int = 16  # height of a cell that holds nothing
+    word_cell: tuple[int, int] = (44, 30)  # width and height of a cell that holds a short word
     box: int = 46  # width of a box that stands for a head
     rows: int = 76  # width of a block that stands for the rows of a head
     between: int = 2  # between two cells
@@ -91,6 +92,7 @@ class PanelStyle:
     arrow: int = 90  # the least length of an arrow
     drop: int = 30  # from a row of boxes to the next, where lines join them
     label: int = 120  # the most width of a row's label
+    column_name: int = 110  # the most width of a column's name
     legend: int = 190  # the most width of the code below a narrow panel
     line: int = 15  # height of the indices above slots
     thread: float = 1.4  # width of a line from a slot to a cell

@@ -11,7 +11,7 @@ from course_lib.pictures import canvas, grid, style, table
 
 FOLDER = Path(course_lib.pictures.__file__).parent
 COUNT = {"canvas.py", "grid.py", "style.py"}  # where pixels are counted
-COUNT |= {"dial.py", "plane.py", "vectors.py", "tiles.py", "dot_table.py"}  # and in drawings with coordinates
+COUNT |= {"dial.py", "plane.py"}  # and in drawings with coordinates
 FREE = {0, 1, 2}  # nothing, the next one, and a half
 TOOLS = {
     *(name for name, _ in inspect.getmembers(canvas.Canvas, inspect.isfunction) if not name.startswith("_")),

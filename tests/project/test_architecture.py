@@ -21,7 +21,14 @@ FACES = {  # what may be imported from anywhere besides a package itself, each w
     "tools.benchmarks.grading": "needs the packages of the extra teach, which the other benchmarks do not",
 }
 FLOORS = [  # from the lowest to the highest; imports run downwards or stay on a floor
-    {"course_lib", "course_lib.about", "course_lib.atomic_file", "course_lib.markup", "course_lib.workspace"},
+    {
+        "course_lib",
+        "course_lib.about",
+        "course_lib.atomic_file",
+        "course_lib.markup",
+        "course_lib.wording",
+        "course_lib.workspace",
+    },
     {"course_lib.inputs", "course_lib.show", "course_lib.device", "course_lib.attention"},
     {"course_lib.tracing"},
     {"course_lib.recorder"},

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from course_lib.wording import counted
+
 from .discover import LESSONS, SOLUTIONS, Lesson, find_notebooks
 from .notebook_file import read_ipynb, read_py, write_ipynb, write_py
 
@@ -64,7 +66,7 @@ def sync(lesson: Lesson) -> str | None:
     if not found:
         freshen(lesson)
         return None
-    count = f"{len(found)} difference{'s' if len(found) > 1 else ''}"
+    count = counted(len(found), "difference")
     newer, older = sorted((lesson.py, lesson.ipynb), key=lambda path: path.stat().st_mtime, reverse=True)
     kept = lesson.folder / ".ipynb_checkpoints" / f"{older.stem}-{time.strftime('%Y%m%d-%H%M%S')}{older.suffix}"
     kept.parent.mkdir(exist_ok=True)

@@ -163,7 +163,7 @@ def from_source_class() -> type[FromSource]:
     if __name__.startswith("course_grader."):
         from course_lib.exercises import FromSource
     else:
-        from answering.from_source import FromSource  # pyright: ignore[reportMissingImports]
+        from answering.from_source import FromSource  # pyright: ignore[reportMissingImports]  # mounted there
     return FromSource
 
 

@@ -28,7 +28,7 @@ HEADS = (
     Mistake(
         "heads-share-scores",
         "All heads use the same scores.",
-        "Scores are computed once, or summed over the heads, and every head mixes its values with the same "
+        "Scores are computed once, or summed over the heads, and every head weights its values with the same "
         "weights. Each head needs a softmax of its own, which is what several heads are for. The parameters are "
         "all there and all train.",
         "The weights of all heads are equal although their queries differ.",

@@ -26,12 +26,12 @@ RUNNING = (
     Mistake(
         "dtype-pinned",
         "A tensor of one dtype is forced on all.",
-        "Something is made in, or cast to, 32 bits whatever the input's dtype is. The module must compute in the "
-        "dtype it was given, or cast back. In 64 bits it is silently less exact, in 16 bits it fails or the "
+        "Something is made in, or cast to, float32 whatever the input's dtype is. The module must compute in the "
+        "dtype it was given, or cast back. In float64 it is silently less exact, in float16 it fails or the "
         "output changes its dtype.",
         "Run it in float64 and compare to 1e-12; look at the output's dtype in bfloat16.",
         "A published class rebuilds its scale as a float32 tensor in each forward.",
-        "What is the dtype of the output for an input of 16 bits?",
+        "What is the dtype of the output for an input in float16?",
         "05",
     ),
     Mistake(
@@ -58,7 +58,7 @@ RUNNING = (
         "rotary-unused",
         "Positions are prepared and never applied.",
         "A rotary embedding is built, or cosine and sine are computed, and queries, keys or both go on without it. "
-        "They must be turned before they meet. The model is then blind to order, and trains anyway.",
+        "They must be rotated before the scores are computed. The model is then blind to order, and trains anyway.",
         "Permute the tokens: without a mask the outputs are merely permuted.",
         "A published class of Llama's attention.",
         "Does the order of the words change anything?",
@@ -67,8 +67,8 @@ RUNNING = (
     Mistake(
         "rotary-on-values",
         "Positions are applied to the values.",
-        "The values are turned as well, or instead of the keys. Rotation makes *scores* depend on distance; "
-        "values are mixed and must stay as they are. The output then depends on absolute positions.",
+        "The values are rotated as well, or instead of the keys. Rotation makes *scores* depend on distance; "
+        "values are summed and must stay as they are. The output then depends on absolute positions.",
         "Shift all positions by a constant: the output must not change.",
         "Code that applies one function to all three.",
         "Which of the three need to know where they stand?",

@@ -72,11 +72,12 @@ SCORES = (
     Mistake(
         "no-softmax",
         "There is no softmax.",
-        "The scores themselves mix the values. A mix needs weights that are positive and sum to 1. The output is "
-        "linear in the keys, may have any size, and a published judge let it pass because the shape was right.",
+        "The values are multiplied by the scores themselves. A weighted mean needs weights that are positive and "
+        "sum to 1. The output is linear in the keys, may have any size, and a published judge let it pass because "
+        "the shape was right.",
         "Without the division rows don't sum to 1; without exp weights can be negative.",
         "A published judge for grouped-query attention accepts it.",
-        "What turns scores into shares?",
+        "What turns scores into attention weights?",
         "01",
     ),
     Mistake(
@@ -93,7 +94,7 @@ SCORES = (
         "overflow-half",
         "The scores overflow in half precision.",
         "The product is formed first and scaled afterwards, so a dot product beyond 65504 becomes infinite before "
-        "it is divided. Scaling the queries before the product keeps it small. In 32 bits nothing shows.",
+        "it is divided. Scaling the queries before the product keeps it small. In float32 nothing shows.",
         "Queries and keys of 60 and head_dim 64 in float16: the output is nan.",
         "At least four of the five published documents scale after the product.",
         "How large is the largest number between the product and the division?",

@@ -55,7 +55,7 @@ def _shared_scores(attention: Attention, *, same_queries: bool) -> str:
     """Describe how the heads share their scores; "" if they don't."""
     heads, weights, options = attention.rows.num_heads, attention.applied_weights, attention.options
     if heads > 1 and same_queries:
-        return f"{heads} heads mix different values with the same queries"
+        return f"{heads} heads weight different values by the scores of the same queries"
     if heads > 1 and options.num_kv_heads in (None, heads):
         varied = (weights.amax(-1) - torch.where(weights > 0, weights, torch.inf).amin(-1)).max() > 1e-9
         if varied and bool(((weights - weights[:, :1]).abs() < 1e-12).all()):

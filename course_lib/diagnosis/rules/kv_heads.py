@@ -8,6 +8,7 @@ from course_lib.diagnosis.locate import locate_assignment
 from course_lib.diagnosis.measure import Attention
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import LAYOUT, Operation, SourceLine
+from course_lib.wording import counted
 
 COPIES = ("repeat", "index", "index_select", "cat", "stack")
 DIVISIONS = ("remainder", "fmod", "floor_divide", "div")
@@ -26,7 +27,7 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
         reads, count = [order.index(one) for one in columns], len(order)
         right = [head // (heads // count) for head in range(heads)] if heads % count == 0 else []
         if wanted and count < wanted <= heads:
-            evidence = f"{heads} query heads read {count} kv head{'s' * (count > 1)}, of {wanted}"
+            evidence = f"{heads} query heads read {counted(count, 'kv head')}, of {wanted}"
             yield Finding.named("kv-head-zero-only", evidence, _locate_choice(attention, role, tiled=False))
             return
         if count == heads and wanted in (None, heads) and reads != sorted(reads):

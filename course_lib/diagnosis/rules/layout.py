@@ -21,7 +21,7 @@ def check_split(rows: Rows) -> Iterator[Finding]:
     for row in rows.all:
         terms, keys, heads = row.product.size, len(set(row.keys)), len(row.all_query_columns)
         if heads > 1 and terms > keys:
-            evidence = f"one sum mixes the values of {heads} heads: {terms} terms for {keys} keys"
+            evidence = f"one sum runs over the values of {heads} heads: {terms} terms for {keys} keys"
             yield Finding.named("heads-averaged", evidence, row.product.operation.where)
             return
     evidence = "" if rows.in_pieces else _scrambled(rows)

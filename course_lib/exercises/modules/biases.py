@@ -74,14 +74,14 @@ def judge_vectors(
         name: rng.normal(_numel(layouts, name), std=0.5).view(layouts.shapes[name])
         for name in (*layouts.biases, *layouts.odd)
     }
-    places = {name: place for name in layouts.biases if (place := _named_place(layouts, name))}
-    together = {name: drawn[name] for name in places}
-    if together and _fits(run(weights | together), layouts, weights, x, _added(layouts, together, places)):
+    targets = {name: target for name in layouts.biases if (target := _named_target(layouts, name))}
+    together = {name: drawn[name] for name in targets}
+    if together and _fits(run(weights | together), layouts, weights, x, _added(layouts, together, targets)):
         drawn = {name: value for name, value in drawn.items() if name not in together}
     wrong, biases, kept = "", [], []
     for name, value in drawn.items():
         result = run(weights | {name: value})
-        tried = (_added(layouts, {name: value}, {name: place}) for place in _places(layouts, value.numel()))
+        tried = (_added(layouts, {name: value}, {name: target}) for target in _targets(layouts, value.numel()))
         own = not NAMED_LIKE_A_BIAS.search(name)
         if any(_fits(result, layouts, weights, x, added) for added in tried):
             biases += [name] * own
@@ -97,7 +97,7 @@ def _fits(result: Any, layouts: CandidateLayouts, weights: Mapping[str, Tensor],
         return any(equal(result, output) for output in layouts.outputs(weights, x, None, added).values())
 
 
-def _named_place(layouts: CandidateLayouts, name: str) -> str:
+def _named_target(layouts: CandidateLayouts, name: str) -> str:
     """Return the matrix that has the same name as a bias, if the sizes fit, or ""."""
     matrix, numel = name.replace("bias", "weight"), _numel(layouts, name)
     if layouts.rows_of_matrices().get(matrix) == numel:
@@ -106,7 +106,7 @@ def _named_place(layouts: CandidateLayouts, name: str) -> str:
     return OUTPUT if is_output else ""
 
 
-def _places(layouts: CandidateLayouts, numel: int) -> Iterator[str]:
+def _targets(layouts: CandidateLayouts, numel: int) -> Iterator[str]:
     """Yield what a bias of so many elements may be added to; a bias of the keys changes nothing."""
     rows = layouts.rows_of_matrices()
     yield from (role for role, width in zip("qkv", layouts.sizes.projected, strict=True) if width == numel)
@@ -117,19 +117,19 @@ def _places(layouts: CandidateLayouts, numel: int) -> Iterator[str]:
         yield OUTPUT
 
 
-def _added(layouts: CandidateLayouts, values: Mapping[str, Tensor], places: Mapping[str, str]) -> Added:
+def _added(layouts: CandidateLayouts, values: Mapping[str, Tensor], targets: Mapping[str, str]) -> Added:
     rows, widths = layouts.rows_of_matrices(), layouts.sizes.projected
     by_row, by_role, to_output = _zeros(sum(rows.values())), _zeros(sum(widths)), _zeros(layouts.sizes.d_out)
     starts = {name: sum([*rows.values()][:at]) for at, name in enumerate(rows)} | {ALL: 0}
     for name, value in values.items():
-        place, flat = places[name], value.flatten()
-        if place == OUTPUT:
+        target, flat = targets[name], value.flatten()
+        if target == OUTPUT:
             to_output += flat
-        elif place in ("q", "k", "v"):
-            start = sum(widths[: "qkv".index(place)])
+        elif target in ("q", "k", "v"):
+            start = sum(widths[: "qkv".index(target)])
             by_role[start : start + len(flat)] += flat
         else:
-            by_row[starts[place] : starts[place] + len(flat)] += flat
+            by_row[starts[target] : starts[target] + len(flat)] += flat
     return Added(by_row, by_role, to_output)
 
 

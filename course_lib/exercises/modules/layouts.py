@@ -162,9 +162,9 @@ class CandidateLayouts:
         ]
         indices = all_of_them if candidates is None else [one for one in candidates if one // VARIANTS < len(orders)]
         used = sorted({index // VARIANTS for index in indices})
-        places = orders[used].argsort(1)
-        bias = added.by_row[places] + added.by_role if added else rows.new_zeros(places.shape)
-        context = self._context(rows[places], bias, x)  # (order, b, h, t, d)
+        row_indices = orders[used].argsort(1)
+        bias = added.by_row[row_indices] + added.by_role if added else rows.new_zeros(row_indices.shape)
+        context = self._context(rows[row_indices], bias, x)  # (order, b, h, t, d)
         merged = context.permute(0, 1, 3, 2, 4).flatten(3), context.permute(0, 1, 3, 4, 2).flatten(3)
         outputs = {}
         for index in indices:

@@ -8,6 +8,7 @@ from itertools import product
 from typing import NamedTuple
 
 from course_lib.exercises.input_generator import InputGenerator
+from course_lib.wording import counted
 
 D_IN = (11, 13, 17)  # primes: no product of other sizes can be mistaken for one of them
 
@@ -79,7 +80,7 @@ class RunSizes(NamedTuple):
     @property
     def about(self) -> str:
         """Say what is special about the run."""
-        what = f"{self.batch} sample{'s' * (self.batch > 1)} of {self.num_tokens} token{'s' * (self.num_tokens > 1)}"
+        what = f"{counted(self.batch, 'sample')} of {counted(self.num_tokens, 'token')}"
         special = {"larger elements": self.std > 1, "training mode": self.training}
         return ", ".join([what, *(one for one, is_so in special.items() if is_so)])
 

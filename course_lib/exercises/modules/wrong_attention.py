@@ -21,7 +21,8 @@ def known_mistakes(sizes: Sizes, causal: bool, has_out_proj: bool, steps: Sequen
     for equals, mistake, hint, keep in masks_of_wrong_caches(steps):
         weigh = partial(_masked_by, keep)
         yield KnownMistake(equals, replace(RIGHT, weigh=weigh), (mistake,) if mistake else (), hint)
-    yield from _of_scores(sizes)
+    yield from _of_scales(sizes)
+    yield from _of_roles()
     yield from _of_softmax()
     yield from _of_masks() if causal else _of_no_mask()
     if sizes.num_heads > 1:
@@ -33,7 +34,7 @@ def known_mistakes(sizes: Sizes, causal: bool, has_out_proj: bool, steps: Sequen
         yield from of_output()
 
 
-def _of_scores(sizes: Sizes) -> Iterator[KnownMistake]:
+def _of_scales(sizes: Sizes) -> Iterator[KnownMistake]:
     def scaled(equals: str, mistake: str, scale: Callable[[Sizes, int], float]) -> KnownMistake:
         return KnownMistake(equals, replace(RIGHT, scale=scale), (mistake,))
 
@@ -65,6 +66,9 @@ def _of_scores(sizes: Sizes) -> Iterator[KnownMistake]:
             "wrong-scale",
             lambda s, t: s.num_kv_heads**-0.5,
         )
+
+
+def _of_roles() -> Iterator[KnownMistake]:
     roles = {
         "attention scored with the values instead of the keys": ((0, 2, 2), "scores-from-values"),
         "attention whose weights are multiplied by the keys, not the values": ((0, 1, 1), "projection-reused"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -18,69 +20,95 @@ class WrongCache(NamedTuple):
     keep: Tensor
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """A text in pieces of these numbers of tokens. Every mask is (query, key) bool."""
+
+    steps: Sequence[int]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        return [sum(self.steps[:piece]) for piece in range(len(self.steps))]
+
+    @cached_property
+    def keys(self) -> Tensor:
+        return torch.arange(sum(self.steps))
+
+    def mask(self, sees: Callable[[int, int], Tensor]) -> Tensor:
+        """Stack what the queries of each piece see, from the piece's start and end."""
+        return torch.cat([sees(start, start + size) for start, size in zip(self.starts, self.steps, strict=True)])
+
+    def causal(self, start: int, end: int) -> Tensor:
+        return self.keys <= self.keys[start:end, None]
+
+    def all_so_far(self, start: int, end: int) -> Tensor:
+        return (self.keys < end).expand(end - start, -1)
+
+    def newest_first(self, start: int, end: int) -> Tensor:
+        """Number the keys in the order in which each piece stands before the older ones."""
+        ends = zip(self.starts, self.steps, strict=True)
+        pieces = [self.keys[one : one + size] for one, size in ends if one < end]
+        index = torch.full_like(self.keys, len(self.keys))
+        index[torch.cat(pieces[::-1])] = torch.arange(end)
+        return index <= self.keys[start:end, None]
+
+
 def masks_of_wrong_caches(steps: Sequence[int]) -> Iterator[WrongCache]:
     """Yield the known mistakes for a text in pieces of these numbers of tokens; none for a text in one piece."""
-    starts = [sum(steps[:piece]) for piece in range(len(steps))]
-    keys = torch.arange(sum(steps))
-    if len(steps) < 2:
-        return
+    if len(steps) > 1:
+        yield from _of_joined_keys(Pieces(steps))
+        yield from _of_masks(Pieces(steps))
 
-    def mask(sees: Callable[[int, int], Tensor]) -> Tensor:
-        """Stack what the queries of each piece see: (query, key) bool from the piece's start and end."""
-        return torch.cat([sees(start, start + size) for start, size in zip(starts, steps, strict=True)])
 
-    def causal(start: int, end: int) -> Tensor:
-        return keys <= keys[start:end, None]
-
-    def all_so_far(start: int, end: int) -> Tensor:
-        return (keys < end).expand(end - start, -1)
-
-    def newest_first(start: int, end: int) -> Tensor:
-        """Number the keys in the order in which each piece stands before the older ones."""
-        pieces = [keys[one : one + size] for one, size in zip(starts, steps, strict=True) if one < end]
-        place = torch.full_like(keys, len(keys))
-        place[torch.cat(pieces[::-1])] = torch.arange(end)
-        return place <= keys[start:end, None]
-
+def _of_joined_keys(pieces: Pieces) -> Iterator[WrongCache]:
     yield WrongCache(
         "attention that forgets the pieces before",
         None,
         "Where is the cache joined to the new keys and values?",
-        mask(lambda start, end: causal(start, end) & (keys >= start)),
+        pieces.mask(lambda start, end: pieces.causal(start, end) & (pieces.keys >= start)),
     )
     yield WrongCache(
         "attention that remembers the last piece only",
         None,
         "Does the cache that you give back hold the older keys and values, too?",
-        mask(lambda start, end: causal(start, end) & (keys >= max([0, *(one for one in starts if one < start)]))),
+        pieces.mask(
+            lambda start, end: (
+                pieces.causal(start, end) & (pieces.keys >= max([0, *(one for one in pieces.starts if one < start)]))
+            )
+        ),
     )
     yield WrongCache(
         "attention with the new tokens in front of the old ones, where the mask takes them for the oldest",
         None,
         "In which order are old and new keys joined?",
-        mask(newest_first),
+        pieces.mask(pieces.newest_first),
     )
+
+
+def _of_masks(pieces: Pieces) -> Iterator[WrongCache]:
     yield WrongCache(
         "attention under a mask that is aligned at the first key",
         "causal-top-left",
         "Which token is the first query of a later piece? How many keys may it see?",
-        mask(lambda start, end: keys <= keys[start:end, None] - start),
+        pieces.mask(lambda start, end: pieces.keys <= pieces.keys[start:end, None] - start),
     )
     yield WrongCache(
         "attention without a mask within a piece",
         "no-causal-mask",
         "When several tokens come at once, may the first of them see the last?",
-        mask(all_so_far),
+        pieces.mask(pieces.all_so_far),
     )
     yield WrongCache(
         "attention with a mask in the first piece only",
         "no-causal-mask",
         "When several tokens come at once after others, may the first of them see the last?",
-        mask(lambda start, end: all_so_far(start, end) if start else causal(start, end)),
+        pieces.mask(lambda start, end: pieces.all_so_far(start, end) if start else pieces.causal(start, end)),
     )
     yield WrongCache(
         "attention to the tokens before a piece and not to those in it",
         None,
         "Which keys do the new queries meet: those before or after the new ones are joined?",
-        mask(lambda start, end: (keys < start).expand(end - start, -1) if start else causal(start, end)),
+        pieces.mask(
+            lambda start, end: (pieces.keys < start).expand(end - start, -1) if start else pieces.causal(start, end)
+        ),
     )

@@ -8,6 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from course_lib.wording import counted
+
 from .attention_steps import RIGHT, KnownMistake, masked
 from .sizes import Sizes
 
@@ -18,7 +20,7 @@ def of_head_counts(sizes: Sizes) -> Iterator[KnownMistake]:
     for heads in range(1, width + 1):
         if sizes.num_kv_heads == sizes.num_heads != heads and width % heads == 0:
             yield KnownMistake(
-                f"attention with {heads} head{'s' * (heads > 1)}; the class was built with num_heads={sizes.num_heads}",
+                f"attention with {counted(heads, 'head')}; the class was built with num_heads={sizes.num_heads}",
                 replace(RIGHT, split=_into(heads), scale=_root_of(width // heads)),
                 (),
                 "Where does the number of heads come from in your code?",
@@ -34,6 +36,13 @@ def _root_of(width: int) -> Callable[[Sizes, int], float]:
 
 
 def of_heads() -> Iterator[KnownMistake]:
+    """Yield attention whose heads are cut, put back or joined wrongly, or all compute the same."""
+    yield from _of_splits()
+    yield from _of_merges()
+    yield from _of_equal_heads()
+
+
+def _of_splits() -> Iterator[KnownMistake]:
     def view(x: Tensor, heads: int) -> Tensor:
         return x.reshape(len(x), heads, x.shape[1], -1)
 
@@ -61,6 +70,9 @@ def of_heads() -> Iterator[KnownMistake]:
         (),
         which,
     )
+
+
+def _of_merges() -> Iterator[KnownMistake]:
     yield KnownMistake(
         "heads whose elements are put back in turn",
         replace(RIGHT, merge=lambda context: context.permute(0, 2, 3, 1).flatten(2)),
@@ -89,6 +101,9 @@ def of_heads() -> Iterator[KnownMistake]:
         (),
         "Which head comes first?",
     )
+
+
+def _of_equal_heads() -> Iterator[KnownMistake]:
     yield KnownMistake(
         "heads that all use the weights of head 0",
         replace(RIGHT, weigh=lambda s, k: masked(s, k)[:, :1].expand_as(s)),

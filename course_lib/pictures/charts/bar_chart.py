@@ -8,7 +8,7 @@ from numbers import Real
 
 from course_lib.pictures.figures import figure_svg
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.text import counted
+from course_lib.wording import counted
 
 from .measurements import Bar, check_mapping, positive, ratio_text, three_digits
 

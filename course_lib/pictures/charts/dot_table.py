@@ -11,12 +11,11 @@ from course_lib.pictures.grid import card
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import HEADS, PLAIN, SMALL, STYLE, WHITE
 from course_lib.pictures.table import Label, Table
-from course_lib.pictures.text import counted, listed
+from course_lib.wording import counted, listed
 
 from .measurements import check_mapping
 
 DOT = "●"
-LONGEST = 110  # pixels of a column's name
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class DotScene:
         cells = [
             [(DOT, HEADS[1]) if row[column] else ("", PLAIN) for column in self.columns] for row in self.found.values()
         ]
-        labels = [SMALL.clip(column, LONGEST) for column in self.columns]
+        labels = [SMALL.clip(column, STYLE.column_name) for column in self.columns]
         width = max(STYLE.number_cell, *(ceil(SMALL.width(label)) + STYLE.near for label in labels))
         table = Table(
             [*cells, [(str(count), WHITE) for count in self.counts.values()]],

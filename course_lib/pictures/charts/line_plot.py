@@ -7,7 +7,7 @@ from functools import partial
 
 from course_lib.pictures.figures import figure_svg
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.text import listed
+from course_lib.wording import listed
 
 from .measurements import Curve, check_mapping, length, not_negative, positive, three_digits
 

@@ -11,7 +11,7 @@ from course_lib.pictures.coordinates import Legend
 from course_lib.pictures.grid import arrow, card, column, flow, label, wrap
 from course_lib.pictures.style import BOLD, HEADING, NOTE, STYLE
 from course_lib.pictures.table import Box, Table, labels_of
-from course_lib.pictures.text import counted, first_of, listed
+from course_lib.wording import counted, first_of, listed
 
 from .panel import Panel
 from .path import EFFECTS, LayoutPath, LayoutState

@@ -10,8 +10,8 @@ from torch import Tensor
 from course_lib.pictures.checks import check_highlight
 from course_lib.pictures.coordinates import Coordinates, Legend
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.text import listed
 from course_lib.recorder import Recording
+from course_lib.wording import listed
 
 from .choice import choose, origins_of, title_of
 from .panel import Panel

@@ -15,7 +15,8 @@ from course_lib.pictures.grid import card, wrap
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import STYLE, head_color
 from course_lib.pictures.table import Table
-from course_lib.pictures.text import listed, number_text
+from course_lib.pictures.text import number_text
+from course_lib.wording import listed
 
 from .panel import MemoryPanel
 from .view import BY_HEAD, MemoryView, views_of

@@ -9,7 +9,8 @@ from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.coordinates import Legend
 from course_lib.pictures.grid import column, flow
 from course_lib.pictures.style import HIGHLIGHT, MONO_NAME, MONO_NOTE, SMALL, SMALL_BOLD, SMALL_NOTE, STYLE
-from course_lib.pictures.text import counted, first_of, listed, number_text, span
+from course_lib.pictures.text import number_text
+from course_lib.wording import counted, first_of, listed, span
 
 from .rows import draw_rows
 from .view import MemoryView

@@ -17,7 +17,8 @@ from course_lib.pictures.grid import card, column, label, wrap
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import BOLD, HIGHLIGHT, MONO_NAME, NOTE, QUIET, SMALL, STYLE, WHITE
 from course_lib.pictures.table import Table
-from course_lib.pictures.text import first_of, number_text
+from course_lib.pictures.text import number_text
+from course_lib.wording import first_of
 
 MOST_HEADS, MOST_TOKENS, MOST_COLUMNS = 4, 8, 6  # drawn at most; with more heads, only the first two are drawn
 HOW_TO_READ = "Colour: the head a row truly belongs to. ✗: not what its label says."

@@ -15,7 +15,8 @@ from course_lib.pictures.grid import arrow, card, column, label, row
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import BOLD, FAINT, HEADING, NOTE, PLAIN, SMALL_NOTE, STYLE, head_color
 from course_lib.pictures.table import Table
-from course_lib.pictures.text import counted, listed, minus, span, stretches
+from course_lib.pictures.text import minus
+from course_lib.wording import counted, listed, span, stretches
 
 from .kv_readers import ModuleCopy, copies_of
 

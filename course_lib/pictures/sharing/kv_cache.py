@@ -17,7 +17,7 @@ from course_lib.pictures.grid import column, flow, label, row
 from course_lib.pictures.picture import Panels, Picture
 from course_lib.pictures.style import HEADING, LINE, NOTE, SMALL, SMALL_NOTE, STYLE, WHITE, head_color
 from course_lib.pictures.table import Box, Label, Table
-from course_lib.pictures.text import counted, listed
+from course_lib.wording import counted, listed
 
 from .kv_readers import ModuleCopy, copies_of
 

@@ -12,7 +12,7 @@ from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.grid import column, flow, label, row
 from course_lib.pictures.picture import Panels, Picture
 from course_lib.pictures.style import HEADING, NOTE, PLAIN, SMALL, SMALL_ALERT, SMALL_BOLD, STYLE, head_color
-from course_lib.pictures.text import counted, listed, sentence, span, stretches
+from course_lib.wording import counted, listed, sentence, span, stretches
 
 from .kv_readers import ModuleCopy, copies_of
 

@@ -15,7 +15,7 @@ from course_lib.pictures.grid import card, row, wrap
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import HIDDEN, PLAIN, SHADES, STYLE, head_color
 from course_lib.pictures.table import COLUMNS, Label
-from course_lib.pictures.text import sentence, span
+from course_lib.wording import sentence, span
 
 from .number_table import number_table
 

@@ -14,7 +14,8 @@ from course_lib.pictures.grid import card, column, label, wrap
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import ALERT, NOTE, STYLE
 from course_lib.pictures.table import COLUMNS, ROWS, Box
-from course_lib.pictures.text import minus, number_text, span
+from course_lib.pictures.text import minus, number_text
+from course_lib.wording import span
 
 from .number_table import by_head, number_table
 
@@ -42,12 +43,12 @@ class MatrixProduct:
         """The product, (token, width)."""
         return self.left @ self.right
 
-    def _sum(self, token: int, place: int) -> str:
+    def _sum(self, token: int, column_index: int) -> str:
         """Write an element of the result as a sum: 0.10 · 0.20 + 0.30 · 0.40 = 0.14."""
-        pairs = zip(self.left[token].tolist(), self.right[:, place].tolist(), strict=True)
+        pairs = zip(self.left[token].tolist(), self.right[:, column_index].tolist(), strict=True)
         factors = ([number_text(factor, decimals=True) for factor in pair] for pair in pairs)
         terms = " + ".join(f"{one} · ({two})" if two.startswith("-") else f"{one} · {two}" for one, two in factors)
-        return minus(f"{terms} = {number_text(self.result[token, place].item(), decimals=True)}")
+        return minus(f"{terms} = {number_text(self.result[token, column_index].item(), decimals=True)}")
 
     def describe(self) -> str:
         shapes = [tuple(table.shape) for table in (self.left, self.right, self.result)]
@@ -58,18 +59,19 @@ class MatrixProduct:
             heads = [f"{span(h * size, (h + 1) * size - 1)} are head {h}" for h in range(self.num_heads)]
             said += f" Columns {', '.join(heads)}: each head has columns of its own."
         if self.highlight is not None:
-            token, place = self.highlight
-            said += f" Row {self.words[token]}, column {place}: {self._sum(token, place)}, rounded to two decimals."
+            token, column_index = self.highlight
+            said += f" Row {self.words[token]}, column {column_index}: {self._sum(token, column_index)}"
+            said += ", rounded to two decimals."
         return said + (f" Sample 0 of {self.num_samples} is drawn." if self.num_samples > 1 else "")
 
     def draw(self) -> Canvas:
         depth, width = self.right.shape
         boxes, said = [], Canvas()
         if self.highlight is not None:
-            token, place = self.highlight
-            boxes = [Box(token, 0, 1, depth), Box(0, place, depth, 1), Box(token, place)]
+            token, column_index = self.highlight
+            boxes = [Box(token, 0, 1, depth), Box(0, column_index, depth, 1), Box(token, column_index)]
             note = label(f"The outlined element, {self.words[token]} (all rounded to two decimals):", NOTE)
-            said = column([note, label(self._sum(token, place), ALERT)], STYLE.tight)
+            said = column([note, label(self._sum(token, column_index), ALERT)], STYLE.tight)
         look, above = by_head(width, self.num_heads, self.most)
         name, other, product = self.names
         by_width = partial(number_table, above=above, look=look, most=self.most)
@@ -116,11 +118,11 @@ def draw_matrix_product(
         )
     most = COLUMNS if one.shape[1] + 2 * two.shape[1] <= MOST_COLUMNS else PART
     if highlight is not None:
-        *sample, token, place = check_highlight(highlight, (*left.shape[:-1], two.shape[1]), "the result")
+        *sample, token, column_index = check_highlight(highlight, (*left.shape[:-1], two.shape[1]), "the result")
         if any(sample):
             raise ValueError(f"highlight={tuple(highlight)} lies in sample {sample[0]}, but sample 0 is drawn.")
-        highlight = token, place
-        if token >= ROWS or place >= most or len(two) > most:
+        highlight = token, column_index
+        if token >= ROWS or column_index >= most or len(two) > most:
             raise ValueError(f"highlight={highlight} lies outside the {ROWS} by {most} elements that are drawn.")
     num_samples, labels = len(left) if left.dim() > one.dim() else 1, token_labels(words, len(one))
     num_heads = None if num_heads is None else check_num_heads(num_heads, two.shape[1])

@@ -1,4 +1,4 @@
-"""A coordinate plane with arrows or points and their labels. It computes its own pixels."""
+"""A coordinate plane with arrows or points, their labels and a legend. It computes its own pixels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from course_lib.pictures.canvas import Canvas
-from course_lib.pictures.style import BOLD, FAINT, LINE, SMALL, SMALL_NOTE, TextStyle
+from course_lib.pictures.style import BOLD, FAINT, LINE, SMALL, SMALL_NOTE, TEXT, TextStyle
 from course_lib.pictures.text import minus
 
 COLORS = ("#0B5CAD", "#B4540A", "#0A7D5A")  # one per group, with a contrast of 4.5 to 1 or more
@@ -135,6 +135,14 @@ class Plane(Canvas):
         if left < 0 or top < 0 or right > self._right or bottom > self._bottom:
             return False
         return not any(left < c and a < right and top < d and b < bottom for a, b, c, d in self._taken)
+
+
+def legend_of(name: str, group: int) -> Canvas:
+    """Return a short line in the colour of a table, with its name beside it."""
+    canvas = Canvas()
+    canvas.lines([(0, 8, 18, 8)], color=COLORS[group], width=3)
+    canvas.text(24, TEXT.size, f"{name}, one per token")
+    return canvas
 
 
 def _label_box(x: float, y: float, angle: float, distance: float, width: float, height: float) -> Box:

@@ -13,7 +13,7 @@ from course_lib.pictures.checks import first_sample, token_labels
 from course_lib.pictures.grid import arrow, card, column, row, wrap
 from course_lib.pictures.picture import Picture
 from course_lib.pictures.style import STYLE
-from course_lib.pictures.text import counted
+from course_lib.wording import counted
 
 from .number_table import by_head, number_table
 

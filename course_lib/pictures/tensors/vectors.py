@@ -12,10 +12,10 @@ from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.checks import check_drawable, token_labels
 from course_lib.pictures.grid import card, row
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.style import STYLE, TEXT
+from course_lib.pictures.style import STYLE
 from course_lib.pictures.text import minus, number_text
 
-from .plane import COLORS, End, Plane
+from .plane import COLORS, End, Plane, legend_of
 
 MOST_VECTORS = 14  # in one picture; the labels of more would not fit
 AXES = "number 0", "number 1"
@@ -94,9 +94,9 @@ class VectorScene:
         kind = "Points" if self.points else "Arrows from the origin"
         lines = [f"{kind}: {self.title}{'' if self.title.endswith(('.', '?', '!')) else '.'} {HOW_TO_READ}"]
         for name, table in self.tables.items():
-            places = [_place(vector) for vector in table.reshape(-1, 2).tolist()]
+            coordinates = [_coordinates(vector) for vector in table.reshape(-1, 2).tolist()]
             labels = self.labels.get(name, [""])
-            said = ", ".join(f"{label} {place}".strip() for label, place in zip(labels, places, strict=True))
+            said = ", ".join(f"{label} {pair}".strip() for label, pair in zip(labels, coordinates, strict=True))
             lines.append(f"{name}: {said}.")
         return "\n".join(lines)
 
@@ -106,20 +106,12 @@ class VectorScene:
             for group, (name, table) in enumerate(self.tables.items())
             for (x, y), label in zip(table.reshape(-1, 2).tolist(), self.labels.get(name, [name]), strict=True)
         ]
-        names = [_legend(name, group) for group, name in enumerate(self.tables) if name in self.labels]
+        names = [legend_of(name, group) for group, name in enumerate(self.tables) if name in self.labels]
         legend = row(names) if names else Canvas()
         return card(self.title, [HOW_TO_READ], legend, Plane(ends, AXES, points=self.points), gap=STYLE.near)
 
 
-def _legend(name: str, group: int) -> Canvas:
-    """Return a short line in the colour of a table, with its name beside it."""
-    canvas = Canvas()
-    canvas.lines([(0, 8, 18, 8)], color=COLORS[group], width=3)
-    canvas.text(24, TEXT.size, f"{name}, one per token")
-    return canvas
-
-
-def _place(vector: Sequence[float]) -> str:
+def _coordinates(vector: Sequence[float]) -> str:
     return minus("({}, {})".format(*(number_text(number, decimals=True) for number in vector)))
 
 

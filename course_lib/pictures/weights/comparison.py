@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.text import sentence
+from course_lib.wording import sentence
 
 from .pattern import Pattern, Scale, check_labels, check_weights
 from .pattern_drawing import patterns_picture

@@ -10,9 +10,9 @@ from torch import Tensor
 from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.grid import card
 from course_lib.pictures.picture import Picture
-from course_lib.pictures.style import HEADS, HIDDEN, PLAIN
+from course_lib.pictures.style import HEADS, HIDDEN, PLAIN, STYLE
 from course_lib.pictures.table import Label, Table
-from course_lib.pictures.text import counted
+from course_lib.wording import counted
 
 NOTE = "whole: nothing is hidden. mask: some scores are hidden. skip: all are hidden."
 MOST = 8  # tiles in a row or a column
@@ -75,7 +75,7 @@ class Tiles:
         cells = [[(texts[kind], colors.get(kind, PLAIN)) for kind in row] for row in self.kinds]
         above = [Label(str(self.size * column)) for column in range(len(self.kinds[0]))]
         rows = [f"queries from {self.size * row}" for row in range(len(self.kinds))]
-        table = Table(cells, title="keys from", rows=rows, above=above, cell=(44, 30))
+        table = Table(cells, title="keys from", rows=rows, above=above, cell=STYLE.word_cell)
         return card(self.title, [NOTE], table.draw())
 
 

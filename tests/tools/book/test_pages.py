@@ -93,7 +93,9 @@ def test_a_page_shows_no_setup_and_the_download_does(lessons, tmp_path):
 def test_links_in_stored_outputs_lead_to_the_pages_of_the_book():
     html = '<a href="00_start_here.ipynb">00</a> <a href="../05_weight_split.ipynb#proof">05</a> '
     elsewhere = '<a href="https://host/00_start_here.ipynb">Colab</a> <a href="notes.html">notes</a>'
-    output = nbformat.v4.new_output("display_data", {"text/html": html + elsewhere, "text/plain": "00_start_here.ipynb"})
+    output = nbformat.v4.new_output(
+        "display_data", {"text/html": html + elsewhere, "text/plain": "00_start_here.ipynb"}
+    )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("check()", outputs=[output])])
     data = with_page_links(notebook).cells[0].outputs[0].data
     pages = '<a href="00_start_here.html">00</a> <a href="../05_weight_split.html#proof">05</a> '
