@@ -22,6 +22,8 @@ class ModuleExercise(Exercise):
             num_kv_heads.
         in_steps: Whether forward is `forward(x, cache)` and gives back output and cache; it is then called piece by
             piece, and the pieces must be what one pass over all tokens gives.
+        cache: Source of a function that makes a cache from (batch, num_kv_heads, max_len, head_dim), and its name, if
+            forward also takes one as `cache=`; the class is then run in one pass and, without gradients, in pieces.
         any_layout: Whether the prompt names no parameters; then the solution's names mean nothing.
         biases: Whether the prompt allows biases, or says nothing of them.
         even_head_dim: Whether head_dim must be even, as rotary positions need it.
@@ -31,6 +33,7 @@ class ModuleExercise(Exercise):
     causal: bool = True
     kv_heads: str = "all"
     in_steps: bool = False
+    cache: tuple[str, str] | None = None
     any_layout: bool = False
     biases: bool = True
     even_head_dim: bool = False

@@ -16,55 +16,104 @@ class Llama(nn.Module):
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.width, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
-    def rotated(self, q, k, v):
-        table = rotary_table(q.shape[2], self.width)
+    def rotated(self, q, k, v, start=0):
+        table = [one[start:] for one in rotary_table(start + q.shape[2], self.width)]
         return apply_rotary(q, *table), apply_rotary(k, *table), v
 
-    def forward(self, x):
+    def stored(self, k, v, cache):
+        return cache(k, v) if cache is not None else (k, v)
+
+    def forward(self, x, positions=None, keep=None, cache=None):
         b, t, _ = x.shape
+        start = cache.length if cache is not None else 0
         q = self.q_proj(x).reshape(b, t, self.heads, self.width).permute(0, 2, 1, 3)
         k = self.k_proj(x).reshape(b, t, self.kv_heads, self.width).permute(0, 2, 1, 3)
         v = self.v_proj(x).reshape(b, t, self.kv_heads, self.width).permute(0, 2, 1, 3)
-        q, k, v = self.rotated(q, k, v)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        q, k, v = self.rotated(q, k, v, start)
+        k, v = self.stored(k, v, cache)
+        seen = torch.ones(t, k.shape[2], dtype=torch.bool).tril(k.shape[2] - t)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
         return self.out_proj(mixed.permute(0, 2, 1, 3).reshape(b, t, -1))
 
 
 class GroupedLlama(Llama):
-    """The query heads that share a kv head on an axis of their own."""
+    """The query heads that share a kv head on an axis of their own; the keys are rotated when they are read."""
 
-    def forward(self, x):
-        b, t, _ = x.shape
+    def forward(self, x, positions=None, keep=None, cache=None):
+        start = 0 if cache is None else cache.length
         q, k, v = (
-            one.view(b, t, -1, self.width).transpose(1, 2) for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+            one.unflatten(2, (-1, self.width)).transpose(1, 2)
+            for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
         )
-        q, k, v = self.rotated(q, k, v)
-        q = q.unflatten(1, (self.kv_heads, -1))  # (b, g, group, t, d)
+        q = self.rotated(q, q, v, start)[0].unflatten(1, (self.kv_heads, -1))  # (b, g, group, t, d)
+        k, v = self.stored(k, v, cache)
+        k = self.rotated(k, k, v)[0]
         scores = torch.einsum("bgrqd,bgkd->bgrqk", q, k) / self.width**0.5
-        scores = scores + torch.full((t, t), -torch.inf).triu(1)
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
         mixed = torch.einsum("bgrqk,bgkd->bgrqd", scores.softmax(-1), v).flatten(1, 2)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
 class Unrotated(Llama):
-    def rotated(self, q, k, v):
+    def rotated(self, q, k, v, start=0):
         return q, k, v
 
 
 class RotatedQueries(Llama):
-    def rotated(self, q, k, v):
-        return super().rotated(q, q, v)[0], k, v
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q, q, v, start)[0], k, v
 
 
 class RotatedValues(Llama):
-    def rotated(self, q, k, v):
-        q, k, _ = super().rotated(q, k, v)
-        return q, k, super().rotated(v, v, v)[0]
+    def rotated(self, q, k, v, start=0):
+        q, k, _ = super().rotated(q, k, v, start)
+        return q, k, super().rotated(v, v, v, start)[0]
 
 
 class RotatedBeforeTheSplit(Llama):
-    def rotated(self, q, k, v):
+    def rotated(self, q, k, v, start=0):
         return q.transpose(1, 2), k, v
+
+
+class StartsAnew(Llama):
+    def rotated(self, q, k, v, start=0):
+        return super().rotated(q, k, v)
+
+
+class NeverReads(Llama):
+    def stored(self, k, v, cache):
+        super().stored(k, v, cache)
+        return k, v
+
+
+class StoresCopies(Llama):
+    def stored(self, k, v, cache):
+        copies = self.heads // self.kv_heads
+        return super().stored(k.repeat_interleave(copies, 1), v.repeat_interleave(copies, 1), cache)
+
+
+class StoresBeforeRotating(Llama):
+    def rotated(self, q, k, v, start=0):
+        self.start = start
+        return super().rotated(q, q, v, start)[0], k, v
+
+    def stored(self, k, v, cache):
+        k, v = super().stored(k, v, cache)
+        return super().rotated(k, k, v, self.start)[0], v
+
+
+class AlignedAtTheStart(Llama):
+    def forward(self, x, positions=None, keep=None, cache=None):
+        return super().forward(x, cache=cache) if cache is None or cache.length == 0 else self.later(x, cache)
+
+    def later(self, x, cache):
+        shown = torch.ones(x.shape[1], cache.length + x.shape[1], dtype=torch.bool).tril()
+        q, k, v = (one(x).unflatten(2, (-1, self.width)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+        q, k, v = self.rotated(q, k, v, cache.length)
+        k, v = cache(k, v)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=shown, enable_gqa=True)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
 class Stacked(nn.Module):
@@ -140,6 +189,11 @@ WRONG = {
         (RotatedQueries, "only the queries are rotated"),
         (RotatedValues, "rotary-on-values", "whose values are rotated"),
         (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
+        (StartsAnew, "whose positions start at 0 with each piece", "with a cache in pieces of"),
+        (NeverReads, "that forgets the pieces before", "What does the cache give back"),
+        (StoresCopies, "stopped", "return cache(k, v)"),
+        (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
+        (AlignedAtTheStart, "wrong elsewhere", "with a cache in pieces of"),
     ],
     "MyCache": [
         (OverwritesTheStart, "stale-cache", "the new tokens alone"),

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from .from_source import FromSource
+
 INPUT = ".x"  # no parameter has such a name
 
 
@@ -68,6 +70,7 @@ def run_module(
     steps: Sequence[int] = (),
     training: bool = False,
     cotangent: Tensor | None = None,
+    cache: FromSource | None = None,
 ) -> dict[str, Any]:
     """Load weights into a module, run it, and send a gradient back through it.
 
@@ -79,6 +82,7 @@ def run_module(
             first; the outputs are joined again. Another text is run in turn, so that nothing may be kept in the module.
         training: Whether it runs in training mode.
         cotangent: What the output's gradient is; None runs no backward pass.
+        cache: What makes a cache that forward takes as `cache=` and writes to, in place of one that it gives back.
 
     Returns:
         result: Its output.
@@ -96,7 +100,7 @@ def run_module(
     before = [_snapshot(argument) for argument in inputs]
     torch.default_generator.manual_seed(0)
     with _parameters_made() as made:
-        result = _in_steps(module, inputs, steps) if steps else module(*inputs)
+        result = _in_steps(module, inputs, steps, cache) if steps else module(*inputs)
     answer = {"result": result, "changed": _changed(before, inputs), "gradients": {}, "made": made}
     if cotangent is not None and not answer["changed"] and _has_shape(result, cotangent.shape):
         if result.requires_grad:
@@ -128,7 +132,9 @@ def _has_shape(result: Any, shape: torch.Size) -> bool:
     return isinstance(result, Tensor) and result.shape == shape
 
 
-def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int]) -> Any:
+def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int], cache: FromSource | None) -> Any:
+    if cache is not None:
+        module = _GivesBackItsCache(module, cache)
     x, outputs = inputs[0], []
     own: tuple[Any, ...] = ()
     other: tuple[Any, ...] = ()
@@ -141,6 +147,18 @@ def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int]) ->
         if output.shape[:2] != piece.shape[:2] or output.shape[2:] != outputs[0].shape[2:]:
             return output  # of the wrong shape: joined to the others it would fail in a line that isn't the learner's
     return torch.cat(outputs, dim=1)
+
+
+class _GivesBackItsCache(nn.Module):
+    """A module that writes to the cache it is handed, called as one that gives back its cache."""
+
+    def __init__(self, module: nn.Module, cache: FromSource) -> None:
+        super().__init__()
+        self.module, self.made = module, cache
+
+    def forward(self, x: Tensor, cache: Any = None) -> tuple[Any, Any]:
+        cache = self.made.build() if cache is None else cache
+        return self.module(x, cache=cache), cache
 
 
 def _step(module: nn.Module, arguments: Sequence[Any]) -> tuple[Tensor, Any]:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +14,18 @@ from course_lib.exercises.lesson_07.rotary_table import rotary_table
 from course_lib.exercises.lesson_07.rotate import rotate
 from course_lib.exercises.lesson_07.rotate_neighbours import rotate_neighbours
 from course_lib.exercises.module_exercise import ModuleExercise
+
+from .my_cache import MyCache
+
+CACHE = f"""\
+import torch
+from torch import nn
+
+{inspect.getsource(MyCache)}
+
+def make_cache(*sizes):
+    return MyCache(*sizes).double()
+"""
 
 
 class MyLlamaAttention(nn.Module):
@@ -56,13 +71,21 @@ class _Variant(MyLlamaAttention):
     def shared(self, x: Tensor, group: int) -> Tensor:
         return x.repeat_interleave(group, dim=1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def cached(self, keys: Tensor, values: Tensor, cache: Any) -> tuple[Tensor, Tensor]:
+        return (keys, values) if cache is None else cache(keys, values)
+
+    def start(self, cache: Any) -> int:
+        return 0 if cache is None else cache.length
+
+    def forward(self, x: Tensor, positions: Any = None, keep: Any = None, cache: Any = None) -> Tensor:
         projected = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         split = (one.unflatten(2, (-1, self.head_dim)).transpose(1, 2) for one in projected)
-        queries, keys, values = self.rotated(*split, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
+        at = slice(self.start(cache), self.start(cache) + x.shape[1])
+        queries, keys, values = self.rotated(*split, self.cos[at], self.sin[at])
+        keys, values = self.cached(keys, values, cache)
         group = self.num_heads // self.num_kv_heads
         scores = queries @ self.shared(keys, group).mT * self.head_dim**-0.5
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
         weights = scores.masked_fill(later, -torch.inf).softmax(-1)
         return self.out_proj((weights @ self.shared(values, group)).transpose(1, 2).flatten(2))
 
@@ -97,6 +120,17 @@ class _Tiled(_Variant):
         return x.repeat(1, group, 1, 1)
 
 
+class _Forgets(_Variant):
+    def cached(self, keys: Tensor, values: Tensor, cache: Any) -> tuple[Tensor, Tensor]:
+        super().cached(keys, values, cache)
+        return keys, values
+
+
+class _Restarts(_Variant):
+    def start(self, cache: Any) -> int:
+        return 0
+
+
 EXERCISE = ModuleExercise(
     MyLlamaAttention,
     title="Llama's attention",
@@ -115,6 +149,7 @@ EXERCISE = ModuleExercise(
     ),
     kv_heads="any",
     even_head_dim=True,
+    cache=(CACHE, "make_cache"),
     wrong=(
         Wrong("attention without any rotation", _NotRotated, "rotary-unused"),
         Wrong(
@@ -134,5 +169,15 @@ EXERCISE = ModuleExercise(
             hint="Which element is paired with element 0?",
         ),
         Wrong("attention whose kv heads are dealt out in turn, 0, 1, 0, 1", _Tiled, "kv-heads-tiled"),
+        Wrong(
+            "attention that forgets the pieces before",
+            _Forgets,
+            hint="What does the cache give back, and which keys and values do you go on with?",
+        ),
+        Wrong(
+            "attention whose positions start at 0 with each piece",
+            _Restarts,
+            hint="How many tokens does the cache hold when a new one arrives?",
+        ),
     ),
 )

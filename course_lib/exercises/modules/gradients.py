@@ -21,9 +21,9 @@ def judge_gradients(
     candidates: Sequence[int],
     weights: Mapping[str, Tensor],
     x: Tensor,
-    cotangent: Tensor,
+    cotangent: Tensor | None,
 ) -> Verdict | None:
-    """Compare the gradient of each matrix and of x; None if all are right.
+    """Compare the gradient of each matrix and of x; None if all are right, or none was asked for.
 
     Args:
         ran: A run whose output was right.
@@ -31,8 +31,10 @@ def judge_gradients(
         candidates: Which of the layouts fit.
         weights: The weights of the run.
         x: Its input.
-        cotangent: The gradient of its output.
+        cotangent: The gradient of its output; None if there was no backward pass.
     """
+    if cotangent is None:
+        return None
     leaves = {name: weight.clone().requires_grad_() for name, weight in weights.items()} | {INPUT: x.clone()}
     x = leaves[INPUT].requires_grad_()
     own = {name: leaf for name, leaf in leaves.items() if name != INPUT}

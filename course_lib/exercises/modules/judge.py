@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from .layouts import CandidateLayouts
 from .naming import WrongRun
 from .parameters import bias_problem, find_problem, is_sane
 from .registration import Problem, examine, listed, made_in_forward
-from .sizes import RunSizes, Sizes, construction_sizes, draw_pieces, run_sizes, special_sizes
+from .sizes import RunSizes, Sizes, construction_sizes, draw_pieces, make_cache, run_sizes, special_sizes
 from .task import ModuleTask
 from .verdicts import (
     UNREADABLE,
@@ -113,7 +114,7 @@ class ModuleJudge:
         self.layouts = layouts
         if problem := find_problem(module, layouts, exercise.takes, exercise.biases):
             return of_problem(self._examined(problem, module, layouts))
-        runs = run_sizes(sizes, self.rng)
+        runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None)
         if layouts.odd:
             adopt_biases(layouts, *self._built_anew(layouts, runs[0]))
         for run in runs[:2] if earlier else runs:
@@ -134,10 +135,14 @@ class ModuleJudge:
         sizes = layouts.sizes
         weights = layouts.draw_weights(self.rng)
         x = self.rng.normal(run.batch, run.num_tokens, sizes.d_in, std=run.std)
-        cotangent = self.rng.normal(run.batch, run.num_tokens, sizes.d_out)
-        self.steps = self._steps(run.num_tokens)
+        cotangent = None if run.cached else self.rng.normal(run.batch, run.num_tokens, sizes.d_out)
+        self.steps = self._steps(run.num_tokens, run.cached)
+        if self.steps:  # the sizes of pieces are numbers of tokens, too
+            taken = {*self.steps, *accumulate(self.steps)}
+            self.axes = {size: name for size, name in self.axes.items() if size not in taken}
         self.about = f"{self.built} and {run.about}{self._pieces()}"
-        options = {"steps": self.steps, "cotangent": cotangent}
+        cache = make_cache(self.exercise.cache, run, sizes)
+        options = {"steps": self.steps, "cotangent": cotangent, "cache": cache}
         ran = module.run(weights, (x,), training=run.training, **options)
         evaluated = ran.result if not run.repeated else module.run(weights, (x,), training=False, **options).result
         if (spoiled := find_spoiled(ran, evaluated, run.training)) is not None:
@@ -158,7 +163,7 @@ class ModuleJudge:
             if run.training and any(equal(evaluated, output) for output in outputs.values()):
                 return wrong_in_training(found, self._right_so_far())
             about = self._right_so_far()
-            wrong = (layouts, weights, x, ran, expected, found, self.steps, about)
+            wrong = (layouts, weights, x, ran, expected, found, self.steps, cache, about)
             return WrongRun(self.exercise, self.answer, *wrong).verdict()
         self.fitting = fitting
         if note := precision_note(ran.result, Expected(outputs[fitting[0]])):
@@ -167,7 +172,7 @@ class ModuleJudge:
             return wrong
         self.right.append(self.about)
         unused = [name for name in layouts.odd if run.num_tokens > 1 and is_zero(ran.gradients.get(name))]
-        return no_gradient(unused, self.readable) if unused and not run.training else None
+        return no_gradient(unused, self.readable) if unused and not (run.training or run.cached) else None
 
     def _vectors(self, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
         """Judge the parameters that are no matrices, in modules that are built anew."""
@@ -195,8 +200,8 @@ class ModuleJudge:
 
         return result, layouts.draw_weights(self.rng), x
 
-    def _steps(self, num_tokens: int) -> list[int]:
-        return draw_pieces(num_tokens, self.rng) if self.exercise.in_steps else []
+    def _steps(self, num_tokens: int, cached: bool = False) -> list[int]:
+        return draw_pieces(num_tokens, self.rng) if self.exercise.in_steps or cached else []
 
     def _pieces(self) -> str:
         return f" in pieces of {', '.join(map(str, self.steps))}" if self.steps else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises.answer import Answer, Ran
+from course_lib.exercises.answering import run_module
+from course_lib.exercises.answering.from_source import FromSource
 from course_lib.exercises.differences import Difference, Expected, equal
 from course_lib.exercises.exercise import Wrong
 from course_lib.exercises.input_generator import InputGenerator
@@ -57,6 +59,7 @@ class WrongRun:
         expected: What is right in the likeliest layout.
         found: How the two differ.
         steps: The numbers of tokens of the pieces of x, or none.
+        cache: What makes the cache that was handed in, or None.
         about: What is known of this run and those before.
     """
 
@@ -69,6 +72,7 @@ class WrongRun:
     expected: Expected
     found: Difference
     steps: Sequence[int]
+    cache: FromSource | None
     about: tuple[str, ...]
 
     def verdict(self) -> Verdict:
@@ -97,10 +101,12 @@ class WrongRun:
         """Find the exercise's known wrong class that gives this result with the learner's weights."""
         arguments = [getattr(self.layouts.sizes, name) for name in self.exercise.takes]
         for known in self.exercise.wrong if self.layouts.by_name else ():
-            with torch.random.fork_rng(devices=[]), torch.no_grad():
-                module = known.code(*arguments).double().eval()
+            with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError):  # it may refuse a piece's shape
+                module = known.code(*arguments).double()
                 own = {name: self.weights[name] for name, _ in module.named_parameters()}
-                if equal(self.ran.result, functional_call(module, own, (self.x,))):
+                if equal(
+                    self.ran.result, run_module(module, own, (self.x,), steps=self.steps, cache=self.cache)["result"]
+                ):
                     return known
         return None
 

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import product
 from typing import NamedTuple
 
+from course_lib.exercises.answering.from_source import FromSource
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.wording import counted
 
@@ -65,12 +66,13 @@ class Sizes(NamedTuple):
 
 
 class RunSizes(NamedTuple):
-    """One run: its numbers of samples and tokens, the size of x, and whether in training mode."""
+    """One run: its numbers of samples and tokens, the size of x, whether in training mode, and whether with a cache."""
 
     batch: int
     num_tokens: int
     std: float = 1.0
     training: bool = False
+    cached: bool = False
 
     @property
     def repeated(self) -> bool:
@@ -81,7 +83,7 @@ class RunSizes(NamedTuple):
     def about(self) -> str:
         """Say what is special about the run."""
         what = f"{counted(self.batch, 'sample')} of {counted(self.num_tokens, 'token')}"
-        special = {"larger elements": self.std > 1, "training mode": self.training}
+        special = {"larger elements": self.std > 1, "training mode": self.training, "with a cache": self.cached}
         return ", ".join([what, *(one for one, is_so in special.items() if is_so)])
 
 
@@ -167,8 +169,9 @@ def draw_pieces(num_tokens: int, rng: InputGenerator) -> list[int]:
     return [first, *[1] * min(rest, 2), *([rest - 3, 1] if rest > 3 else [1] * (rest - 2))]
 
 
-def run_sizes(sizes: Sizes, rng: InputGenerator) -> list[RunSizes]:
-    """Draw the runs of one construction: some samples, one of many tokens, samples of one token, larger elements."""
+def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False) -> list[RunSizes]:
+    """Draw the runs of one construction: some samples, one of many tokens, samples of one token, larger elements;
+    with `cached`, samples that are handed over piece by piece with a cache at last."""
     taken = {*sizes, sizes.head_dim, sizes.num_kv_heads * sizes.head_dim, sizes.num_heads // sizes.num_kv_heads}
     free = rng.shuffled([size for size in range(2, 16) if size not in taken])
     free = [size for size in free if size * sizes.num_heads not in taken and size * sizes.num_kv_heads not in taken]
@@ -183,4 +186,12 @@ def run_sizes(sizes: Sizes, rng: InputGenerator) -> list[RunSizes]:
         RunSizes(more, tokens, 4.0),
         RunSizes(few, more, training=True),
         RunSizes(more, 2),  # the fewest tokens for which a causal mask hides something
+        *([RunSizes(few, more, cached=True)] if cached else []),
     ]
+
+
+def make_cache(source: tuple[str, str] | None, run: RunSizes, sizes: Sizes) -> FromSource | None:
+    """Return what makes the cache of a run, from the source of a function and its name; None for a run without."""
+    if source is None or not run.cached:
+        return None
+    return FromSource(*source, (run.batch, sizes.num_kv_heads, run.num_tokens, sizes.head_dim))
