@@ -420,7 +420,7 @@ predict(guess, lambda: next_or_previous(model, [looks_back])[1] > 0.85)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Yes. The letters were not moved, and the answers turned around. So layer 1 really reads what this head wrote, where
+# Yes. The letters were not moved, and the answers are reversed. So layer 1 really reads what this head wrote, where
 # the ablation showed only that the head matters.
 #
 # </details>
@@ -471,8 +471,9 @@ assert habits(blind)[0].max() < 0.45 and says_first(model) > 0.9
 look(blind, layer=0)
 
 # %% [markdown]
-# There is no line below the diagonal: no head is like the one without which the first model failed. **Predict.** Is the
-# accuracy of this model above 0.75?
+# There is no line below the diagonal: no head is like the one without which the first model failed.
+#
+# **Predict.** Is the accuracy of this model above 0.75?
 
 # %%
 guess = ...  # "yes" or "no"
@@ -513,7 +514,7 @@ assert row[4] > row[5] > row[6] > row[7] and row[4] > 0.3 and row[:4].sum() < 0.
 
 # %% [markdown]
 # Letter 4 gets the largest weight. From there on the weights fall, as the share in the bags does, and letters 0 to 3
-# get nearly nothing: layer 1 *compares bags*. If that is right, the answers must turn around when the bags, which
+# get nearly nothing: layer 1 *compares bags*. If that is right, the answers must be reversed when the bags, which
 # both heads of layer 0 collect, come from the backward word:
 
 # %% tags=["trained", "nbval-ignore-output"]

@@ -55,7 +55,7 @@ class Outline(nn.Module):
         cache = {} if cache is None else cache
         start = cache["keys"].shape[2] if cache else 0
         queries, keys, values = (self.split(proj(x)) for proj in (self.q_proj, self.k_proj, self.v_proj))
-        queries, keys = self.turn(queries, start), self.turn(keys, start)
+        queries, keys = self.rotated(queries, start), self.rotated(keys, start)
         keys, values = self.remember(cache, keys, values)
         weights = self.hide(self.score(queries, self.share(keys))).softmax(dim=-1)
         return self.out_proj(self.merge(weights @ self.share(values)))
@@ -68,7 +68,7 @@ class Attention(Outline):
     def split(self, rows):  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
         return rows.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
-    def turn(self, rows, start):  # rotates by the positions start, start + 1, ...
+    def rotated(self, rows, start):  # rotates by the positions start, start + 1, ...
         here = slice(start, start + rows.shape[2])
         return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))
 
@@ -180,7 +180,7 @@ print("from the last token:", without_gradient(healthy, x, token=5))
 
 # %% [markdown]
 # Every parameter takes part in the output of the last token. (Gradients add up, so `zero_grad` clears them first.)
-# **Predict** how many of the four get no gradient from the *first* one.
+# **Predict.** How many of the four get no gradient from the *first* one?
 
 # %%
 guess = ...  # 0 to 4
@@ -340,13 +340,13 @@ class Patient3(Attention):
 
 # %%
 class Patient4(Attention):
-    def turn(self, rows, start):
+    def rotated(self, rows, start):
         num_tokens = rows.shape[2]
         return rotate(rows, self.cos[:num_tokens].to(rows), self.sin[:num_tokens].to(rows))
 
 # %% [markdown]
-# Let it read the six words one at a time, with a cache, and then once more with the first five in reverse. **Predict**
-# (`"yes"` or `"no"`): does the output of the last word move?
+# Let it read the six words one at a time, with a cache, and then once more with the first five in reverse. **Predict.**
+# Does the output of the last word move?
 
 # %%
 guess = ...  # "yes" or "no"
@@ -374,7 +374,7 @@ patient_5 = admit(Patient5)
 print(f"off by {(patient_5(x) - healthy(x)).abs().max().item():.2f}")
 
 # %% [markdown]
-# **Predict** how many of the four probes find something.
+# **Predict.** How many of the four probes find something?
 
 # %%
 guess = ...  # 0 to 4
@@ -430,7 +430,7 @@ PLANTED = {
     "softmax twice": {"hide": lambda m, s: fill(fill(s).softmax(-1))},
     "head 0 for all heads": {"hide": lambda m, s: fill(s[:, :1].expand_as(s))},
     "merge, no transpose": {"merge": lambda m, c: c.reshape(len(c), -1, 32)},
-    "no rotation": {"turn": lambda m, rows, start: rows},
+    "no rotation": {"rotated": lambda m, rows, start: rows},
 }
 kinds = {name: type("Planted", (Attention,), methods) for name, methods in PLANTED.items()}
 kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0": Patient4, "5 heads tiled": Patient5}
@@ -442,7 +442,7 @@ kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0
 # %%
 def reference(module, x):
     queries, keys, values = (module.split(proj(x)) for proj in (module.q_proj, module.k_proj, module.v_proj))
-    queries, keys = Attention.turn(module, queries, 0), Attention.turn(module, keys, 0)
+    queries, keys = Attention.rotated(module, queries, 0), Attention.rotated(module, keys, 0)
     context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
     return module.out_proj(context.transpose(1, 2).flatten(2))
 
@@ -492,7 +492,7 @@ def train(kind, steps=200):
 print(f"healthy: {train(Attention):.2f}, best possible: {torch.tensor(16.0).log().item():.2f}")
 
 # %% [markdown]
-# **Predict** (`"yes"` or `"no"`): does the model with that mask get below a loss of 1?
+# **Predict.** Does the model with that mask get below a loss of 1?
 
 # %%
 guess = ...  # "yes" or "no"
