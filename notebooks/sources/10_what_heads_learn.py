@@ -213,7 +213,7 @@ look(model, layer=1)
 
 # %%
 def previous_token_score(weights):  # (batch, head, query, key) -> (head)
-    raise NotImplementedError  # the weights below the diagonal, and their mean: two lines
+    raise NotImplementedError  # weights.diagonal(-1, ...) of queries and keys, and its mean: two lines
 
 
 previous_token_score = filled("previous_token_score", previous_token_score)
@@ -237,7 +237,7 @@ previous_token_score = filled("previous_token_score", previous_token_score)
 
 # %%
 def comes_after_copy(tokens):  # (batch, token) of integers -> (batch, query, key) of bool
-    raise NotImplementedError  # compare each token with the token before each key: three lines
+    raise NotImplementedError  # F.pad shifts the tokens; compare each with the one before each key: three lines
 
 
 comes_after_copy = filled("comes_after_copy", comes_after_copy)
