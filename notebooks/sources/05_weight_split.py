@@ -577,7 +577,8 @@ torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 # torch.manual_seed(0)
 # kid_W = [torch.randn(6, 6) for _ in range(3)]
 # dropped = nn.functional.dropout(kid_weights, 0.1)
-# print(f"{(dropped @ kid_v).max():.4f}")  # 14.6490 on a CPU, in place of 13.1841
+# print(f"{dropped.sum(dim=-1).max():.4f}")  # 1.1111 on a CPU, in place of 1
+# print(f"{(dropped @ kid_v).max():.4f}")  # 14.6490, in place of 13.1841
 # ```
 #
 # So switch dropout off, with `eval()`, before you compare numbers. The other example has two equal samples of three

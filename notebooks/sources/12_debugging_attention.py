@@ -4,9 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/12_debugging_attention.ipynb)
 #
 # Wrong attention runs, gives the right shape, and even trains. You will write three probes that find mistakes without
-# knowing the right answer, and try them on five patients, most of which go wrong only when a model is *used*. At the
-# end a picture shows which probe sees which mistake. On the way you meet the course's doctor, which names a mistake and
-# points at its line.
+# knowing the right answer, and try them on five patients, most of which go wrong only when a model is *used*. A picture
+# then shows which probe sees which mistake. On the way you meet the course's doctor, which names a mistake and points
+# at its line.
 #
 # **You need** lessons [06](06_multi_query.ipynb), [07](07_order_and_padding.ipynb) and [08](08_llama.ipynb).
 # **It takes** about 45 minutes.
@@ -38,24 +38,37 @@ rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
 # %% [markdown]
 # ## A healthy one
 #
-# Every patient of this lesson is the attention of lesson 08 with one method replaced, so here is that attention, cut
-# into short methods. Its cache is a plain dict, which is empty at first.
+# Every patient of this lesson is the attention of lesson 08 with one step replaced. Here is its `forward`, with a
+# method for each step. The cache is a plain dict, which is empty at first.
 
 # %%
-class Attention(nn.Module):
-    def __init__(self, d_in=7, num_heads=4, num_kv_heads=2, head_dim=8):
-        super().__init__()
-        self.group, self.head_dim = num_heads // num_kv_heads, head_dim
-        self.q_proj = nn.Linear(d_in, num_heads * head_dim, bias=False)
-        self.k_proj = nn.Linear(d_in, num_kv_heads * head_dim, bias=False)
-        self.v_proj = nn.Linear(d_in, num_kv_heads * head_dim, bias=False)
-        self.out_proj = nn.Linear(num_heads * head_dim, d_in, bias=False)
-        self.cos, self.sin = rotary_table(16, head_dim, 10000.0)  # (position, pair)
+class Outline(nn.Module):
+    head_dim, group = 8, 2  # four query heads share two kv heads, two query heads each
 
+    def __init__(self, d_in=7):
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(d_in, width, bias=False) for width in (32, 16, 16))
+        self.out_proj = nn.Linear(32, d_in, bias=False)
+        self.cos, self.sin = rotary_table(16, self.head_dim, 10000.0)  # (position, pair)
+
+    def forward(self, x, cache=None):
+        cache = {} if cache is None else cache
+        start = cache["keys"].shape[2] if cache else 0
+        queries, keys, values = (self.split(proj(x)) for proj in (self.q_proj, self.k_proj, self.v_proj))
+        queries, keys = self.rotated(queries, start), self.rotated(keys, start)
+        keys, values = self.remember(cache, keys, values)
+        weights = self.hide(self.score(queries, self.share(keys))).softmax(dim=-1)
+        return self.out_proj(self.merge(weights @ self.share(values)))
+
+# %% [markdown]
+# These are the steps, all from earlier lessons:
+
+# %%
+class Attention(Outline):
     def split(self, rows):  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
         return rows.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
-    def turn(self, rows, start):  # rotates by the positions start, start + 1, ...
+    def rotated(self, rows, start):  # rotates by the positions start, start + 1, ...
         here = slice(start, start + rows.shape[2])
         return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))
 
@@ -72,33 +85,22 @@ class Attention(nn.Module):
         return (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
 
     def hide(self, scores):  # the last query sees all keys
-        num_queries, num_keys = scores.shape[-2:]
-        hidden = torch.ones_like(scores, dtype=torch.bool).triu(num_keys - num_queries + 1)
-        return scores.masked_fill(hidden, -torch.inf)
+        later = scores.shape[-1] - scores.shape[-2] + 1
+        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(later), -torch.inf)
 
     def merge(self, context):  # (b, h, t, d) -> (b, t, h, d) -> (b, t, h * d)
         return context.transpose(1, 2).flatten(2)
-
-    def forward(self, x, cache=None):
-        cache = {} if cache is None else cache
-        start = cache["keys"].shape[2] if cache else 0
-        queries, keys, values = self.split(self.q_proj(x)), self.split(self.k_proj(x)), self.split(self.v_proj(x))
-        queries, keys = self.turn(queries, start), self.turn(keys, start)
-        keys, values = self.remember(cache, keys, values)
-        weights = self.hide(self.score(queries, self.share(keys))).softmax(dim=-1)
-        return self.out_proj(self.merge(weights @ self.share(values)))
 
 # %% [markdown]
 # Two habits make mistakes visible before any probe runs. First, *no two sizes of the input and the heads are equal*:
 # three samples, six words, seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes
 # agree, exchanging them changes no shape. Second, all patients get the same weights, with those of queries and keys
-# tripled, because fresh weights attend to everything nearly alike, and then it hardly matters what attention does. We
-# compute in float64.
+# tripled, because untrained weights attend to everything nearly alike, and then it hardly matters what attention does.
+# We compute in float64.
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
-generator = torch.Generator().manual_seed(0)
-x = torch.randn(3, 6, 7, generator=generator, dtype=torch.float64).to(device)  # (batch, token, d_in)
+x = torch.randn(3, 6, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)  # (b, t, m)
 
 
 def admit(kind):
@@ -115,13 +117,12 @@ healthy = admit(Attention)
 # %% [markdown]
 # ## Probes
 #
-# A probe is a question that can be put to *any* attention code without knowing the right output: change the input in a
-# way whose effect is known in advance, and look at the effect. (In software testing this is called **metamorphic
-# testing**: Chen et al., [Metamorphic Testing: A New Approach for Generating Next Test
-# Cases](https://arxiv.org/abs/2002.12543), 1998.)
+# A probe works on *any* attention code without knowing the right output: change the input in a way whose effect is
+# known in advance, and look at the effect. (In software testing this is called **metamorphic testing**: Chen et al.,
+# [Metamorphic Testing: A New Approach for Generating Next Test Cases](https://arxiv.org/abs/2002.12543), 1998.)
 #
 # **1. The future.** If one token changes, no earlier output may move. **Write it yourself**: add 1 to the token in a
-# copy of `x`, run `code` before and after, and return whether an earlier output moved.
+# copy of `x`, run `code` on both, and return whether an earlier output moved.
 
 # %%
 def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
@@ -146,14 +147,13 @@ future_probe = filled("future_probe", future_probe)
 print([future_probe(healthy, x, token) for token in range(1, 6)])
 
 # %% [markdown]
-# No change of a later token reaches an earlier output. All five have to be tried: if the first word could see the
-# second and nothing else, only a change of the second would show it.
+# No change reaches an earlier output. All five have to be tried: if the first word could see the second and nothing
+# else, only a change of the second would show it.
 #
-# **2. The gradient.** What no gradient reaches takes no part in the result. Karpathy recommends backpropagation for
-# finding out what depends on what ([A Recipe for Training Neural
-# Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019); we use it to find parameters that nothing depends on.
-# **Write it yourself**: let the loss look at the output of *one* token, call `backward`, and return the names of the
-# parameters whose gradient is `None` or all zeros.
+# **2. The gradient.** What no gradient reaches takes no part in the result (Karpathy recommends this in [A Recipe for
+# Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019). **Write it yourself**: let the loss
+# look at the output of *one* token, call `backward`, and return the names of the parameters whose gradient is `None` or
+# all zeros.
 
 # %%
 def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
@@ -179,8 +179,8 @@ healthy.zero_grad()
 print("from the last token:", without_gradient(healthy, x, token=5))
 
 # %% [markdown]
-# Every parameter takes part in the output of the last token. (Gradients add up, so `zero_grad` clears them before each
-# use.) **Predict** how many of the four get no gradient from the *first* one.
+# Every parameter takes part in the output of the last token. (Gradients add up, so `zero_grad` clears them first.)
+# **Predict.** How many of the four get no gradient from the *first* one?
 
 # %%
 guess = ...  # 0 to 4
@@ -224,8 +224,8 @@ for size in (1, 2, 3, 6):
 # %% [markdown]
 # All differences are rounding errors of float64.
 #
-# **4. The order.** With positions, the order of the words must count. So the output of the last word has to move if the
-# words before it are reversed; this probe says whether it stays.
+# **4. The order.** With positions, the output of the last word has to move if the words before it are reversed. This
+# probe says whether it stays.
 
 # %%
 def order_probe(code, x):
@@ -233,7 +233,7 @@ def order_probe(code, x):
     return torch.allclose(code(reversed_x)[:, -1], code(x)[:, -1])
 
 # %% [markdown]
-# Here are the four probes together. A healthy module gets four times `False`.
+# A healthy module gets `False` from all four:
 
 # %%
 def probes(module):
@@ -251,8 +251,8 @@ print(probes(healthy))
 # %% [markdown]
 # ## It fits by chance
 #
-# **Patient 1** makes its mask once, for `context_length` tokens, and cuts a corner out of it. A sentence that is too
-# long ought to raise an error. Somebody builds it with `context_length=1`.
+# **Patient 1** makes its mask once, for `context_length` tokens, and cuts a corner out of it. A longer sentence ought
+# to raise an error. Somebody builds it with `context_length=1`.
 
 # %%
 class Patient1(Attention):
@@ -264,20 +264,18 @@ class Patient1(Attention):
         return scores.masked_fill(self.mask[: scores.shape[-2], : scores.shape[-1]], -torch.inf)
 
 # %% [markdown]
-# This is the doctor's opinion. It runs a copy of the code on changed inputs, as your probes do, and records which
-# operation feeds which, so that it can point at a line. With `words` its picture has the labels of our sentence.
+# Here is the doctor's report. It runs a copy of the code on changed inputs, as your probes do, and records which
+# operation feeds which, so that it can point at a line.
 
 # %%
 diagnose(admit(Patient1), x, num_heads=4, num_kv_heads=2, words=words)
 
 # %% [markdown]
-# On the left is what head 0 of the patient attends to, in the middle what it should attend to. A mask of one cell is
-# broadcast to all scores, and that cell means "not hidden". A size of 1 fits everywhere, so nothing is hidden and no
-# error is raised. (`cell:4` is line 4 of the cell that defines the class. The remark about `cache` will concern us
-# soon.)
+# On the left is what head 0 attends to, in the middle what it should attend to. A mask of one cell, which means "not
+# hidden", is broadcast to all scores. A size of 1 fits everywhere, so no error is raised. (`cell:4` is line 4 of the
+# cell with the class. The remark about `cache` will concern you soon.)
 #
-# Word by word, with a cache, the same patient is right, because the later words are not there yet and nothing has to be
-# hidden:
+# Word by word, with a cache, the same patient is right, because the later words are not there yet:
 
 # %%
 def in_pieces(module, x, size=2):
@@ -288,13 +286,12 @@ def in_pieces(module, x, size=2):
 torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
 
 # %% [markdown]
-# So a leak makes a model learn from words that it won't have when it writes, and it can be seen only where whole
-# sentences are run.
+# So a leak shows only where whole sentences are run: the model learns from words that it won't have when it writes.
 #
 # ## Right at once, wrong in pieces
 #
-# The next three patients would pass every test that runs a whole sentence. A model is trained on whole sentences, so
-# they train well. They go wrong when the model *writes*, with a cache.
+# The next three patients pass every test that runs a whole sentence, and they train well. They go wrong when the model
+# *writes*, with a cache.
 #
 # **Patient 2** has another method `remember`:
 
@@ -343,13 +340,13 @@ class Patient3(Attention):
 
 # %%
 class Patient4(Attention):
-    def turn(self, rows, start):
+    def rotated(self, rows, start):
         num_tokens = rows.shape[2]
         return rotate(rows, self.cos[:num_tokens].to(rows), self.sin[:num_tokens].to(rows))
 
 # %% [markdown]
-# Let it read the six words one at a time, with a cache, and then once more with the first five in reverse. **Predict**
-# (`"yes"` or `"no"`): does the output of the last word move?
+# Let it read the six words one at a time, with a cache, and then once more with the first five in reverse. **Predict.**
+# Does the output of the last word move?
 
 # %%
 guess = ...  # "yes" or "no"
@@ -377,7 +374,7 @@ patient_5 = admit(Patient5)
 print(f"off by {(patient_5(x) - healthy(x)).abs().max().item():.2f}")
 
 # %% [markdown]
-# So it is wrong. **Predict** how many of the four probes find something.
+# **Predict.** How many of the four probes find something?
 
 # %%
 guess = ...  # 0 to 4
@@ -393,20 +390,18 @@ predict(guess, lambda: sum(probes(patient_5).values()))
 # </details>
 
 # %%
-order = [0, 2, 1, 3]
+rows = torch.arange(32).view(4, 8)[[0, 2, 1, 3]].flatten()  # of query heads 0, 2, 1, 3
 reordered = admit(Attention)
-with torch.no_grad():
-    reordered.q_proj.weight.copy_(patient_5.q_proj.weight.view(4, 8, 7)[order].flatten(0, 1))
-    reordered.out_proj.weight.copy_(patient_5.out_proj.weight.view(7, 4, 8)[:, order].flatten(1))
+reordered.q_proj.weight.data = patient_5.q_proj.weight.data[rows]
+reordered.out_proj.weight.data = patient_5.out_proj.weight.data[:, rows]
 torch.testing.assert_close(reordered(x), patient_5(x))
 print("the healthy class with query heads 1 and 2 exchanged equals patient 5")
 
 # %% [markdown]
-# Trained from the start, this code is as good as the other. It is wrong only together with weights that were trained in
-# the other order, such as those of a released model.
+# Trained from the start, this code is as good as the other. It is wrong only with weights that were trained in the
+# other order, such as those of a released model.
 #
-# The doctor knows the customary order, and how to run code with a cache if it is told. Here is what it says of patients
-# 2 to 5, which read two words at a time:
+# The doctor knows the customary order. Here is what it says of patients 2 to 5, which read two words at a time:
 
 # %%
 for kind in (Patient2, Patient3, Patient4, Patient5):
@@ -414,13 +409,13 @@ for kind in (Patient2, Patient3, Patient4, Patient5):
         print(f"{kind.__name__}: {finding.mistake}, {finding.where}\n    {finding.evidence}")
 
 # %% [markdown]
-# Each line points into the cell of its patient. Two patients have the same name, `stale-cache`, because both use cached
-# keys that are not what they should be: those of patient 2 are missing, those of patient 4 have the wrong angle.
+# Two patients have the same name, `stale-cache`, because both use cached keys that are not what they should be: those
+# of patient 2 are missing, those of patient 4 have the wrong angle.
 #
 # ## Which probe sees which mistake?
 #
-# Now we plant mistakes in the healthy class, one line each, add four patients, and put every probe to every one of
-# them. (`m` is the module, `s` the scores, `c` the context.)
+# Now we plant mistakes in the healthy class, one line each, add four patients, and put every probe to each. (`m` is the
+# module, `s` the scores, `c` the context; `type` makes a class of a name, its base and its methods.)
 
 # %%
 def fill(s, diagonal=1):
@@ -435,20 +430,19 @@ PLANTED = {
     "softmax twice": {"hide": lambda m, s: fill(fill(s).softmax(-1))},
     "head 0 for all heads": {"hide": lambda m, s: fill(s[:, :1].expand_as(s))},
     "merge, no transpose": {"merge": lambda m, c: c.reshape(len(c), -1, 32)},
-    "no rotation": {"turn": lambda m, rows, start: rows},
+    "no rotation": {"rotated": lambda m, rows, start: rows},
 }
 kinds = {name: type("Planted", (Attention,), methods) for name, methods in PLANTED.items()}
 kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0": Patient4, "5 heads tiled": Patient5}
 
 # %% [markdown]
-# The comparison is with PyTorch's own attention, which gets the patient's weights. Two more probes use only the first
-# and the last row of the difference, as hasty tests do.
+# The comparison is with PyTorch's own attention, which gets the patient's weights. Hasty tests compare only the first
+# or the last row, so both get a column.
 
 # %%
 def reference(module, x):
-    heads = (proj(x).unflatten(-1, (-1, 8)).transpose(1, 2) for proj in (module.q_proj, module.k_proj, module.v_proj))
-    queries, keys, values = heads
-    queries, keys = Attention.turn(module, queries, 0), Attention.turn(module, keys, 0)
+    queries, keys, values = (module.split(proj(x)) for proj in (module.q_proj, module.k_proj, module.v_proj))
+    queries, keys = Attention.rotated(module, queries, 0), Attention.rotated(module, keys, 0)
     context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
     return module.out_proj(context.transpose(1, 2).flatten(2))
 
@@ -471,15 +465,15 @@ dot_table(seen, title="Which probe sees which mistake?")
 # at once can't leak word by word. The *comparison* misses the three patients of the cache, because it runs whole
 # sentences.
 #
-# So compare, if there is something to compare with, and run in pieces as well: together the two see every mistake of
-# the picture. Where nothing can be compared, *future*, *gradient* and *order* say where to look. Compare to 1e-9 in
-# float64, because with a looser limit and fresh weights real mistakes pass (try it in "Your turn").
+# So compare, and run in pieces as well: together the two see every mistake of the picture. Where nothing can be
+# compared, *future*, *gradient* and *order* say where to look. Compare to 1e-9 in float64: with a looser limit and
+# untrained weights real mistakes pass (see "Your turn").
 #
 # ## A loss is no probe
 #
-# A tiny model learns to predict the next of sixteen letters, in text that is drawn at random. There is nothing to
-# learn: the best possible loss is the logarithm of 16. We train it with the healthy attention, and with a mask that is
-# one too high, so that each letter sees the next one.
+# A tiny model predicts the next of sixteen letters, which are drawn at random. There is nothing to learn: the best
+# possible loss is the logarithm of 16. We train it with the healthy attention, and with a mask that is one too high, so
+# that each letter sees the next one.
 
 # %% tags=["trained", "nbval-ignore-output"]
 def train(kind, steps=200):
@@ -498,7 +492,7 @@ def train(kind, steps=200):
 print(f"healthy: {train(Attention):.2f}, best possible: {torch.tensor(16.0).log().item():.2f}")
 
 # %% [markdown]
-# **Predict** (`"yes"` or `"no"`): does the model with that mask get below a loss of 1?
+# **Predict.** Does the model with that mask get below a loss of 1?
 
 # %%
 guess = ...  # "yes" or "no"
@@ -509,14 +503,14 @@ predict(guess, lambda: leaking < 1)
 # <details><summary>After your guess</summary>
 #
 # Yes, far below: it copies the next letter. A leak makes the loss *better*, and that it is too good to be true is plain
-# only here, where we know the best possible one. Patient 5 can reach the same loss as the healthy one, since it can
+# only here, where you know the best possible one. Patient 5 can reach the same loss as the healthy one, since it can
 # compute the same functions; and patients 2 to 4 *are* the healthy one in training, where no cache is used.
 #
 # </details>
 #
 # ## Your own code
 #
-# The doctor takes any class, and x of the size that it takes. Here it looks at the one that you wrote in lesson 06:
+# Here the doctor looks at the class that you wrote in lesson 06:
 
 # %%
 MyMultiQueryAttention = from_earlier("MyMultiQueryAttention")
@@ -524,11 +518,9 @@ torch.manual_seed(0)
 diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num_heads=3)
 
 # %% [markdown]
-# In a terminal `course doctor my_file.py` does the same for a file.
+# In a terminal, `course doctor my_file.py` does the same.
 #
 # ## A page to keep: reviewing attention code
-#
-# Keep this list for the day on which you review attention code.
 #
 # <details><summary>The list</summary>
 #
@@ -557,38 +549,56 @@ diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num
 #
 # </details>
 #
-# Now do exercises 1 to 6 of [the sheet](exercises/12_exercises.ipynb): a probe that lists all leaks, and three patients
-# that you have not seen.
+# Now do [the sheet](exercises/12_exercises.ipynb): a probe that lists all leaks, and three patients that are new to
+# you.
 #
 # ## Your turn
 #
-# 1. Plant a mask that is one too *low*: write `fill(s, 0)` where `PLANTED` has `fill(s, 2)`, and run the cells of that
-#    section again. Which columns get a dot? And what does `train` return for it?
-# 2. Let `admit` no longer triple the weights, and make `x` five times smaller. How far are "no scale" and "softmax
-#    twice" from their `reference`? Would a limit of a hundredth find them?
+# 1. Plant a mask that is one too *low*, `fill(s, 0)` in place of `fill(s, 2)`. Which columns get a dot, and what does
+#    `train` return?
+# 2. Let `admit` no longer triple the weights, and make `x` five times smaller. Would a limit of a hundredth find "no
+#    scale" and "softmax twice"?
 # 3. Let `score` return `queries @ keys.transpose(2, 3) * self.head_dim**-0.5`. In float64 it is right. Run it and the
 #    healthy one in float16: `admit(...).half()((60 * x).half())`.
-# 4. Let `hide` return `scores.masked_fill(self.mask == 1, -torch.inf)`, and give it the causal mask as zeros and ones,
-#    as bytes of `0` and `255`, as bool with True = keep, and to be added (0 and -inf). Which are right?
+# 4. Let `hide` return `scores.masked_fill(self.mask == 1, -torch.inf)`. Which forms of the causal mask are right: zeros
+#    and ones, bytes of `0` and `255`, bool with True = keep, or to be added (0 and -inf)?
+# 5. A softmax of two attention weights gives between `0.2689` and `0.7311`, whatever the scores were. Why?
 #
 # <details><summary>Answers</summary>
 #
 # 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
 #    nan; `train` returns nan. A loss reveals this mistake in the first step, and only because it is nan.
-# 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter.
-# 3. It gives nan in `5` of the `18` rows, and the healthy one in none. The largest product is `146556`, but
-#    float16 ends at `65504`, so the product becomes infinity and softmax makes nan of it. Dividing first moves this
-#    limit and does not remove it: with `100 * x` the healthy one gives nan, too.
+# 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter. A published
+#    example hides mistakes in the same way. In the three rows of lesson 05, without the causal mask, the outputs are
+#    off by `0.0396`, `0.0484` and, in the last row, nothing:
+#
+#    ```python
+#    from course_lib.attention import MultiHeadAttention
+#    from course_lib.inputs import three_rows
+#
+#    outputs = []
+#    for causal in (True, False):
+#        torch.manual_seed(123)
+#        outputs.append(MultiHeadAttention(6, 6, num_heads=2, bias=True, causal=causal)(three_rows().batch))
+#    print((outputs[0] - outputs[1]).abs().amax(dim=(0, 2)))
+#    ```
+#
+# 3. It gives nan in `5` of the `18` rows, and the healthy one in none. The products reach `146556` in size, but float16
+#    ends at `65504`, so the largest become infinity. Softmax makes nan of a row with an infinity, and of a row in which
+#    all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the healthy one gives
+#    nan, too.
 # 4. Only the zeros and ones, where 1 means hidden. In the bytes and in the additive mask nothing is equal to 1, so
 #    nothing is hidden, and with True = keep the meaning is reversed. No error is raised, so check that a mask is bool
 #    where it comes in.
+# 5. Weights are between 0 and 1, so two of them differ by 1 at most, and the softmax of 0 and 1 is `0.2689` and
+#    `0.7311`. So in "softmax twice" no word can get all the weight, however large the scores are.
 #
 # </details>
 #
 # ## What you have now
 #
-# You have three probes of your own for code that can't be compared with anything, a comparison for code that can, and a
-# doctor for the rest.
+# You have probes for code that can't be compared with anything, a comparison for code that can, and a doctor for the
+# rest.
 #
 # **Practise:** [six exercises](exercises/12_exercises.ipynb), about 30 minutes.
 #
