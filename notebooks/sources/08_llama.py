@@ -257,8 +257,7 @@ MyCache = filled("MyCache", MyCache)
 #
 # </details>
 #
-# Now six words, one at a time, against all six at once. (If this cell fails with your own class, look at the order of
-# your steps, because the check above used no cache.)
+# Now six words, one at a time, against all six at once:
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]

@@ -229,7 +229,9 @@ check("patch_head", patch_head)
 # Difficulty 1 of 5, about 4 minutes.
 #
 # How much of its weight does each head put on the first token? Give back the mean over all samples and over all queries
-# but the first, which can see nothing but itself and always gives 1.
+# but the first, which can see nothing but itself and always gives 1. A high score is a bright column, which need not be
+# a sink: a sink adds nearly nothing to the output, as its value is close to 0, but a head may also look at the first
+# token because it copies what it finds there, as in the lesson.
 
 # %% nbgrader={"grade": false, "grade_id": "sink_weight", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def sink_weight(weights):  # (batch, head, query, key) -> (head)
