@@ -35,6 +35,6 @@ def unique_names(pairs: set[tuple[int, str]]) -> dict[int, str]:
 def named_shape(shape: Sequence[int], axes: Mapping[int, str]) -> str:
     """Write a shape with the names of its axes, if all are known: "(5, 7) = (query, head_dim)"."""
     written = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
-    if shape and all(size in axes for size in shape):
-        return f"{written} = ({', '.join(axes[size] for size in shape)})"
-    return written
+    names = [axes.get(size, "") for size in shape]
+    known = shape and all(names) and names.count("batch") < 2  # one of two batches is another axis of that size
+    return f"{written} = ({', '.join(names)})" if known else written

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from .answer import Answer
-from .answering import run_module
+from .answering import build_module, run_module
 from .copies import copied
 from .differences import Difference, Expected, difference
 from .exercise import Exercise, Wrong
@@ -91,7 +91,7 @@ def _difference(
     results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step], names: dict[int, str]
 ) -> Difference | None:
     """Compare the results so far with those of a class that is built and called in the same way."""
-    module = code(*sizes).double()
+    module = build_module(code, sizes, 0)
     for result, step in zip(results, steps, strict=False):
         expected = tuple(run_module(module, {}, step)["result"])
         if found := difference(result, Expected(expected, axes="keys values", sizes=names)):

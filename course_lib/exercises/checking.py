@@ -75,8 +75,8 @@ def filled(name: str, answer: Any) -> Any:
         keep(name, answer)
         print(f"{SIGNS[PASSED]} {name}: passed. The lesson goes on with your code.")
         return answer
-    said = f"{SIGNS[NOT_WRITTEN]} {name}: {NOT_WRITTEN}." if verdict.state == NOT_WRITTEN else repr(verdict)
-    print(f"{said} The lesson goes on with the course's version.")
+    said = f"{SIGNS[NOT_WRITTEN]} {name}: {NOT_WRITTEN}. " if verdict.state == NOT_WRITTEN else f"{verdict!r}\n  "
+    print(f"{said}The lesson goes on with the course's version.")
     return ALL[name].solution
 
 

@@ -51,13 +51,12 @@ def difference(result: Any, expected: Expected) -> Difference | None:
         return _of_tuples(result, expected)
     if isinstance(value, str):
         normalized = result.strip().lower().replace("_", "-") if isinstance(result, str) else result
-        return None if normalized == value else Difference(f"Your answer is {result!r}.")
+        return None if normalized == value else Difference(f"Your answer is {result!r}; it should be {value!r}.")
     if isinstance(result, Tensor) and result.numel() == 1:
         result = result.item()
     if not isinstance(result, (bool, int, float)):
-        kind = type(result).__name__
         right = "True or False" if isinstance(value, bool) else f"a number such as {value:.6g}"
-        return Difference(f"Your function gives back a {kind}; it should be {right}.")
+        return Difference(f"Your function gives back {_kind(result)}; it should be {right}.")
     if isinstance(result, int) and abs(result) > LARGEST:
         return Difference("Your result is an integer of more than 300 digits.")
     if isinstance(value, int) and isinstance(result, float) and result == value:
@@ -73,7 +72,7 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     if isinstance(result, Tensor) and result.ndim == 1 and all(isinstance(part, int) for part in value):
         result = result.tolist()
     if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
-        return Difference(f"Your function gives back a {type(result).__name__}; it should be {len(value)} values.")
+        return Difference(f"Your function gives back {_kind(result)}; it should be {len(value)} values.")
     if len(result) != len(value):
         return Difference(f"Your function gives back {len(result)} values; it should be {len(value)}.")
     if all(isinstance(part, (int, str)) for part in value):
@@ -84,7 +83,10 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     for index, (own, right) in enumerate(zip(result, value, strict=True)):
         if found := difference(own, expected._replace(value=right, axes="")):
             part = f"`{names[index]}`" if names else f"number {index} of what you give back"
-            return Difference(f"Of the parts, {part} is off. {found.sentence}", found.mistake)
+            if own is None:
+                return Difference(f"Of the parts, {part} is None.")
+            sentence = found.sentence.replace("Your function gives back", "It is")
+            return Difference(f"Of the parts, {part} is off. {sentence}", found.mistake)
     return None
 
 
@@ -96,8 +98,10 @@ def _equal_numbers(result: Any, value: Any) -> bool:
 def _of_tensors(result: Any, expected: Expected) -> Difference | None:
     value = expected.value
     if not isinstance(result, Tensor):
-        return Difference(f"Your function gives back a {type(result).__name__}; it should be a tensor.")
+        return Difference(f"Your function gives back {_kind(result)}; it should be a tensor.")
     result = result.detach().cpu()
+    if value.ndim == 0 and result.numel() == 1:
+        result = result.reshape(())
     if result.shape != value.shape:
         right = (
             f"{_shape(value.shape)} = ({', '.join(expected.axes.split())})" if expected.axes else _shape(value.shape)
@@ -113,8 +117,10 @@ def _of_tensors(result: Any, expected: Expected) -> Difference | None:
         return None
     index = tuple(off.nonzero()[0].tolist())
     yours, right = distinct(result[index].item(), value[index].item())
-    count = f"{int(off.sum())} of {off.numel()} elements differ"
     nan = " A nan comes from 0 / 0 or from infinity minus infinity." if yours == "nan" else ""
+    if not index:
+        return Difference(f"Your result is {yours}; it should be {right}.{nan}")
+    count = f"{int(off.sum())} of {off.numel()} elements differ"
     return Difference(f"At {list(index)} your result is {yours}; it should be {right} ({count}).{nan}")
 
 
@@ -151,13 +157,20 @@ def distinct(yours: float, right: float) -> tuple[str, str]:
         return str(yours), str(right)
     for digits in range(4, 17):
         written = _number(yours, digits), _number(right, digits)
-        if written[0] != written[1]:
+        if written[0] != written[1] and (not right or float(written[1])):  # no right result is shown as 0.0000
             return written
     return repr(yours), repr(right)
 
 
 def _number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if isinstance(value, float) else str(value)
+
+
+def _kind(value: Any) -> str:
+    kind = type(value).__name__
+    if type(value).__module__ == "torch.return_types":
+        return f"both tensors of `{kind}`, `values` and `indices`"
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _shape(shape: torch.Size) -> str:

@@ -67,6 +67,11 @@ _GRAPH = (
 
 _TYPES = (
     Lead(
+        r"could not infer output dtype",
+        "A mean is a number with decimals, and this tensor holds booleans or integers.",
+        "Which method makes floating-point numbers of them?",
+    ),
+    Lead(
         r"same dtype|expected scalar type|dtype mismatch|but found (Double|Float|Long|Int|Bool)",
         "The check computes in float64: make your own tensors with `dtype=x.dtype`, or from x.",
         "Which dtype does each tensor on this line have?",
@@ -175,6 +180,11 @@ _TYPES = (
 )
 
 _CACHE = (
+    Lead(
+        r"for a piece of \d+ tokens",
+        "An output has as many tokens as the piece that came in with this call: (batch, token, d_out).",
+        "Which tokens are new in this call, and which are only looked at?",
+    ),
     Lead(
         r"the output and the cache|that `forward` gives back first",
         "`forward` ends by `return output, cache`: first the output, then what the next call is given as `cache`.",

@@ -49,7 +49,9 @@ def constant_factor(calls: Sequence[tuple[Any, Expected]]) -> str:
     """Write the factor if it is the same in at least two calls and all of them, or ""."""
     known = [factor_between(result, expected.value) for result, expected in calls]
     first = known[0]
-    if len(known) < 2 or not first or any(one is None or not math.isclose(one, first, rel_tol=1e-6) for one in known):
+    if len(known) < 2 or not first or math.isclose(first, 1.0):  # the right numbers of another type
+        return ""
+    if any(one is None or not math.isclose(one, first, rel_tol=1e-6) for one in known):
         return ""
     return f"{first:.4g} in every call" if abs(first) > 1 else f"1 / {1 / first:.4g} in every call"
 

@@ -150,9 +150,13 @@ class FunctionExercise(Exercise):
         """Return a question about a difference; `fixed` says that a size in the code may be the reason."""
         if found.mistake == "returns-none":
             return f"What does the last line of `{self.name}` give back?"
+        if found.sentence.endswith(" is None."):
+            return "Which line makes this part, and for which arguments does it make None?"
+        if "both tensors of" in found.sentence:
+            return "Which of the two is asked for?"
         if found.sentence.startswith("Your function gives back") and " values; " in found.sentence:
             return "Which of them are missing, or too many?"
-        if "gives back a" in found.sentence:
+        if "gives back a" in found.sentence or "is off. It is a" in found.sentence:
             return "Of which type is the last line's value, and what makes the right type of it?"
         if " fraction" in found.sentence:
             return "Which operator makes a fraction, and which one an integer: `/` or `//`?"

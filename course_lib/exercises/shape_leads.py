@@ -29,6 +29,12 @@ class Lead(NamedTuple):
 # Of products and sums of two tensors, in which the heads may stand at the wrong place.
 SHAPES = (
     Lead(
+        r"shapes cannot be multiplied",
+        "A layer multiplies by its weight: the last size of what goes in must be its `in_features`.",
+        "How wide is what goes into the layer here, and how wide was the layer made?",
+        code=r"^(?!.*(@|mm\(|matmul|einsum|dot\(|linear\()).*\w\(",
+    ),
+    Lead(
         r"shapes cannot be multiplied|first two dimensions of batch2|inconsistent tensor size|size mismatch, got",
         "A product `left @ right` needs the last size of the left equal to the last but one of the right.",
         "Which two sizes should be equal here: is an operand to be transposed, or do the two stand in the wrong order?",
@@ -108,7 +114,17 @@ OTHER_SHAPES = (
         "How far may this index count?",
     ),
     Lead(
-        r"shape mismatch|shape of the mask|must have same number of dimensions",
+        r"must have same number of dimensions",
+        "Tensors that are joined must have the same number of axes.",
+        "Which of them has an axis too few, and where should it be inserted?",
+    ),
+    Lead(
+        r"Expected target size|Expected input batch_size",
+        "`cross_entropy` takes the scores with the classes on axis 1, and the targets without that axis.",
+        "On which axis do your classes stand? Which two axes could be flattened into one, in both?",
+    ),
+    Lead(
+        r"shape mismatch|shape of the mask",
         "What stands in the brackets selects another number of elements than there are.",
         "Which elements does the index select, and what shape do they have?",
     ),

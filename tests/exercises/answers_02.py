@@ -211,6 +211,7 @@ WRONG = {
         (lambda s: hide(s / s.shape[-1] ** 0.5, future(s)).softmax(-1), "wrong-scale", "scaled once more"),
         (lambda s: hide(s, future(s), -20).softmax(-1), "a fill value that is not below all scores here"),
         (lambda s: hide(s, future(s), -25.0).softmax(-1), "a fill value that is not below all scores here"),
+        (lambda s: (s - 20000.0 * torch.ones_like(s[0]).triu(1)).softmax(-1), "about 1000000"),
     ],
     "padding_mask": [
         (lambda n, t: ~padding_by_loop(n, t), "mask-inverted"),
@@ -226,6 +227,7 @@ WRONG = {
         (lambda n, t: padding_by_loop(n, t).int(), "int32; it should be bool"),
         (padding_without_return, "returns-none"),
         (lambda n, t: padding(n, max(n))[:, None, None], "has the shape (3, 1, 1, 10); it should be (3, 1, 1, 12)"),
+        (lambda lengths, n: lengths.sort() or ..., "input-modified"),
     ],
     "joined_mask": [
         (lambda keep, real: keep | real[:, None, None], "that one of the masks allows"),

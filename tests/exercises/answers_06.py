@@ -488,7 +488,7 @@ WRONG = {
         (CacheJoinedAtHeads, "stopped"),
         (OutputAlone, "it should be two, the output and the cache"),
         (CacheFirst, "the output that `forward` gives back first is a tuple"),
-        (OutputOfAllTokens, "has the shape"),
+        (OutputOfAllTokens, "tokens `forward` gives back an output of the shape"),
         (CacheUnscaled, "missing-scale"),
         (CacheNeeded, "stopped", "missing 1 required positional argument: 'cache'"),
         (CacheDetached, "No gradient reaches"),

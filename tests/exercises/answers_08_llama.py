@@ -154,6 +154,7 @@ WRONG = {
         (lambda m, t, n: decode_by_buffer(m, t, n + 1), "one new token too many"),
         (lambda m, t, n: decode_by_buffer(m, t, n).tolist(), "it should be a tensor"),
         (lambda m, t, n: torch.cat([t, m(t)[:, -1].argmax(-1)], 1), "stopped", "RuntimeError"),
+        (lambda model, tokens, n: torch.cat([tokens, model(tokens)[:, -1].argmax(-1)], 1), "same number of axes"),
     ],
     "append_to_cache": [
         (lambda cache, k, v: (k, v), "stale-cache", "the old ones are forgotten"),

@@ -206,6 +206,8 @@ WRONG = {
         (lambda *a: "memory", "the word for memory, always"),
         (lambda *a: True, "Your answer is True"),
         (lambda o, b, f, m: o / b < f / m, "a word is asked for"),
+        (lambda o, b, f, m: "memory" if o // b < f // m else "compute", "it should be"),
+        (lambda o, b, f, m: "memory-bound", "it should be '"),
     ],
     "explicit_intensity": [
         (lambda *a: explicit(*a, pairs=0), "the fused form"),

@@ -186,6 +186,10 @@ WRONG = {
         (lambda x, t, k: accuracy_by_loop(x, t, k) * k.sum().item(), "how many are right"),
         (lambda x, t, k: (x.argmax(-1)[:, :-1] == t[:, 1:])[k[:, 1:]], "it should be"),
         (lambda x, t, k: (x.argmax(1) == t)[k].float().mean(), "stopped", "RuntimeError"),
+        (
+            lambda logits, tokens, known: (logits[:, :-1].argmax(-1) == tokens[:, 1:])[known[:, 1:]].mean(),
+            "number with decimals",
+        ),
     ],
     "weight_before_by_place": [
         (lambda w: w.diagonal(-1, 2, 3), "nothing was averaged"),

@@ -123,6 +123,24 @@ def merged_with_a_guard(outputs, lses):
     return torch.einsum("nq,nqd->qd", sums / sums.sum(dim=0), outputs)
 
 
+def degree_before_first_rise(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
+    times = total_ms(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees)
+    rises = [at for at in range(1, len(times)) if times[at] >= times[at - 1]]
+    return degrees[rises[0] - 1 if rises else -1]
+
+
+def largest_of_all(outputs, lses):
+    parts = (lses - lses.max()).exp()[:, :, None]
+    return (parts * outputs).sum(0) / parts.sum(0)
+
+
+def filled_with_10000(x, w_q, w_k, w_v, w_o, head_dim):
+    queries, keys, values = ((x @ w.T).unflatten(2, (-1, head_dim)).transpose(1, 2) for w in (w_q, w_k, w_v))
+    scores = queries @ keys.mT * head_dim**-0.5
+    weights = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -1e4).softmax(-1)
+    return (weights @ values).transpose(1, 2).flatten(2) @ w_o.T
+
+
 RIGHT = {
     "partial_output": [part_by_einsum, part_fused, part_head_by_head, lambda *a: part_fused(*a).contiguous()],
     "cache_per_device": [
@@ -165,6 +183,7 @@ WRONG = {
         (lambda *a: part_fused(*a, scale=len(a[1]) ** -0.5), "wrong-scale"),
         (lambda *a: part_fused(*a[:4], torch.eye(len(a[1])).double(), a[5]), "output-projection-missing"),
         (lambda x, q, k, v, o, d: part_fused(x, k, q, v, o, d), "projection-reused"),
+        (filled_with_10000, "not below all others"),
     ],
     "cache_per_device": [
         (lambda t, g, d, n, size: 2 * t * g * d * size, "what all devices keep together"),
@@ -176,6 +195,7 @@ WRONG = {
         (lambda t, g, d, n, size: 2 * t * d * size, "a single kv head"),
         (lambda t, g, d, n, size: 2 * t * (t // n) * d * size, "it should be"),
         (lambda t, g, d, n, size: n * cache_by_parts(t, g, d, n, size), "of all devices together"),
+        (lambda t, g, d, n, size: 2.0 * t * max(1, g // n) * d * size, "`/` or `//`"),
     ],
     "biases_of_device": [
         (lambda q, o, i, n: (q.chunk(n)[i], o), "the bias of the output on every device"),
@@ -185,6 +205,7 @@ WRONG = {
         (lambda q, o, i, n: (q[i::n], o * (i == 0)), "takes every head apart"),
         (lambda q, o, i, n: (q.chunk(n)[i], 0 * o), "on no device"),
         (lambda q, o, i, n: q.chunk(n)[i], "it should be 2 values"),
+        (lambda q, o, i, n: (q.chunk(n)[i], o if i == 0 else None), "`out_bias` is None"),
     ],
     "ring_bytes": [
         (lambda layers, b, m, n, size: 2 * layers * (n - 1) * (b * m * size // n), "one all-reduce per layer"),
@@ -203,6 +224,7 @@ WRONG = {
         (lambda *given: given[-1].index(degree_by_loop(*given)), "the index of the best number"),
         (lambda *given: min(total_ms(*given)), "the time of the best number"),
         (lambda w, c, g, ring, d: g, "it should be"),
+        (degree_before_first_rise, "it should be"),
     ],
     "merge_devices": [
         (lambda o, lse: o.mean(0), "the mean over the devices"),
@@ -211,5 +233,6 @@ WRONG = {
         (lambda o, lse: (lse.exp()[..., None] * o).sum(0) / lse.exp().sum(0)[:, None], "without a guard"),
         (lambda o, lse: ((lse - lse.amax(0)).exp()[..., None] * o).sum(0), "don't sum to 1"),
         (lambda o, lse: (lse.softmax(0) * o).sum(0), "stopped"),
+        (largest_of_all, "of all queries"),
     ],
 }

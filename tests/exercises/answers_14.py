@@ -98,7 +98,12 @@ def parameters_of_each_layer(v, t, m, n, g):
 
 
 RIGHT = {
-    "next_token_loss": [loss_by_cross_entropy, loss_by_loop, loss_by_one_hot],
+    "next_token_loss": [
+        loss_by_cross_entropy,
+        loss_by_loop,
+        loss_by_one_hot,
+        lambda s, t: F.cross_entropy(s[:, :-1].flatten(0, 1), t[:, 1:].flatten()).reshape(1),
+    ],
     "layer_norm": [
         lambda x, gain, shift: F.layer_norm(x, x.shape[-1:], gain, shift),
         norm_by_loop,
@@ -122,6 +127,9 @@ WRONG = {
         (lambda s, t: -loss_by_cross_entropy(s, t), "without the minus"),
         (loss_that_overflows, "scores are about 1000"),
         (lambda s, t: F.cross_entropy(s[:, :-1], t[:, 1:]), "stopped"),
+        (lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).log().mean(), "log(0) is infinite"),
+        (lambda s, t: -(s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]) + 1e-9).log().mean(), "it should be"),
+        (lambda s, t: F.cross_entropy(s[:, :-1], t[:, 1:]), "the classes on axis 1"),
     ],
     "layer_norm": [
         (lambda x, g, s: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True) * g + s, "it should be"),
@@ -141,6 +149,7 @@ WRONG = {
         (lambda s, t: s / t, "softmax is missing"),
         (lambda s, t: (s / t).softmax(-1).argmax(-1), "shape"),
         (lambda s, t: (s / t).exp() / (s / t).exp().sum(), "it should be"),
+        (lambda s, t: s.exp() ** (1 / t) / (s.exp() ** (1 / t)).sum(-1, keepdim=True), "infinite at a low temperature"),
     ],
     "top_k_probabilities": [
         (lambda s, k: torch.where(s >= s.topk(k).values[:, -1:], s.softmax(-1), 0.0), "were not made to sum to 1"),
@@ -150,6 +159,7 @@ WRONG = {
         (lambda s, k: s.softmax(-1), "whatever k is"),
         (lambda s, k: s.topk(k).indices, "shape"),
         (lambda s, k: s.masked_fill(s < s.topk(k).values.min(), -torch.inf).softmax(-1), "it should be"),
+        (lambda s, k: s.masked_fill(s < s.topk(k).values[:, -1:], -100.0).softmax(-1), "not below all"),
     ],
     "gpt_parameters": [
         (lambda v, t, m, n, g: parameters_in_one_line(v, t, m, n, g) + v * m, "a last matrix of its own"),

@@ -16,5 +16,6 @@ WRONG = {
         (lambda weights: weights.mean(1), "the mean of each row"),
         (lambda weights: weights.max(1).values, "the largest number of each row"),
         (lambda weights: weights.sum(1, keepdim=True), "it should be"),
+        (lambda weights: weights.abs().sum(1), "it should be"),
     ]
 }

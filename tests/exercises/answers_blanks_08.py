@@ -173,6 +173,21 @@ class Forgets(Growing):
         self.keys = torch.cat([self.keys, keys], dim=2)
 
 
+class OneRoom(nn.Module):
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        room = torch.zeros(batch, num_kv_heads, max_len, head_dim)
+        self.register_buffer("keys", room)
+        self.register_buffer("values", room)
+        self.length = 0
+
+    def forward(self, keys, values):
+        start, self.length = self.length, self.length + keys.shape[2]
+        self.keys[:, :, start : self.length] = keys
+        self.values[:, :, start : self.length] = values
+        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+
+
 RIGHT = {
     "MyLlamaAttention": [Llama, GroupedLlama],
     "MyCache": [Stacked, Growing],
@@ -201,6 +216,7 @@ WRONG = {
         (TheWholeRoom, "the whole room"),
         (OneTokenPerCall, "has the shape"),
         (Forgets, "returns-none"),
+        (OneRoom, "the values twice"),
     ],
     "next_word": [
         (lambda logits: logits[:, 0].argmax(-1), "the word after the first token"),

@@ -105,5 +105,6 @@ WRONG = {
         (lambda b, n, v, t: 2 * (n - 1) / n * b / v + t, "a single latency"),
         (lambda b, n, v, t: 2 * (n - 1) / n * b / v, "without any latency"),
         (lambda b, n, v, t: 2 * (n - 1) * (b / n * v + t), "it should be"),
+        (lambda size, n, rate, latency: 2 * (n - 1) * (size / rate + latency), "sends the whole tensor"),
     ],
 }

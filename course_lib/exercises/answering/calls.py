@@ -31,7 +31,22 @@ def build_module(code: Callable[..., Any], sizes: Sequence[int], seed: int) -> A
     """Construct a class with PyTorch's random stream seeded; a module is returned in float64."""
     torch.default_generator.manual_seed(seed)
     module = code(*sizes)
-    return module.double() if isinstance(module, nn.Module) else module
+    return in_float64(module) if isinstance(module, nn.Module) else module
+
+
+def in_float64(module: nn.Module) -> nn.Module:
+    """Turn a module into float64. Buffers that are one tensor stay one, which `.double()` alone would copy twice."""
+    first: dict[int, str] = {}
+    same = {
+        name: first.setdefault(buffer.data_ptr() if buffer.numel() else id(buffer), name)
+        for name, buffer in module.named_buffers(remove_duplicate=False)
+    }
+    module.double()
+    for name, other in same.items():
+        owner, _, attribute = name.rpartition(".")
+        if name != other and module.get_buffer(name).shape == module.get_buffer(other).shape:
+            setattr(module.get_submodule(owner), attribute, module.get_buffer(other))
+    return module
 
 
 def describe_module(module: nn.Module) -> dict[str, Any]:
@@ -144,7 +159,10 @@ def _in_steps(module: nn.Module, inputs: Sequence[Any], steps: Sequence[int], ca
             other = (_step(module, (piece.flip(-1), *other))[1],)
         own = (cache,)
         outputs.append(output)
-        if output.shape[:2] != piece.shape[:2] or output.shape[2:] != outputs[0].shape[2:]:
+        if output.shape[:2] != piece.shape[:2]:
+            given = f"an output of the shape {tuple(output.shape)}"
+            raise TypeError(f"for a piece of {piece.shape[1]} tokens `forward` gives back {given}")
+        if output.shape[2:] != outputs[0].shape[2:]:
             return output  # of the wrong shape: joined to the others it would fail in a line that isn't the learner's
     return torch.cat(outputs, dim=1)
 
@@ -179,14 +197,14 @@ def _step(module: nn.Module, arguments: Sequence[Any]) -> tuple[Tensor, Any]:
 
 
 def _snapshot(value: Any) -> Any:
-    """Copy the tensors in an argument, to be compared after the call."""
+    """Copy the tensors, numbers and texts in an argument, to be compared after the call."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, nn.Module):
         return {name: tensor.detach().clone() for name, tensor in value.state_dict().items()}
     if isinstance(value, (list, tuple)):
         return [_snapshot(element) for element in value]
-    return None
+    return value if isinstance(value, (bool, int, float, str)) else None
 
 
 def _changed(before: Sequence[Any], arguments: Sequence[Any]) -> list[int]:
@@ -201,4 +219,4 @@ def _same(before: Any, after: Any) -> bool:
         return before.keys() == after.keys() and all(_same(before[name], after[name]) for name in before)
     if isinstance(before, list):
         return len(before) == len(after) and all(map(_same, before, after))
-    return True
+    return before is after or before == after

@@ -44,6 +44,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         Case((low.expand(-1, -1, low.shape[1]).clone(),), "all scores are about -30000"),
         Case((rng.normal(batch, n, n) + 800.0 * future,), "the scores to hide are about 800 and the others about 0"),
         Case((rng.normal(batch, n, n) + 800.0 * signs,), "half of the scores are about 800, the others about -800"),
+        Case((rng.normal(batch, n, n) + 1e6 * future,), "the scores to hide are about 1000000 and the others about 0"),
     ]
 
 

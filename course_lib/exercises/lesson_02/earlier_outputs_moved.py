@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
@@ -14,9 +16,11 @@ def earlier_outputs_moved(before, after):  # (batch, token, width) twice -> one 
 
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
-    for last, (batch, tokens, width) in zip((30.0, 0.0, 30.0), rng.size_rows(3, 3, 2, 7), strict=True):
+    changes = zip((30.0, 0.0, 30.0), (-1, 0, -1), rng.size_rows(3, 3, 2, 7), strict=True)
+    for last, sample, (batch, tokens, width) in changes:
         before, moved = rng.normal(batch, tokens, width), rng.normal(batch, tokens, width)
-        moved[0, 0, 0] -= 9.0  # so that the largest difference is a negative one
+        token, element = rng.integer(tokens - 1), rng.integer(width)
+        moved[sample, token, element] -= 9.0  # so that the largest difference is a negative one
         after = before + moved
         after[:, -1] += last
         cases.append(Case((before, after)))
@@ -70,5 +74,11 @@ EXERCISE = FunctionExercise(
             lambda b, a: (a - b)[:-1].abs().max(),
             hint="Which axis holds the tokens?",
         ),
+        Wrong(
+            "the largest difference in the first sample",
+            lambda b, a: (a - b)[0, :-1].abs().max(),
+            hint="Which axis holds the samples, and how many are there?",
+        ),
     ),
+    extract=lambda result, *_: result.item() if isinstance(result, Tensor) and result.numel() == 1 else result,
 )

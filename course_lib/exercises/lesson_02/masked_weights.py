@@ -42,7 +42,12 @@ EXERCISE = FunctionExercise(
     arguments={"scores": "query key", "keep": "query key"},
     axes="query key",
     wrong=(
-        Wrong("softmax without the mask", lambda s, k: s.softmax(-1), "no-causal-mask"),
+        Wrong(
+            "softmax without the mask",
+            lambda s, k: s.softmax(-1),
+            "mask-discarded",
+            hint="Where does your code use `keep`? `masked_fill` gives back a new tensor: what becomes of it?",
+        ),
         Wrong(
             "softmax with the mask inverted: what may be seen is hidden",
             lambda s, k: _filled(s, ~k, -torch.inf),

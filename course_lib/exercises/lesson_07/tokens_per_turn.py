@@ -33,9 +33,9 @@ EXERCISE = FunctionExercise(
     minutes=4,
     prompt=(
         "Per token, pair i of a head of `head_dim` elements is rotated by base ** (-2 i / head_dim) radians. A full "
-        "turn is 2 pi radians. Return, for each pair, after how many tokens it has made a full turn: head_dim / 2 "
-        "numbers with decimals. (Distances beyond the slowest pair's turn are what a model can't tell apart by that "
-        "pair alone; a larger base moves them further away.)"
+        "turn is 2 pi radians. Return, for each pair, after how many tokens it has made a full turn: a tensor of "
+        "head_dim / 2 numbers with decimals. (Distances beyond the slowest pair's turn are what a model can't tell "
+        "apart by that pair alone; a larger base moves them further away.)"
     ),
     hints=(
         "If a pair rotates by a quarter of a turn per token, how many tokens does it need?",

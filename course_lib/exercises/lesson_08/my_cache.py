@@ -28,6 +28,12 @@ class MyCache(nn.Module):
         return self.keys[:, :, :end], self.values[:, :, :end]
 
 
+class _OneRoom(MyCache):
+    def __init__(self, *sizes: int) -> None:
+        super().__init__(*sizes)
+        self.values = self.keys
+
+
 class _NewOnly(MyCache):
     def forward(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         return keys, values
@@ -79,6 +85,11 @@ EXERCISE = CacheExercise(
         "`self.keys[:, :, self.length : end] = keys`, the same for the values, then `self.length = end`.",
     ),
     wrong=(
+        Wrong(
+            "the values twice: keys and values are written into the same memory",
+            _OneRoom,
+            hint="How many tensors does `torch.zeros` make in your `__init__`? Two names of one tensor are no copy.",
+        ),
         Wrong("the new tokens alone: the old ones are forgotten", _NewOnly, "stale-cache", "Who remembers the others?"),
         Wrong(
             "the whole room, with zeros where no token is yet",

@@ -24,6 +24,9 @@ def _draw(rng: InputGenerator) -> list[Case]:
         for factor in (0.8, 1.25, 0.02, 60.0):
             moved = (1 + rng.integer(50)) * 10 ** (4 + number)
             cases.append(Case((round(balance * factor * moved), moved, rate * 10**12, width * 10**11)))
+    whole, moved = 2 + rng.integer(20), 10 * (1 + rng.integer(9))
+    near = 10 * whole + 2, 10 * whole + 5  # tenths: both are rounded down to the same integer
+    cases.append(Case((near[0] * moved, 10 * moved, near[1] * 10**11, 10**12)))
     return rng.shuffled(cases)
 
 

@@ -39,7 +39,10 @@ def _draw(rng: InputGenerator) -> list[Case]:
     hidden = torch.arange(lses.shape[1]) < lses.shape[1] // 2
     lses = torch.cat([lses[:-1], lses[-1:].masked_fill(hidden, -torch.inf)])
     outputs = torch.cat([outputs[:-1], outputs[-1:].masked_fill(hidden[:, None], 0.0)])
-    return [*cases, Case((outputs, lses), "some queries see no key of the last device")]
+    cases.append(Case((outputs, lses), "some queries see no key of the last device"))
+    outputs, lses = cases[0].arguments
+    apart = lses - 800.0 * torch.arange(lses.shape[1], dtype=torch.float64)
+    return [*cases, Case((outputs, apart), "the scores of each query lie 800 below the one before")]
 
 
 EXERCISE = FunctionExercise(
@@ -51,7 +54,8 @@ EXERCISE = FunctionExercise(
         "Each device holds some of the keys and values, and all queries. `outputs[i]` is the finished attention of "
         "device i over its own keys, softmax included, and `lses[i]` its `scores.logsumexp(dim=-1)`, one number per "
         "query. Give back the attention over the keys of all devices. The check also comes with scores around 2000 and "
-        "-2000, and with queries that see no key of the last device: their lse there is -inf, their output 0."
+        "-2000, with scores far apart from query to query, and with queries that see no key of the last device: their "
+        "lse there is -inf, their output 0."
     ),
     hints=(
         "How much of the whole softmax falls to one device? Its sum of exponentials, divided by that of all devices.",
@@ -88,6 +92,11 @@ EXERCISE = FunctionExercise(
             "a merge without a guard against large scores: exp(2000) is infinite",
             lambda o, lse: _weighed(o, lse.exp() / lse.exp().sum(0)),
             hint="Fractions don't change if all lses get smaller by the same number. Which number?",
+        ),
+        Wrong(
+            "a merge that takes the largest lse of all queries from every one: for the others, all fractions become 0",
+            lambda o, lse: _weighed(o, (lse - lse.max()).exp() / (lse - lse.max()).exp().sum(0)),
+            hint="Of which queries should the largest be taken: of all, or each its own?",
         ),
         Wrong(
             "a merge whose fractions don't sum to 1",

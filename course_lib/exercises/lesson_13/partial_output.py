@@ -76,8 +76,11 @@ def _draw(rng: InputGenerator) -> list[Case]:
     x, w_q, w_k, w_v, w_o, width = cases[0].arguments
     cases.append(Case((x[:1, :1], w_q, w_k, w_v, w_o, width), "there is one sample of one token"))
     alone = (w_q[:width], w_k[:width], w_v[:width], w_o[:, :width], width)
-    large = (x, 20.0 * w_q, 20.0 * w_k, w_v, w_o, width)
-    return [*cases, Case((x, *alone), "the device has a single head"), Case(large, "the scores are some thousands")]
+    # Keys that point away from the queries: the first token's score, the only one of its row, is -20000 or less.
+    lowest = float((x[:, 0] @ w_q.T).unflatten(-1, (-1, width)).square().sum(-1).min()) * width**-0.5
+    factor = (20000.0 / lowest) ** 0.5
+    large = (x, factor * w_q, -factor * w_q, w_v, w_o, width)
+    return [*cases, Case((x, *alone), "the device has a single head"), Case(large, "the scores are -20000 and less")]
 
 
 EXERCISE = FunctionExercise(
@@ -90,7 +93,7 @@ EXERCISE = FunctionExercise(
         "head_dim, d_in), and its columns of `out_proj`, `w_o`, (d_out, heads of this device * head_dim). Give back "
         "its part of the layer's output, (batch, token, d_out): causal, without bias. Added over all devices, these "
         "parts are the whole output. How many heads the device has follows from the shapes. The check also comes with "
-        "scores of some thousands."
+        "scores of -20000 and less."
     ),
     hints=(
         "It is multi-head attention as ever, with fewer heads. Only the number of heads must come from somewhere.",
@@ -141,11 +144,11 @@ EXERCISE = FunctionExercise(
         ),
         *(
             Wrong(
-                "the output with hidden scores that are not below all others: a score may be less than -100",
+                "the output with hidden scores that are not below all others: the check has scores of -20000",
                 lambda x, q, k, v, o, d, fill=fill: _output(_filled(x, (q, k, v), d, fill), o),
                 hint="Which number is below every score, however low?",
             )
-            for fill in (-20.0, -30.0, -50.0, -100.0)
+            for fill in (-20.0, -30.0, -50.0, -100.0, -1e3, -1e4)
         ),
         Wrong(
             "the output with hidden scores of 0",

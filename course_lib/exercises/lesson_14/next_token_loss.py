@@ -22,11 +22,13 @@ def _loss(scores: Tensor, tokens: Tensor) -> Tensor:
 
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
-    for number, (batch, num_tokens, vocabulary) in enumerate(rng.size_rows(4, 3, 3, 9)):
+    for number, (batch, num_tokens, vocabulary) in enumerate(rng.size_rows(5, 3, 3, 9)):
         tokens = torch.tensor([[rng.integer(vocabulary) for _ in range(num_tokens)] for _ in range(batch)])
         large = number == 3
         scores = rng.normal(batch, num_tokens, vocabulary, std=1.5) + 1000.0 * large
         cases.append(Case((scores, tokens), "the scores are about 1000" if large else ""))
+    scores, tokens = cases[-1].arguments
+    cases[-1] = Case((1000.0 * scores, tokens), "the scores of a token are thousands apart")
     return cases
 
 
@@ -39,7 +41,7 @@ EXERCISE = FunctionExercise(
         "After each token a model scores all tokens of its vocabulary: `scores` is (batch, token, vocabulary), and "
         "softmax makes probabilities of them. The loss is the mean of -log(probability of the token that really came "
         "next), over all tokens that have a next one. Give it back as a tensor with a single number. Scores of 1000 "
-        "must not overflow."
+        "must not overflow, and a token whose score lies 1000 below the others adds about 1000, not infinity."
     ),
     hints=(
         "The scores at token t predict the token at t + 1. For which tokens is there nothing to compare with?",
@@ -80,6 +82,11 @@ EXERCISE = FunctionExercise(
             "minus the mean probability of the right token; the logarithm is missing",
             lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).mean(),
             hint="What is asked for after the probability?",
+        ),
+        Wrong(
+            "the logarithm of softmax: a probability below 1e-308 is stored as 0, and log(0) is infinite",
+            lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).log().mean(),
+            hint="Which function takes softmax and logarithm in one step?",
         ),
         Wrong(
             "a loss in bits, with the logarithm to base 2",

@@ -22,7 +22,8 @@ def _kept(scores: Tensor, k: int) -> Tensor:
 def _draw(rng: InputGenerator) -> list[Case]:
     rows = [*rng.size_rows(3, 2, 4, 11), (3, 7)]
     cases = [Case((rng.normal(batch, size, std=1.5), 2 + rng.integer(size - 3))) for batch, size in rows[:3]]
-    return [*cases, Case((rng.normal(*rows[3]), 1), "k is 1"), Case((rng.normal(*rows[3]), 7), "k is the vocabulary")]
+    cases += [Case((rng.normal(*rows[3]), 1), "k is 1"), Case((rng.normal(*rows[3]), 7), "k is the vocabulary")]
+    return [*cases, Case((rng.normal(*rows[3]) - 30000.0, 3), "the scores are about -30000")]
 
 
 EXERCISE = FunctionExercise(
@@ -53,6 +54,14 @@ EXERCISE = FunctionExercise(
             "scores of 0 for the others: the exponential of 0 is 1",
             lambda s, k: s.masked_fill(~_kept(s, k), 0.0).softmax(-1),
             hint="Which score gets the probability 0?",
+        ),
+        *(
+            Wrong(
+                "scores for the others that are not below all that there may be",
+                lambda s, k, fill=fill: s.masked_fill(~_kept(s, k), fill).softmax(-1),
+                hint="Which number is below every score, however low?",
+            )
+            for fill in (-10.0, -20.0, -100.0, -1e3, -1e4)
         ),
         Wrong(
             "the k worst",

@@ -13,7 +13,8 @@ def with_temperature(scores, temperature):  # (batch, vocabulary), a number abov
 
 def _draw(rng: InputGenerator) -> list[Case]:
     rows = zip(rng.size_rows(3, 2, 3, 9), (0.5, 2.0, 0.7), strict=True)
-    return [Case((rng.normal(*sizes, std=1.5), temperature)) for sizes, temperature in rows]
+    cases = [Case((rng.normal(*sizes, std=1.5), temperature)) for sizes, temperature in rows]
+    return [*cases, Case((rng.normal(*rng.sizes(2, 3, 9)) + 20.0, 0.01), "the temperature is 0.01")]
 
 
 EXERCISE = FunctionExercise(
@@ -23,7 +24,7 @@ EXERCISE = FunctionExercise(
     minutes=3,
     prompt=(
         "Divide the scores by the temperature, and make probabilities of them. Below 1 the likeliest token gets even "
-        "more; above 1 all of them come closer."
+        "more; above 1 all of them come closer. The check also comes with a temperature of 0.01."
     ),
     hints=(
         "What is divided: the scores, or the probabilities?",
@@ -52,6 +53,11 @@ EXERCISE = FunctionExercise(
             "softmax over the samples, not over the vocabulary",
             lambda s, t: (s / t).softmax(0),
             hint="Over which axis should the probabilities add up to 1?",
+        ),
+        Wrong(
+            "powers of the scores' exponentials, which are infinite at a low temperature",
+            lambda s, t: s.exp() ** (1 / t) / (s.exp() ** (1 / t)).sum(-1, keepdim=True),
+            hint="What is exp(20) to the power of 100? Which number may be taken from all scores of a row before?",
         ),
         Wrong("the divided scores; softmax is missing", lambda s, t: s / t, hint="What makes probabilities of scores?"),
         Wrong(
