@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
 import math
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.atomic_file import write_text
+from course_lib.tracing import source_of
 
 from .catalogue import ALL
 from .exercise import Exercise
@@ -29,7 +29,7 @@ SEED = 0  # of the inputs on which kept code is judged again
 
 def keep(name: str, answer: Any) -> None:
     """Store the source of an answer that passed; outside of a workspace, or if it can't be written, do nothing."""
-    file, source = _file(name), source_of(answer)
+    file, source = _file(name), _text_of(answer)
     if file is None or source is None:
         return
     try:
@@ -66,24 +66,14 @@ def from_earlier(name: str) -> Any:
     return exercise.solution
 
 
-def source_of(answer: Any) -> str | None:
+def _text_of(answer: Any) -> str | None:
     """Return the source of a function or class, from a notebook's cell as well; None if there is none."""
-    functions = (
-        [answer] if isinstance(answer, FunctionType) else vars(answer).values() if inspect.isclass(answer) else []
-    )
-    code = next((one.__code__ for one in functions if isinstance(one, FunctionType)), None)
-    if code is None:
+    if not isinstance(answer, (FunctionType, type)):
         return None
-    text = "".join(linecache.getlines(code.co_filename))
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:  # a cell with Jupyter's commands
+    found = source_of(answer.__code__ if isinstance(answer, FunctionType) else answer)
+    if found is None or isinstance(found.tree, ast.Lambda):
         return None
-    definitions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    for node in definitions:
-        if node.name == answer.__name__ and node.lineno <= code.co_firstlineno <= (node.end_lineno or node.lineno):
-            return ast.get_source_segment(text, node)
-    return None
+    return ast.get_source_segment("".join(linecache.getlines(found.file)), found.tree)
 
 
 def _own(exercise: Exercise) -> Any:
