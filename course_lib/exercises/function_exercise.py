@@ -158,6 +158,8 @@ class FunctionExercise(Exercise):
             return "Which of them are missing, or too many?"
         if "gives back a" in found.sentence or "is off. It is a" in found.sentence:
             return "Of which type is the last line's value, and what makes the right type of it?"
+        if found.sentence.startswith("Your answer is"):
+            return "Which words may be given back, and how are they spelt?"
         if " fraction" in found.sentence:
             return "Which operator makes a fraction, and which one an integer: `/` or `//`?"
         if found.sentence.endswith(DTYPES):

@@ -177,6 +177,14 @@ def blocked_too_short(queries, keys, values, block, causal):
     return whole(queries, keys, values, block, causal)[0][: blocks * block], blocks * (blocks + 1) // 2
 
 
+def filled_with_1000(queries, keys, values, block, causal):
+    scores = queries @ keys.T * queries.shape[1] ** -0.5
+    later = torch.ones_like(scores).triu(1).bool() & causal
+    blocks = -(-len(queries) // block)
+    computed = blocks * (blocks + 1) // 2 if causal else blocks**2
+    return scores.masked_fill(later, -1000.0).softmax(-1) @ values, computed
+
+
 RIGHT = {
     "bound_by": [
         bound_by_times,
@@ -246,5 +254,6 @@ WRONG = {
         (lambda *a: whole(*a)[0], "the context alone"),
         (lambda *a: (whole(*a)[0], -(-len(a[0]) // a[3])), "the blocks of keys"),
         (lambda *a: (whole(*a)[0], "all"), "Of the parts, `computed` is off"),
+        (filled_with_1000, "it should be"),
     ],
 }

@@ -96,6 +96,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         queries, keys, values = (
             rng.normal(*shape, std=one) for shape, one in zip(shapes, (std, std, 1.0), strict=True)
         )
+        if number == 3:  # the first query, which sees one key only, has a score of -6000
+            keys[0] = -6000.0 * head_dim**0.5 * queries[0] / queries[0].square().sum()
         cases.append(Case((queries, keys, values, block, number % 2 == 1)))
     queries, keys, values, block, _ = cases[1].arguments
     whole = (queries[: 2 * block], keys[: 2 * block], values[: 2 * block])
@@ -114,7 +116,7 @@ EXERCISE = FunctionExercise(
         "the last blocks may be smaller. For each block of queries go through the blocks of keys with an online "
         "softmax, scaled. If `causal`, a query sees itself and earlier keys, and blocks that are hidden as a whole are "
         "skipped. Give back two values: the context, (token, width), and how many blocks of scores were computed, an "
-        "int. The check also comes with scores of several thousands."
+        "int. The check also comes with scores of several thousands, above and below 0."
     ),
     hints=(
         "Two loops, queries outside and keys inside. Each block of queries starts anew with -inf, 0 and 0, and divides "
