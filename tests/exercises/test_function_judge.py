@@ -63,7 +63,7 @@ SAID = [
     ),
     (
         "padding_mask(lengths, num_tokens)",
-        "lengths.sort(); return (torch.arange(num_tokens) < torch.tensor(lengths)[:, None])[:, None, None]",
+        "lengths = sorted(lengths); return (torch.arange(num_tokens) < torch.tensor(lengths)[:, None])[:, None, None]",
         ("another one's mask",),
     ),
     (
