@@ -181,6 +181,11 @@ _TYPES = (
 
 _CACHE = (
     Lead(
+        r"the cache holds \d+ kv heads",
+        "A cache stays small because it holds each kv head once.",
+        "Which comes first: the cache, or the copies for the query heads?",
+    ),
+    Lead(
         r"for a piece of \d+ tokens",
         "An output has as many tokens as the piece that came in with this call: (batch, token, d_out).",
         "Which tokens are new in this call, and which are only looked at?",

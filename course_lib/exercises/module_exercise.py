@@ -22,7 +22,7 @@ class ModuleExercise(Exercise):
             num_kv_heads.
         in_steps: Whether forward is `forward(x, cache)` and gives back output and cache; it is then called piece by
             piece, and the pieces must be what one pass over all tokens gives.
-        cache: Source of a function that makes a cache from (batch, num_kv_heads, max_len, head_dim), and its name, if
+        cache: Source of a class of caches that takes (batch, num_kv_heads, max_len, head_dim), and its name, if
             forward also takes one as `cache=`; the class is then run in one pass and, without gradients, in pieces.
         any_layout: Whether the prompt names no parameters; then the solution's names mean nothing.
         biases: Whether the prompt allows biases, or says nothing of them.

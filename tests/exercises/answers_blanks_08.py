@@ -206,7 +206,7 @@ WRONG = {
         (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
         (StartsAnew, "whose positions start at 0 with each piece", "with a cache in pieces of"),
         (NeverReads, "that forgets the pieces before", "What does the cache give back"),
-        (StoresCopies, "stopped", "return cache(k, v)"),
+        (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
         (AlignedAtTheStart, "wrong elsewhere", "with a cache in pieces of"),
     ],

@@ -191,7 +191,7 @@ def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False) -> list[R
 
 
 def make_cache(source: tuple[str, str] | None, run: RunSizes, sizes: Sizes) -> FromSource | None:
-    """Return what makes the cache of a run, from the source of a function and its name; None for a run without."""
+    """Return what makes the cache of a run, from the source of its class and its name; None for a run without."""
     if source is None or not run.cached:
         return None
     return FromSource(*source, (run.batch, sizes.num_kv_heads, run.num_tokens, sizes.head_dim))
