@@ -126,9 +126,9 @@ check("cross_attention", cross_attention)
 # Difficulty 2 of 5, about 4 minutes.
 #
 # Per token, pair i of a head of `head_dim` elements is rotated by base ** (-2 i / head_dim) radians. A full turn is 2
-# pi radians. Return, for each pair, after how many tokens it has made a full turn: head_dim / 2 numbers with decimals.
-# (Distances beyond the slowest pair's turn are what a model can't tell apart by that pair alone; a larger base moves
-# them further away.)
+# pi radians. Return, for each pair, after how many tokens it has made a full turn: a tensor of head_dim / 2 numbers
+# with decimals. (Distances beyond the slowest pair's turn are what a model can't tell apart by that pair alone; a
+# larger base moves them further away.)
 
 # %% nbgrader={"grade": false, "grade_id": "tokens_per_turn", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def tokens_per_turn(head_dim, base):  # int, float -> (pair)

@@ -220,7 +220,7 @@ check("causal_blocks", causal_blocks)
 # smaller. For each block of queries go through the blocks of keys with an online softmax, scaled. If `causal`, a query
 # sees itself and earlier keys, and blocks that are hidden as a whole are skipped. Give back two values: the context,
 # (token, width), and how many blocks of scores were computed, an int. The check also comes with scores of several
-# thousands.
+# thousands, above and below 0.
 
 # %%
 def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)

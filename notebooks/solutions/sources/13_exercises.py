@@ -44,7 +44,7 @@ review("13", [..., ..., ...])  # your three answers in place of the dots
 # One device holds its rows of the three projections, `w_q`, `w_k` and `w_v`, each (heads of this device * head_dim,
 # d_in), and its columns of `out_proj`, `w_o`, (d_out, heads of this device * head_dim). Give back its part of the
 # layer's output, (batch, token, d_out): causal, without bias. Added over all devices, these parts are the whole output.
-# How many heads the device has follows from the shapes. The check also comes with scores of some thousands.
+# How many heads the device has follows from the shapes. The check also comes with scores of -20000 and less.
 
 # %% nbgrader={"grade": false, "grade_id": "partial_output", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def partial_output(
@@ -266,8 +266,8 @@ check("best_degree", best_degree)
 #
 # Each device holds some of the keys and values, and all queries. `outputs[i]` is the finished attention of device i
 # over its own keys, softmax included, and `lses[i]` its `scores.logsumexp(dim=-1)`, one number per query. Give back the
-# attention over the keys of all devices. The check also comes with scores around 2000 and -2000, and with queries that
-# see no key of the last device: their lse there is -inf, their output 0.
+# attention over the keys of all devices. The check also comes with scores around 2000 and -2000, with scores far apart
+# from query to query, and with queries that see no key of the last device: their lse there is -inf, their output 0.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_devices", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def merge_devices(outputs, lses):  # (device, query, width), (device, query) -> (query, width)

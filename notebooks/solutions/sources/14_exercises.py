@@ -42,7 +42,8 @@ review("14", [..., ..., ...])  # your three answers in place of the dots
 #
 # After each token a model scores all tokens of its vocabulary: `scores` is (batch, token, vocabulary), and softmax
 # makes probabilities of them. The loss is the mean of -log(probability of the token that really came next), over all
-# tokens that have a next one. Give it back as a tensor with a single number. Scores of 1000 must not overflow.
+# tokens that have a next one. Give it back as a tensor with a single number. Scores of 1000 must not overflow, and a
+# token whose score lies 1000 below the others adds about 1000, not infinity.
 
 # %% nbgrader={"grade": false, "grade_id": "next_token_loss", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def next_token_loss(scores, tokens):  # (batch, token, vocabulary), (batch, token) of integers -> a number
@@ -125,7 +126,7 @@ check("layer_norm", layer_norm)
 # Difficulty 1 of 5, about 3 minutes.
 #
 # Divide the scores by the temperature, and make probabilities of them. Below 1 the likeliest token gets even more;
-# above 1 all of them come closer.
+# above 1 all of them come closer. The check also comes with a temperature of 0.01.
 
 # %% nbgrader={"grade": false, "grade_id": "with_temperature", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def with_temperature(scores, temperature):  # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
