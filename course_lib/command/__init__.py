@@ -1,4 +1,8 @@
-"""The `course` command: everything that the Makefile's targets do, without make."""
+"""The `course` command: everything that the Makefile's targets do, without make.
+
+It is written with argparse, not with click or typer, so that it starts in a fraction of a second, and so that a learner
+who has installed the library alone has it: the library needs torch, numpy, matplotlib and seaborn, and nothing else.
+"""
 
 import argparse
 import difflib

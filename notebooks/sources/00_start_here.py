@@ -166,7 +166,8 @@ print(f"'for' takes {table[for_, and_]:.2f} from 'and'; 'and' takes {table[and_,
 #
 # Lessons consist of small cells, and the sentence below a cell tells you what to notice in its output. Change a
 # number and run the cell again. You can't break anything: *Ctrl + Z* takes back what you typed in a cell, and
-# *Restart Kernel and Run All Cells* in the menu *Kernel* computes everything anew from the cells as they are.
+# *Restart Kernel and Run All Cells* in the menu *Kernel* computes everything anew from the cells as they are. A term is
+# set in bold and explained where it first appears; the course's web book has a glossary of them all.
 #
 # You have already met **predictions**. Guess before you run the cell, because a wrong guess shows you what you have not
 # understood yet. You will also meet **blanks**, which are short functions that you write yourself. In the first
@@ -234,7 +235,8 @@ print("the course's head and PyTorch's own attention are equal")
 # ## The lessons
 #
 # Together they take about 10 hours. The minutes are those that each lesson states: the time to read it, to run it, and
-# to fill in its blanks. The exercises take additional time.
+# to fill in its blanks. If you also try each *Your turn*, and stop where something is new to you, count an hour per
+# lesson. The exercises take additional time.
 #
 # | lesson | you end up with | minutes |
 # |---|---|---|

@@ -10,6 +10,7 @@ import nbformat
 from .markdown import indexed
 
 GLOSSARY = re.compile(r"```\{glossary\}\n(.*?)\n```", re.DOTALL)
+BOLD = re.compile(r"\*\*([\w\s-]+)\*\*")
 LINKED_LESSON = re.compile(r"\(notebooks/(\w+)\.ipynb\)")
 COLAB_LINE = re.compile(r"^\[Open in Colab\]\(.*\)\n+", re.MULTILINE)
 NOTEBOOK_LINK = re.compile(r'(href="(?![a-z]+:)[^"#]+)\.ipynb(?=["#])')
@@ -87,6 +88,21 @@ def with_terms(notebook: Any, terms: list[str]) -> Any:
     return notebook
 
 
+def with_linked_terms(notebook: Any, terms: list[str]) -> Any:
+    """Lead from each term that a lesson introduces, which is set in bold there, to its meaning in the glossary."""
+    unlinked = {term.casefold(): term for term in terms}
+
+    def linked(found: re.Match[str]) -> str:
+        words = " ".join(found[1].split())
+        name = next((name for name in (words.casefold(), words.casefold().removesuffix("s")) if name in unlinked), None)
+        return found[0] if name is None else f"**{{term}}`{words} <{unlinked.pop(name)}>`**"
+
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = BOLD.sub(linked, cell.source)
+    return notebook
+
+
 def terms_of_lessons(text: str) -> dict[str, list[str]]:
     """Read the glossary's page: file name of a lesson, without the suffix -> the terms that point to it.
 
@@ -94,18 +110,30 @@ def terms_of_lessons(text: str) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for entry in "\n\n".join(GLOSSARY.findall(text)).split("\n\n"):
-        terms = [line for line in entry.splitlines() if not line.startswith(" ")]
+        terms = _terms(entry)
         for lesson in LINKED_LESSON.findall(entry):
             found.setdefault(lesson, []).extend(terms)
     return found
 
 
+def words_of_lessons(text: str) -> list[str]:
+    """Read the glossary's page: the terms of its first list, which are the words of the lessons."""
+    return _terms(GLOSSARY.findall(text)[0])
+
+
+def _terms(entries: str) -> list[str]:
+    return [line for line in entries.splitlines() if line and not line.startswith(" ")]
+
+
 def write_lessons(root: Path, source: Path) -> None:
     """Write every lesson and every exercise to the book's folder."""
-    terms = terms_of_lessons((root / "book" / "glossary.md").read_text(encoding="utf-8"))
+    glossary = (root / "book" / "glossary.md").read_text(encoding="utf-8")
+    terms = terms_of_lessons(glossary)
+    every = words_of_lessons(glossary)
     (source / "exercises").mkdir(parents=True)
     for path in sorted((root / "notebooks").glob("[0-9][0-9]_*.ipynb")):
-        lesson = with_terms(with_page_links(without_setup(read(path))), terms.get(path.stem, []))
+        lesson = with_linked_terms(with_page_links(without_setup(read(path))), every)
+        lesson = with_terms(lesson, terms.get(path.stem, []))
         nbformat.write(lesson, source / path.name)
     for path in sorted((root / "notebooks" / "exercises").glob("[0-9][0-9]_*.ipynb")):
         notebook = with_solutions(read(path), read(root / "notebooks" / "solutions" / path.name))

@@ -18,6 +18,7 @@ from tools.book.lessons import (
     copy_notebooks,
     read,
     terms_of_lessons,
+    with_linked_terms,
     with_page_links,
     with_solutions,
     without_setup,
@@ -100,6 +101,17 @@ def test_links_in_stored_outputs_lead_to_the_pages_of_the_book():
     data = with_page_links(notebook).cells[0].outputs[0].data
     pages = '<a href="00_start_here.html">00</a> <a href="../05_weight_split.html#proof">05</a> '
     assert data == {"text/html": pages + elsewhere, "text/plain": "00_start_here.ipynb"}
+
+
+def test_a_term_in_bold_leads_to_the_glossary_once():
+    text = "Each **query** has **attention\nweights**. **Keys** and **values**, and **query** again. **Predict.** Why?"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text)])
+    cells = with_linked_terms(notebook, ["query", "attention weights", "key", "KV cache"]).cells
+    assert cells[0].source == (
+        "Each **{term}`query <query>`** has **{term}`attention weights <attention weights>`**. "
+        "**{term}`Keys <key>`** and "
+        "**values**, and **query** again. **Predict.** Why?"
+    )
 
 
 def test_a_lesson_ends_with_the_words_of_the_glossary_that_point_to_it(lessons):
