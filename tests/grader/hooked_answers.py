@@ -39,7 +39,7 @@ AROUND_TORCH = {
         rf"{REFUSED}|Error|{ENDED}",
     ),
     "a patched seed": (
-        "import torch\ntorch.manual_seed = torch.random.manual_seed = lambda seed: (_ for _ in ()).throw(RuntimeError(f'seed {seed}'))\n"
+        "import torch\nclass Told:\n    def manual_seed(self, seed): raise RuntimeError(f'seed {seed}')\ntorch.default_generator = Told()\n"
         + answer(f"return {WRONG}"),
         r"RuntimeError: seed \d\.",  # that of PyTorch's own random numbers, not that of the inputs
     ),

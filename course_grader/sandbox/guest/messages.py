@@ -93,6 +93,8 @@ def _encode(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
         return str(value[:MAX_TEXT])
     if isinstance(value, Tensor):
         return _encode_tensor(value, tensors)
+    if isinstance(value, tuple) and type(value).__module__ == "torch.return_types":  # such as that of `x.max(dim=0)`
+        return {"named": [type(value).__name__[:100], _encode(list(value), tensors, depth + 1)]}
     if isinstance(value, (tuple, list, set, frozenset)):
         kind = "tuple" if isinstance(value, tuple) else "list" if isinstance(value, list) else "set"
         if len(value) > MAX_PARTS:
@@ -172,6 +174,14 @@ def _decode_source(content: Any, decode: Decode) -> FromSource:
     return from_source_class()(str(source), str(name), tuple(decode(arguments)))
 
 
+def _decode_named(content: Any, decode: Decode) -> tuple[Any, ...]:
+    import torch
+
+    name, values = content
+    kind = getattr(torch.return_types, str(name), tuple)
+    return kind(decode(values)) if isinstance(kind, type) and issubclass(kind, tuple) else tuple(decode(values))
+
+
 def _decode_module(content: Any, decode: Decode) -> ModuleState:
     name, state, settings = content
     numbers = {str(key)[:100]: one for key, one in settings.items() if isinstance(one, (bool, int, float))}
@@ -183,6 +193,7 @@ _DECODERS: dict[str, Callable[[Any, Decode], Any]] = {
     "list": lambda content, decode: list(map(decode, content)),
     "set": lambda content, decode: set(map(decode, content)),
     "dict": lambda content, decode: {decode(key): decode(value) for key, value in content},
+    "named": _decode_named,
     "made": _decode_source,
     "module": _decode_module,
     "other": lambda content, _: OpaqueValue(str(content)[:100]),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Callable, Iterator
+from linecache import getline, getlines  # by themselves: code that runs later can't put others in their place
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -44,7 +44,7 @@ def describe_error(error: BaseException, is_own: Callable[[str], bool]) -> dict[
         return found
     frame, line = traces[-1].tb_frame, traces[-1].tb_lineno
     file, function = frame.f_code.co_filename, _function_name(frame.f_code.co_qualname)
-    text = linecache.getline(file, line, frame.f_globals).strip()[:MAX_TEXT]
+    text = getline(file, line, frame.f_globals).strip()[:MAX_TEXT]
     if isinstance(error, NotImplementedError) and "NotImplementedError" in text:
         found["unwritten"] = function.split(".")[0]
     return found | {"file": file, "line": line, "text": text, "function": function, "tensors": _tensors(traces[-1])}
@@ -68,7 +68,7 @@ def _function_name(qualified: str) -> str:
 def _tensors(trace: TracebackType) -> list[list[Any]]:
     """List the tensors in the expression that failed, or in its whole statement if there are none."""
     frame, line = trace.tb_frame, trace.tb_lineno
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    lines = getlines(frame.f_code.co_filename, frame.f_globals)
     try:
         nodes = list(ast.walk(ast.parse("".join(lines))))
     except SyntaxError:
