@@ -356,10 +356,10 @@ predict(guess, untrained)
 #
 # ## Train it
 #
-# Each step cuts 12 samples from the text at random places, computes the loss, and lets AdamW, the optimizer of lesson
-# 10, move all parameters a little so that the loss falls. Its step size (the **learning rate**) first grows, because
-# the optimizer has seen few gradients and can be misled by them. Then it shrinks to 0, because with large steps the
-# parameters keep jumping around the values at which the loss is smallest.
+# Each step cuts 12 samples from the text at random places, computes the loss, and lets AdamW move all parameters a
+# little so that the loss falls. AdamW is the Adam of lesson 10 that also shrinks the parameters slightly. Its step size
+# (the **learning rate**) first grows, because the optimizer has seen few gradients and can be misled by them. Then it
+# shrinks to 0, because with large steps the parameters keep jumping around the values at which the loss is smallest.
 
 # %%
 def train(model, steps=800, fastest=1e-2):

@@ -163,7 +163,7 @@ WRONG = {
         (lambda cache, k, v: (torch.cat([cache[0], k]), torch.cat([cache[1], v])), "not the samples"),
         (lambda cache, k, v: (torch.cat([cache[0], k], 1), torch.cat([cache[1], v], 1)), "not the heads"),
         (lambda cache, k, v: (torch.cat([cache[0], k], -1), torch.cat([cache[1], v], -1)), "not the elements"),
-        (lambda cache, k, v: (torch.cat([cache[0], k], 2),) * 2, "projection-reused"),
+        (lambda cache, k, v: (torch.cat([cache[0], k], 2),) * 2, "the keys in place of the values"),
         (lambda cache, k, v: torch.cat([cache[0], k], 2), "it should be 2 values"),
         (lambda cache, k, v: (cache[0] + k, cache[1] + v), "Of the parts, `keys` is off"),
         (grow_in_place, "input-modified"),

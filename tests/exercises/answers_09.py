@@ -209,7 +209,7 @@ RIGHT = {
 WRONG = {
     "bound_by": [
         (lambda o, b, f, m: "compute" if o / b < f / m else "memory", "the two words exchanged"),
-        (lambda o, b, f, m: "memory" if o < b else "compute", "1 operation per byte"),
+        (lambda o, b, f, m: "memory" if o < b else "compute", "operations per byte are not used"),
         (lambda o, b, f, m: "memory" if o / b < m / f else "compute", "upside down"),
         (lambda *a: "memory", "the word for memory, always"),
         (lambda *a: True, "Your answer is True"),
@@ -219,7 +219,7 @@ WRONG = {
     ],
     "explicit_intensity": [
         (lambda *a: explicit(*a, pairs=0), "the fused form"),
-        (lambda *a: explicit(*a, pairs=2), "moved once each"),
+        (lambda *a: explicit(*a, pairs=2), "two passes of tables like the scores"),
         (lambda *a: explicit(*a, flops=2), "multiplications alone"),
         (lambda t, h, d, size: explicit(t, h, d, 1), "per element, not per byte"),
         (lambda *a: 1 / explicit(*a), "bytes per operation"),

@@ -104,8 +104,7 @@ EXERCISE = FunctionExercise(
         Wrong(
             "the keys in place of the values",
             lambda c, k, v: (_joined(c, k, v)[0],) * 2,
-            "projection-reused",
-            "What is the second part made of?",
+            hint="What is the second part made of?",
         ),
         Wrong(
             "a cache that drops its oldest tokens",

@@ -93,7 +93,8 @@ EXERCISE = FunctionExercise(
     prompt=(
         "`contexts` is what each head of a layer found, (batch, head, token, head_dim), and `w_o` is the weight of "
         "its `out_proj`, (d_out, head * head_dim), without bias. Give back the layer's output with nothing of head "
-        "number `head` in it, (batch, token, d_out). The other heads give what they gave before."
+        "number `head` in it, (batch, token, d_out). The other heads give what they gave before. "
+        "Leave `contexts` as it is."
     ),
     hints=(
         "The output is a sum of what each head gives. Which term has to go?",

@@ -53,7 +53,7 @@ EXERCISE = FunctionExercise(
         "Zeros may be something that the next layer has never met. Mean ablation puts an average in the head's place: "
         "its own context, averaged over all samples and all tokens, so that every token gets the same vector. "
         "`contexts` (batch, head, token, head_dim) and `w_o` (d_out, head * head_dim) are as in the exercise before. "
-        "Give back the layer's output, (batch, token, d_out)."
+        "Give back the layer's output, (batch, token, d_out), and leave `contexts` as it is."
     ),
     hints=(
         "`contexts[:, head]` is what the head found, (batch, token, head_dim). Which of its axes does the mean remove?",

@@ -39,7 +39,8 @@ EXERCISE = FunctionExercise(
     prompt=(
         "Activation patching: `contexts` is what the heads of a layer found in one run, `others` what they found in "
         "another, both (batch, head, token, head_dim). Give back the layer's output, (batch, token, d_out), for the "
-        "first run, but with head number `head` taken from the other one. `w_o` is (d_out, head * head_dim)."
+        "first run, but with head number `head` taken from the other one. `w_o` is (d_out, head * head_dim). Leave "
+        "`contexts` as it is."
     ),
     hints=(
         "Nearly everything is the first run. Which slice comes from the other?",

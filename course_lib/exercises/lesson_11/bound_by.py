@@ -58,7 +58,7 @@ EXERCISE = FunctionExercise(
         ),
         Wrong("the word for memory, always", lambda o, b, f, m: "memory", hint="When is arithmetic slower?"),
         Wrong(
-            "a comparison with 1 operation per byte, whatever the machine is",
+            "a comparison in which the machine's operations per byte are not used",
             lambda o, b, f, m: _word(o < b),
             hint="How many operations does this machine do while one byte arrives?",
         ),

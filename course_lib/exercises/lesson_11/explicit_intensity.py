@@ -48,7 +48,7 @@ EXERCISE = FunctionExercise(
             hint="What does the explicit form write between its products?",
         ),
         Wrong(
-            "the number with scores and weights moved once each; they are written and read",
+            "the number with two passes of tables like the scores; scores and weights are each written and read",
             lambda t, h, d, size: _intensity(t, h, d, size, pairs=2),
             hint="How often does each score pass between memory and processor?",
         ),

@@ -78,7 +78,11 @@ EXERCISE = FunctionExercise(
             _cache_cut_further,
             hint="Into how many parts can a cache of two kv heads be cut, if heads are dealt out whole?",
         ),
-        Wrong("the choice without the cache", _without_cache, hint="What else does a step read?"),
+        Wrong(
+            "the choice without the cache, or with one that is not cut",
+            _without_cache,
+            hint="What does a device read of the cache?",
+        ),
         Wrong("the choice without the weights", _without_weights, hint="What else does a step read?"),
         Wrong(
             "the choice for the smallest time over all devices together",
@@ -86,9 +90,9 @@ EXERCISE = FunctionExercise(
             hint="For which time does somebody wait who reads the text?",
         ),
         Wrong(
-            "the choice for a fast reading alone: the devices also have to talk",
+            "the choice if more devices never take longer to talk",
             lambda w, c, kv, ring, degrees: best_degree(w, c, kv, 1e-9, degrees),
-            hint="Where does `ring_ms` enter?",
+            hint="How does what `ring_ms` says grow with the number of devices?",
         ),
         Wrong(
             "the longest step, not the shortest",

@@ -44,9 +44,9 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     wrong=(
         Wrong(
-            "the bytes of one all-reduce per layer",
+            "the bytes of one all-reduce per layer, or of two whose sums are not handed round",
             lambda n, b, m, d, s: _sent(n, b, m, d, s, times=1),
-            hint="Which two outputs of a layer are added up?",
+            hint="Which two outputs of a layer are added up, and how many steps does a ring take for each?",
         ),
         Wrong(
             "the bytes of a single layer",

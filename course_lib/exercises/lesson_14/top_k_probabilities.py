@@ -34,7 +34,8 @@ EXERCISE = FunctionExercise(
     prompt=(
         "A bad token has a small probability, but there are many of them. Give back probabilities in which, in each "
         "row, only the `k` tokens with the largest scores have a chance: all others get 0, and what remains sums to 1 "
-        "and keeps its proportions. (Fan, Lewis and Dauphin, Hierarchical Neural Story Generation, 2018.)"
+        "and keeps its proportions. `torch.topk` finds the largest of each row. (Fan, Lewis and Dauphin, "
+        "Hierarchical Neural Story Generation, 2018.)"
     ),
     hints=(
         "It is a mask, as in attention: what shall get probability 0 gets the score -inf before softmax.",
