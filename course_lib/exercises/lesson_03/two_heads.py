@@ -75,7 +75,7 @@ EXERCISE = FunctionExercise(
     difficulty=2,
     minutes=7,
     prompt=(
-        "One sentence, two heads, no mask. Each role comes as a pair of matrices, one a head, to be used as "
+        "One sentence, two heads, scaled scores, no mask. Each role comes as a pair of matrices, one per head, used as "
         "`x @ q_proj[0]`. Head 0's numbers come first in every row."
     ),
     hints=(

@@ -34,7 +34,7 @@ EXERCISE = FunctionExercise(
         "(d_out, d_out). Give back both as a tuple, so that PyTorch's module gives the same output as yours."
     ),
     hints=(
-        "The lesson's last section prints how `in_proj_weight` begins: its first rows are those of one matrix.",
+        'The section "Proof" of the lesson prints how `in_proj_weight` begins: its first rows are those of one matrix.',
         "Every matrix is (out, in), here and there: nothing has to be transposed, and no row changes within its "
         "matrix.",
         "`torch.cat([...])` puts three matrices one below the other. Give back `in_proj_weight, out_proj`.",

@@ -38,12 +38,12 @@ EXERCISE = ModuleExercise(
     GroupedQuery,
     title="Grouped-query attention as a module",
     difficulty=4,
-    minutes=10,
+    minutes=15,
     prompt=(
         "The whole module, causal, from an empty class. `d_out` is the width over all query heads. There are "
         "`num_kv_heads` heads of keys and of values, each d_out // num_heads wide, and consecutive query heads share "
-        "one. Call the projections `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` from "
-        "exercise 4 may help. No copying from the gaps above."
+        "one. Call the projections `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` of "
+        "exercise 2 may help. No copying from the gaps above."
     ),
     hints=(
         "It is `MultiHead` from the exercises of lesson 05 with narrower `k_proj` and `v_proj`: "

@@ -38,7 +38,7 @@ EXERCISE = FunctionExercise(
     rotate_neighbours,
     title="Rotate pairs of neighbours",
     difficulty=2,
-    minutes=5,
+    minutes=8,
     prompt=(
         "Some models, Meta's own Llama files among them, pair neighbours: elements 0 and 1 are pair 0, elements 2 and "
         "3 are pair 1, and so on. `cos` and `sin` hold one angle per token and pair. Rotate each pair (a, b) of `x` to "

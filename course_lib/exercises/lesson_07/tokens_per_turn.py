@@ -39,7 +39,7 @@ EXERCISE = FunctionExercise(
     ),
     hints=(
         "If a pair rotates by a quarter of a turn per token, how many tokens does it need?",
-        "Divide the full turn by the angle per token: `2 * math.pi / speed`.",
+        "Divide the full turn by the angle per token: `2 * torch.pi / speed`.",
         "`speed = base ** (-2 * torch.arange(head_dim // 2) / head_dim)`, and return `2 * torch.pi / speed`.",
     ),
     draw=_draw,
