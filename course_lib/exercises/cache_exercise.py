@@ -52,7 +52,7 @@ class CacheExercise(Exercise):
                     results.append(copied(ran.result))  # a later call may write into the same memory
                     if ran.changed:
                         return not_passed("Your cache changes the new keys or values in place.", "input-modified")
-                    if found := _difference(results, self.solution, sizes, steps, names):
+                    if found := _difference(results, self.solution, sizes, steps):
                         return self._wrong(results, number, found, sizes, steps)
             except LearnerError as error:
                 before = (f"Before, it was called {_steps(steps, len(results))}.",) if results else ()
@@ -65,7 +65,7 @@ class CacheExercise(Exercise):
         evidence = (f"Seen in call {number + 1}: {_steps(steps, number + 1)}.",)
         for known in self.wrong:
             try:
-                same = _difference(results, known.code, sizes, steps, {}) is None
+                same = _difference(results, known.code, sizes, steps) is None
             except UNDEFINED:
                 continue
             if same:
@@ -88,13 +88,13 @@ def _draw(rng: InputGenerator) -> list[tuple[tuple[int, ...], list[Step]]]:
 
 
 def _difference(
-    results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step], names: dict[int, str]
+    results: Sequence[Any], code: Callable[..., Any], sizes: Sequence[int], steps: Sequence[Step]
 ) -> Difference | None:
     """Compare the results so far with those of a class that is built and called in the same way."""
     module = build_module(code, sizes, 0)
     for result, step in zip(results, steps, strict=False):
         expected = tuple(run_module(module, {}, step)["result"])
-        if found := difference(result, Expected(expected, axes="keys values", sizes=names)):
+        if found := difference(result, Expected(expected, axes="keys values")):
             return found
     return None
 

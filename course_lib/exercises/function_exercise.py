@@ -26,6 +26,7 @@ from .verdict import Verdict, not_passed, passed, stopped
 # Errors of a known wrong answer on inputs for which it is not defined.
 UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
 
+BY_CALL = "Which numbers does your code compare in this call, and which of them is larger?"
 BY_HAND = "Which line gives this value? Compute one element by hand and compare."
 
 DTYPES = tuple(f"it should be {name}." for name in ("float64", "float32", "bool", "int64"))
@@ -144,6 +145,8 @@ class FunctionExercise(Exercise):
             evidence = (related.sentence, *evidence)
         fixed = (number > 0 and self._only_sizes_differ(*cases[number - 1 : number + 1])) or _same_size(results)
         hint = related.question if related else self._question(found, fixed)
+        if isinstance(results[number], str) and results[number] in {right.value for _, right in calls}:
+            hint = BY_CALL
         return not_passed(found.sentence, found.mistake, evidence=evidence, hint=hint)
 
     def _question(self, found: Difference, fixed: bool) -> str:

@@ -53,7 +53,7 @@ class InputGenerator:
 
     def normal(self, *shape: int, std: float = 1.0) -> Tensor:
         """Draw a float64 tensor of normal elements with mean 0."""
-        return std * torch.randn(*shape, generator=self._generator, dtype=torch.float64)
+        return std * torch.randn(shape, generator=self._generator, dtype=torch.float64)
 
     def integer(self, end: int) -> int:
         """Draw an integer from 0 to end - 1."""

@@ -48,7 +48,7 @@ class OrderExercise(Exercise):
             return self._stopped(letters, len(own.made), own.error)
         found = difference(own.value(self.result), Expected(right.value(self.result)))
         if found:
-            hint = "Two lines use the same name, and at least one of them changes it: which must come first?"
+            hint = "Which line reads a name before another line has changed it?"
             return not_passed(f"All lines run in this order, and the result is another. {found.sentence}", hint=hint)
         return passed(f"All {len(letters)} lines run in this order, and the result is right.")
 

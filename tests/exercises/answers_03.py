@@ -168,7 +168,7 @@ WRONG = {
         (lambda c, w: torch.cat(c, 2) @ w.T / len(c), "heads-averaged"),
         (mix_keeping_last, "the last head alone"),
         (lambda c, w: torch.cat(c[::-1], 2) @ w.T, "in reverse order"),
-        (lambda c, w: torch.stack(c, -1).reshape(*c[0].shape[:2], -1) @ w.T, "merge-without-transpose"),
+        (lambda c, w: torch.stack(c, -1).reshape(*c[0].shape[:2], -1) @ w.T, "elements of the heads taken in turn"),
         (lambda c, w: sum(one @ w[:, : one.shape[2]].T for one in c), "heads-share-weights"),
         (lambda c, w: torch.cat(c) @ w.T, "stopped", "RuntimeError"),
         (lambda c, w: torch.cat(c, -1) @ w, "multiplied by `w_o` as it stands"),

@@ -153,6 +153,7 @@ WRONG = {
     ],
     "needs_copy": [
         (copy_if_not_contiguous, "that is not contiguous"),
+        (lambda shape, strides, axis: strides[axis] // strides[axis + 1] != shape[axis + 1], "rounded down"),
         (lambda shape, strides, axis: False, "False, whatever"),
         (lambda shape, strides, axis: True, "True, whatever"),
         (lambda shape, strides, axis: strides[axis] < strides[axis + 1], "the strides fall"),

@@ -114,6 +114,7 @@ WRONG = {
     ],
     "rolling_slot": [
         (lambda p, w, s: p % w, "without sinks"),
+        (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
         (lambda p, w, s: p % (w + s), "those of the sinks included"),
         (lambda p, w, s: p if p < s else s + p % w, "not counted out of"),
         (lambda p, w, s: p, "keeps everything"),

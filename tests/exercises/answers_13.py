@@ -217,6 +217,10 @@ WRONG = {
         (lambda layers, b, m, n, size: 4 * layers * (n - 1) * b * b * m * size // n, "it should be"),
     ],
     "best_degree": [
+        (
+            lambda w, c, kv, r, ns: min(ns, key=lambda n: w / n + c / min(n, kv) + n * r * (n > 1)),
+            "n devices cost n times `ring_ms`",
+        ),
         (lambda w, c, g, ring, d: degree_by_loop(w, c, max(d), ring, d), "where the kv heads have run out"),
         (lambda w, c, g, ring, d: degree_by_loop(w, 0, g, ring, d), "without the cache"),
         (lambda w, c, g, ring, d: degree_by_loop(0, c, g, ring, d), "without the weights"),

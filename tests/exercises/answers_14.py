@@ -143,6 +143,7 @@ WRONG = {
     ],
     "with_temperature": [
         (lambda s, t: s.softmax(-1) / t, "whose sum is not 1"),
+        (lambda s, t: F.normalize(s.softmax(-1) ** (1 / t), 1, -1, 0.0), "powers of the probabilities"),
         (lambda s, t: (s * t).softmax(-1), "multiplied by the temperature"),
         (lambda s, t: s.softmax(-1), "whatever the argument is"),
         (lambda s, t: (s / t).softmax(0), "over the samples"),

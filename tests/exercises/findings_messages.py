@@ -33,6 +33,19 @@ NUMBER, KV = "number_at(memory, strides, index)", "kv_head_of(query_head, num_he
 SAFE, PAD = "safe_weights(scores, keep)", "padding_mask(lengths, num_tokens)"
 ATTEND, BY_HEAD = "attention(queries, keys, values)", "scores_by_head(queries, keys)"
 ONE, STRIDES = "scores_of_token(query, keys)", "strides_by_head(num_tokens, num_heads, head_dim)"
+NEWEST_COUNTED = """class MyCache(nn.Module):
+    def __init__(self, batch, num_kv_heads, max_len, head_dim):
+        super().__init__()
+        self.keys, self.values = (torch.zeros(batch, num_kv_heads, max_len, head_dim) for _ in range(2))
+        self.length = 0
+
+    def forward(self, keys, values):
+        end = self.length + keys.shape[2]
+        self.keys[:, :, self.length : end], self.values[:, :, self.length : end] = keys, values
+        self.length = keys.shape[2]
+        return self.keys[:, :, :end].double(), self.values[:, :, :end].double()
+"""
+BOUND = "bound_by(operations, bytes_moved, flops_per_second, bytes_per_second)"
 TWO_HEADS = "two_heads(x, q_proj, k_proj, v_proj)"
 TRANSPOSED = ("(query, head_dim)", "(key, head_dim)", "Ask yourself")
 
@@ -180,7 +193,12 @@ MESSAGES = [
         ("lesson: 01",),
         ("lesson: 02",),
     ),
-    ("mix_heads", _one(MIX, "torch.stack(contexts, -1).flatten(-2) @ w_o.T"), ("lesson: 03",), ("lesson: 04",)),
+    (
+        "mix_heads",
+        _one(MIX, "torch.stack(contexts, -1).flatten(-2) @ w_o.T"),
+        ("lesson: 03",),
+        ("lesson: 04", "merge-without"),
+    ),
     (
         "MultiHeadWithGaps",
         _class("MultiHeadWithGaps", "softmax(dim=-1) => softmax(dim=-1)[:, :1]"),
@@ -322,4 +340,19 @@ MESSAGES = [
         ("'key' is not defined", "Look again at lesson: 01"),
         ("lesson: 05",),
     ),
+    (
+        "bound_by",
+        _one(
+            BOUND, "return 'memory' if operations // bytes_moved < flops_per_second // bytes_per_second else 'compute'"
+        ),
+        ("Which numbers does your code compare",),
+        ("spelt",),
+    ),
+    (
+        "order_of_lines",
+        _one("order_of_lines()", "'FIBDHKAEGJC'"),
+        ("reads a name before another line has changed it",),
+        ("Two lines",),
+    ),
+    ("MyCache", run_cell(NEWEST_COUNTED, "MyCache"), ("has the shape (",), ("head_dim",)),
 ]

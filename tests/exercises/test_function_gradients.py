@@ -43,6 +43,25 @@ F.scaled_dot_product_attention(x @ w_q.T, context.detach() @ w_k.T, context @ w_
         "rotate(x, cos, sin)": r"""
 a, b = x.data.chunk(2, -1); return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 """,
+        "masked_weights(scores, keep)": "scores.detach().masked_fill(~keep, -torch.inf).softmax(-1)",
+        "output_of_head(context, w_o, head)": "context @ w_o.detach().split(context.shape[-1], 1)[head].T",
+        "to_heads(x, num_heads)": "x.detach().unflatten(2, (num_heads, -1)).transpose(1, 2)",
+        "from_heads(x)": "x.data.transpose(1, 2).flatten(2)",
+        "project_to_heads(x, weight, num_heads)": r"""
+(x @ weight.detach().T).unflatten(2, (num_heads, -1)).transpose(1, 2)
+""",
+        "last_real_output(outputs, lengths)": r"""
+torch.stack([torch.tensor(one[n - 1].tolist()) for one, n in zip(outputs, lengths.tolist())])
+""",
+        "sink_weights(scores, sink_logits)": r"""
+(scores - torch.logaddexp(scores.logsumexp(-1), sink_logits.detach()[:, None])[..., None]).exp()
+""",
+        "next_token_loss(scores, tokens)": r"""
+torch.tensor(F.cross_entropy(scores[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()).item())
+""",
+        "layer_norm(x, gain, shift)": r"""
+v, m = torch.var_mean(x.detach(), -1, correction=0, keepdim=True); return (x - m) / (v + 1e-5).sqrt() * gain + shift
+""",
         "merge_partial(out_a, lse_a, out_b, lse_b)": r"""
 s = (lse_a - lse_b).sigmoid().detach()[:, None]; return s * out_a + (1 - s) * out_b, torch.logaddexp(lse_a, lse_b)
 """,

@@ -41,6 +41,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "query key", "keep": "query key"},
     axes="query key",
+    gradients=("scores",),
     wrong=(
         Wrong(
             "softmax without the mask",

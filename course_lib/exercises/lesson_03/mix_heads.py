@@ -81,7 +81,7 @@ EXERCISE = FunctionExercise(
         Wrong(
             "elements of the heads taken in turn; a head's elements should stay together",
             lambda c, w: torch.stack(c, -1).flatten(-2) @ w.T,
-            "merge-without-transpose",
+            hint="Where should element 1 of head 0 stand in a row?",
         ),
         Wrong("the heads one below the other in the batch", lambda c, w: torch.cat(c)),
     ),

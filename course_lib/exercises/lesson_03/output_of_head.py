@@ -50,6 +50,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"context": "batch token head_dim", "w_o": "d_out d_out"},
     axes="batch token d_out",
+    gradients=("context", "w_o"),
     wrong=(
         Wrong(
             "the context projected by the block of head 0, whichever head it is",

@@ -30,6 +30,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "batch head token head_dim"},
     axes="batch token width",
+    gradients=("x",),
     wrong=(
         Wrong(
             "a reshape of the heads as they are: a row holds several tokens of one head",

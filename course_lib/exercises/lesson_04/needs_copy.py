@@ -23,6 +23,13 @@ def _case(shape: tuple[int, ...], order: tuple[int, ...], axis: int, cut: int = 
     return Case((tuple(shape[at] for at in order), tuple(strides[at] for at in order), axis))
 
 
+def _stepped(rng: InputGenerator, more: bool) -> Case:
+    """Return every `step`-th column of a wider tensor; `more` slots lie behind a row's last step, fewer than a step."""
+    first, rows, columns, step = *rng.sizes(3, 2, 9), 2 + rng.integer(4)
+    width = columns * step + (1 + rng.integer(step - 1) if more else 0)
+    return Case(((first, rows, columns), (rows * width, width, step), 1))
+
+
 def _draw(rng: InputGenerator) -> list[Case]:
     four = [rng.sizes(4, 2, 9) for _ in range(8)]
     wide = (*four[6][:2], *sorted(four[6][2:], reverse=True))
@@ -42,6 +49,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
             _case(three[1], (1, 2, 0), 0),  # not contiguous, and still a view
             _case(three[2], (1, 2, 0), 1),
             _case(three[3], (0, 1, 2), 1),
+            _stepped(rng, more=False),  # not contiguous, and still a view
+            _stepped(rng, more=True),  # the last step of a row is longer: needs a copy
         ]
     )
 
@@ -91,6 +100,11 @@ EXERCISE = FunctionExercise(
             "a comparison with the size alone, as if the second stride were 1",
             lambda shape, strides, axis: strides[axis] != shape[axis + 1],
             hint="How many slots does one step along the second axis skip?",
+        ),
+        Wrong(
+            "a comparison with a quotient that `//` has rounded down",
+            lambda shape, strides, axis: strides[axis] // strides[axis + 1] != shape[axis + 1],
+            hint="If a row has 3 steps of 2 slots and the next row begins 7 slots on, what does `7 // 2` say?",
         ),
         Wrong(
             "the opposite: True where a view is enough",

@@ -30,6 +30,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "batch token width"},
     axes="batch head token head_dim",
+    gradients=("x",),
     wrong=(
         Wrong(
             "a view straight to the shape: the heads hold whole tokens",

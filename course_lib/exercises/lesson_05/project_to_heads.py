@@ -35,6 +35,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "batch token d_in", "weight": "d_out d_in"},
     axes="batch head token head_dim",
+    gradients=("x", "weight"),
     wrong=(
         Wrong(
             "a view straight to the shape: the heads hold whole tokens",

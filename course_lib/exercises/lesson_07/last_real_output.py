@@ -48,6 +48,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"outputs": "batch token width", "lengths": "batch"},
     axes="batch width",
+    gradients=("outputs",),
     wrong=(
         Wrong(
             "the last column of the batch, which is padding in the shorter samples",

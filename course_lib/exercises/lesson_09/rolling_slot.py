@@ -17,7 +17,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for sinks, window in [*rng.size_rows(3, 2, 2, 8), (0, 2 + rng.integer(6))]:
         first = sinks + window + rng.integer(3 * window)
-        cases += [Case((position, window, sinks)) for position in (*range(first, first + window), 0, max(0, sinks - 1))]
+        edges = 0, max(0, sinks - 1), sinks, sinks + window - 1  # the first and the last sink, then the other slots
+        cases += [Case((position, window, sinks)) for position in (*range(first, first + window), *edges)]
     return rng.shuffled(cases)
 
 

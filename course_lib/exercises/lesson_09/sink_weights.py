@@ -50,6 +50,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "head query key", "sink_logits": "head"},
     axes="head query key",
+    gradients=("scores", "sink_logits"),
     wrong=(
         Wrong(
             "softmax without the sink: it is missing, or it cancels",

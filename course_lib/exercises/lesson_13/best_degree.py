@@ -34,20 +34,24 @@ def _over_all_devices(weights: float, cache: float, kv: int, ring: float, degree
     return min(degrees, key=lambda n: n * _step(weights, cache, kv, ring, n))
 
 
-MISTAKES = (_cache_cut_further, _without_cache, _without_weights, _over_all_devices)
+def _ring_too_long(weights: float, cache: float, kv: int, ring: float, degrees: list[int]) -> int:
+    return min(degrees, key=lambda n: _step(weights, cache, kv, ring, n) + ring * (n > 1))
+
+
+MISTAKES = (_cache_cut_further, _without_cache, _ring_too_long, _without_weights, _over_all_devices)
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
-    """Draw one call per mistake that shows in it; no two numbers of devices are nearly as good."""
-    cases = []
-    for mistake, kv in zip(MISTAKES, rng.shuffled((2, 4, 8, 16)), strict=True):
+    """Draw two calls per mistake that shows in them; no two numbers of devices are nearly as good."""
+    cases, kv_heads = [], (2, 4, 4, 8, 16)
+    for mistake, kv in zip(2 * MISTAKES, (*rng.shuffled(kv_heads), *rng.shuffled(kv_heads)), strict=True):
         while True:
             degrees = rng.shuffled([1, 2, 4, 8, 16, 32])
             weights, cache = (float(1 + rng.integer(50)) for _ in range(2))
             call = weights, cache, kv, rng.choice((0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)), degrees
             times = sorted(_step(*call[:4], n) for n in degrees)
             best = best_degree(*call)
-            seen = mistake(*call) != best and (best != kv or mistake in MISTAKES[:2])
+            seen = mistake(*call) != best and (best != kv or mistake in MISTAKES[:3])
             if times[1] > 1.02 * times[0] and seen:
                 break
         cases.append(Case(call))
@@ -84,6 +88,11 @@ EXERCISE = FunctionExercise(
             hint="What does a device read of the cache?",
         ),
         Wrong("the choice without the weights", _without_weights, hint="What else does a step read?"),
+        Wrong(
+            "the choice for a step in which n devices cost n times `ring_ms`, not n - 1 times",
+            _ring_too_long,
+            hint="How often is `ring_ms` added with two devices?",
+        ),
         Wrong(
             "the choice for the smallest time over all devices together",
             _over_all_devices,

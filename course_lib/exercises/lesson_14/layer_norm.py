@@ -51,6 +51,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "batch token width", "gain": "width", "shift": "width"},
     axes="batch token width",
+    gradients=("x", "gain", "shift"),
     wrong=(
         Wrong(
             "a variance divided by the width minus one",

@@ -52,6 +52,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "batch token vocabulary", "tokens": "batch token"},
     axes="loss",
+    gradients=("scores",),
     wrong=(
         Wrong(
             "a loss against the token itself, not the next one",

@@ -14,7 +14,12 @@ def with_temperature(scores, temperature):  # (batch, vocabulary), a number abov
 def _draw(rng: InputGenerator) -> list[Case]:
     rows = zip(rng.size_rows(3, 2, 3, 9), (0.5, 2.0, 0.7), strict=True)
     cases = [Case((rng.normal(*sizes, std=1.5), temperature)) for sizes, temperature in rows]
-    return [*cases, Case((rng.normal(*rng.sizes(2, 3, 9)) + 20.0, 0.01), "the temperature is 0.01")]
+    many = 20.0 + rng.normal(3 + rng.integer(6), 3000, std=0.05)  # each probability is so small that its power is 0
+    return [
+        *cases,
+        Case((rng.normal(*rng.sizes(2, 3, 9)) + 20.0, 0.01), "the temperature is 0.01"),
+        Case((many, 0.01), "the temperature is 0.01 and the vocabulary has 3000 tokens"),
+    ]
 
 
 EXERCISE = FunctionExercise(
@@ -58,6 +63,11 @@ EXERCISE = FunctionExercise(
             "powers of the scores' exponentials, which are infinite at a low temperature",
             lambda s, t: s.exp() ** (1 / t) / (s.exp() ** (1 / t)).sum(-1, keepdim=True),
             hint="What is exp(20) to the power of 100? Which number may be taken from all scores of a row before?",
+        ),
+        Wrong(
+            "powers of the probabilities, which are too small at a low temperature: 0 divided by 0",
+            lambda s, t: s.softmax(-1) ** (1 / t) / (s.softmax(-1) ** (1 / t)).sum(-1, keepdim=True),
+            hint="What is 0.001 to the power of 100? And what if the scores themselves are divided?",
         ),
         Wrong("the divided scores; softmax is missing", lambda s, t: s / t, hint="What makes probabilities of scores?"),
         Wrong(
