@@ -121,8 +121,8 @@ check("causal_weights", causal_weights)
 # Difficulty 2 of 5, about 8 minutes.
 #
 # Sentences of these lengths stand in a batch, each filled up with padding on the right. Nobody may look at the padding.
-# The mask shall fit scores of (batch, head, query, key). Two functions help that the lesson didn't need:
-# `torch.arange(5)` is the tensor 0, 1, 2, 3, 4, and `torch.tensor(lengths)` makes a tensor of the list.
+# The mask shall fit scores of (batch, head, query, key). Two functions help: `torch.arange(5)` is the tensor 0, 1, 2,
+# 3, 4, and `torch.tensor(lengths)` makes a tensor of the list.
 
 # %% nbgrader={"grade": false, "grade_id": "padding_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def padding_mask(lengths, num_tokens):  # list of batch lengths, int -> (batch, 1, 1, key), bool

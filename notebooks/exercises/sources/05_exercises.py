@@ -296,7 +296,7 @@ check("to_torch_mha", to_torch_mha)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# The lesson's last section prints how `in_proj_weight` begins: its first rows are those of one matrix.
+# The section "Proof" of the lesson prints how `in_proj_weight` begins: its first rows are those of one matrix.
 #
 # </details>
 #

@@ -214,11 +214,11 @@ check("GroupedQueryWithGaps", GroupedQueryWithGaps)
 # %% [markdown]
 # ## 5. Grouped-query attention as a module
 #
-# Difficulty 4 of 5, about 10 minutes.
+# Difficulty 4 of 5, about 15 minutes.
 #
 # The whole module, causal, from an empty class. `d_out` is the width over all query heads. There are `num_kv_heads`
 # heads of keys and of values, each d_out // num_heads wide, and consecutive query heads share one. Call the projections
-# `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` from exercise 4 may help. No copying from the
+# `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` of exercise 2 may help. No copying from the
 # gaps above.
 
 # %% nbgrader={"grade": false, "grade_id": "GroupedQuery", "locked": false, "schema_version": 3, "solution": true, "task": false}

@@ -121,7 +121,7 @@ check("weight_before_by_place", weight_before_by_place)
 #
 # `contexts` is what each head of a layer found, (batch, head, token, head_dim), and `w_o` is the weight of its
 # `out_proj`, (d_out, head * head_dim), without bias. Give back the layer's output with nothing of head number `head` in
-# it, (batch, token, d_out). The other heads give what they gave before.
+# it, (batch, token, d_out). The other heads give what they gave before. Leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "ablate_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def ablate_head(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
@@ -159,7 +159,7 @@ check("ablate_head", ablate_head)
 # Zeros may be something that the next layer has never met. Mean ablation puts an average in the head's place: its own
 # context, averaged over all samples and all tokens, so that every token gets the same vector. `contexts` (batch, head,
 # token, head_dim) and `w_o` (d_out, head * head_dim) are as in the exercise before. Give back the layer's output,
-# (batch, token, d_out).
+# (batch, token, d_out), and leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "mean_ablate", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def mean_ablate(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
@@ -195,7 +195,7 @@ check("mean_ablate", mean_ablate)
 #
 # Activation patching: `contexts` is what the heads of a layer found in one run, `others` what they found in another,
 # both (batch, head, token, head_dim). Give back the layer's output, (batch, token, d_out), for the first run, but with
-# head number `head` taken from the other one. `w_o` is (d_out, head * head_dim).
+# head number `head` taken from the other one. `w_o` is (d_out, head * head_dim). Leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "patch_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def patch_head(contexts, others, w_o, head):  # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)

@@ -149,7 +149,8 @@ check("with_temperature", with_temperature)
 #
 # A bad token has a small probability, but there are many of them. Give back probabilities in which, in each row, only
 # the `k` tokens with the largest scores have a chance: all others get 0, and what remains sums to 1 and keeps its
-# proportions. (Fan, Lewis and Dauphin, Hierarchical Neural Story Generation, 2018.)
+# proportions. `torch.topk` finds the largest of each row. (Fan, Lewis and Dauphin, Hierarchical Neural Story
+# Generation, 2018.)
 
 # %% nbgrader={"grade": false, "grade_id": "top_k_probabilities", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def top_k_probabilities(scores, k):  # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1

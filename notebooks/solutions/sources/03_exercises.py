@@ -41,8 +41,8 @@ review("03", [..., ..., ...])  # your three answers in place of the dots
 #
 # Difficulty 2 of 5, about 7 minutes.
 #
-# One sentence, two heads, no mask. Each role comes as a pair of matrices, one a head, to be used as `x @ q_proj[0]`.
-# Head 0's numbers come first in every row.
+# One sentence, two heads, scaled scores, no mask. Each role comes as a pair of matrices, one per head, used as `x @
+# q_proj[0]`. Head 0's numbers come first in every row.
 
 # %% nbgrader={"grade": false, "grade_id": "two_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def two_heads(x, q_proj, k_proj, v_proj):  # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)

@@ -157,7 +157,7 @@ check("tokens_per_turn", tokens_per_turn)
 #
 # <details><summary>Hint 2</summary>
 #
-# Divide the full turn by the angle per token: `2 * math.pi / speed`.
+# Divide the full turn by the angle per token: `2 * torch.pi / speed`.
 #
 # </details>
 #
@@ -170,7 +170,7 @@ check("tokens_per_turn", tokens_per_turn)
 # %% [markdown]
 # ## 4. Rotate pairs of neighbours
 #
-# Difficulty 2 of 5, about 5 minutes.
+# Difficulty 2 of 5, about 8 minutes.
 #
 # Some models, Meta's own Llama files among them, pair neighbours: elements 0 and 1 are pair 0, elements 2 and 3 are
 # pair 1, and so on. `cos` and `sin` hold one angle per token and pair. Rotate each pair (a, b) of `x` to (a cos - b
