@@ -174,9 +174,8 @@ class FunctionExercise(Exercise):
         with torch.random.fork_rng(devices=[]):
             for seed, (case, result) in enumerate(zip(cases, results, strict=False)):
                 arguments = built(case.arguments)
-                torch.default_generator.manual_seed(
-                    seed
-                )  # as for the answer, so that random numbers of its own can be recognized
+                # As for the answer, so that random numbers of its own can be recognized.
+                torch.default_generator.manual_seed(seed)
                 try:
                     other = self._extracted(known.code(*arguments), case)
                 except UNDEFINED:
