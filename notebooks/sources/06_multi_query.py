@@ -550,6 +550,6 @@ show("'it'", torch.cat([step_output, mine(x)[:, 5]]), "token width", ("with the 
 # values, and each form was compared with the one before it. The next lessons add an order to the tokens and build the
 # attention of Llama. [Lesson 09](09_smaller_caches.ipynb) makes the cache smaller still.
 #
-# **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 70 minutes.
+# **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 75 minutes.
 #
 # **Next:** [07 Order, padding, and two sequences](07_order_and_padding.ipynb).

@@ -550,6 +550,6 @@ print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 # from their formula, make a score depend on two words and their distance. A padded batch gives each sentence what it
 # would get alone, and queries may come from one sentence while keys and values come from another.
 #
-# **Practise:** [five exercises](exercises/07_exercises.ipynb), about twenty-five minutes.
+# **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
 #
 # **Next:** [08 Llama's attention and its cache](08_llama.ipynb).

@@ -24,7 +24,7 @@ SET = ExerciseSet(
         "You will write multi-query and grouped-query attention as classes, hand shared heads out, turn trained "
         "matrices into shared ones, and let a new token use a cache. The class at the end begins with an empty "
         "cell.\n\n"
-        "**You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 70 minutes."
+        "**You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 75 minutes."
     ),
     imports="""\
 import torch

@@ -14,7 +14,7 @@
 # You will write multi-query and grouped-query attention as classes, hand shared heads out, turn trained matrices into
 # shared ones, and let a new token use a cache. The class at the end begins with an empty cell.
 #
-# **You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 70 minutes.
+# **You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 75 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing

@@ -14,9 +14,9 @@
 # You will find the last word of each sentence in a padded batch, let one sentence ask another, and work with rotary
 # positions: how far a pair turns, what a score makes of a distance, and pairs of neighbours instead of halves.
 #
-# **You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about twenty-five minutes. Unless an exercise
-# says something else, the two elements of pair i are those with index i and i + pairs, the two halves of a head, as in
-# the lesson and in the Llama of `transformers`.
+# **You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about 30 minutes. Unless an exercise says
+# something else, the two elements of pair i are those with index i and i + pairs, the two halves of a head, as in the
+# lesson and in the Llama of `transformers`.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
