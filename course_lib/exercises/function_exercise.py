@@ -246,7 +246,7 @@ class FunctionExercise(Exercise):
                 fits = len(axes) == value.ndim > 1
                 parts.append(f"`{name}` {written if fits else named_shape(value.shape, sizes)}")
             elif isinstance(value, (bool, int, float, str)) or (isinstance(value, (list, tuple)) and _plain(value)):
-                parts.append(f"{name}={value}")
+                parts.append(f"{name}={value!r}")
         return f"{self.name} with {', '.join(parts)}" if parts else f"a call of {self.name}"
 
     def _right_so_far(self, cases: Sequence[Case], number: int) -> tuple[str, ...]:
