@@ -43,7 +43,7 @@ def embed_in_columns(sentence, vocabulary, table):
 
 
 RIGHT = {
-    "embed": [embed_by_loop, embed_by_dictionary, embed_by_one_hot],
+    "embed_sentence": [embed_by_loop, embed_by_dictionary, embed_by_one_hot],
     "blend_with_mean": [
         lambda embeddings, share: torch.lerp(embeddings, embeddings.mean(0, keepdim=True), share),
         blend_by_loop,
@@ -56,7 +56,7 @@ RIGHT = {
     ],
 }
 WRONG = {
-    "embed": [
+    "embed_sentence": [
         (lambda s, v, t: t[: len(s.split())], "the first rows of the table"),
         (lambda s, v, t: t[[v.index(word) for word in dict.fromkeys(s.split())]], "each word once"),
         (lambda s, v, t: t[sorted(v.index(word) for word in s.split())], "the order of the vocabulary"),

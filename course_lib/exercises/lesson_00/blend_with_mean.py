@@ -23,7 +23,7 @@ EXERCISE = FunctionExercise(
     blend_with_mean,
     title="Blend each vector with the mean",
     difficulty=1,
-    minutes=3,
+    minutes=2,
     prompt=(
         "Each token keeps a part of its own vector and takes the rest, `share`, from the mean of all vectors of the "
         "sentence. With share=0 nothing changes, and with share=1 each row is the mean."

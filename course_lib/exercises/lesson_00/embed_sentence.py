@@ -12,7 +12,7 @@ from course_lib.exercises.input_generator import InputGenerator
 WORDS = ("a", "big", "dream", "for", "it", "kid", "mouse", "or", "sees", "smiles", "the", "work")
 
 
-def embed(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
     tokens = sentence.split()
     rows = [vocabulary.index(token) for token in tokens]
     return table[rows]
@@ -37,10 +37,10 @@ def _draw(rng: InputGenerator) -> list[Case]:
 
 
 EXERCISE = FunctionExercise(
-    embed,
+    embed_sentence,
     title="The embeddings of a sentence",
     difficulty=1,
-    minutes=3,
+    minutes=2,
     prompt=(
         "A sentence in, the embedding of each of its words out, in the order of the sentence. `vocabulary` lists all "
         "words, and row i of `table` is the embedding of word i of the vocabulary."
