@@ -296,9 +296,9 @@ torch.testing.assert_close(output, wrapper(x))
 print("eleven steps = the wrapper of lesson 03")
 
 # %% [markdown]
-# That is all of multi-head attention. Steps 4, 5 and 10 only rearrange axes. All the arithmetic is in steps 3, 6, 8, 9
-# and 11. [Attention Is All You Need](https://arxiv.org/abs/1706.03762) (Vaswani et al., 2017) defines it in two
-# formulas, here with the heads counted from 0 as in the code:
+# Steps 4, 5 and 10 only rearrange axes. The arithmetic is in steps 3, 6, 8, 9 and 11. [Attention Is All You
+# Need](https://arxiv.org/abs/1706.03762) (Vaswani et al., 2017) defines multi-head attention in two formulas, with
+# the heads counted from 0 as in the code:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K_i^{\top}}{\sqrt{d}}\right) V_i, \qquad
@@ -547,61 +547,14 @@ torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 #
 # </details>
 #
-# <details><summary>Do you know "The Kid Smiles" or the "three rows"? Here they are with the right numbers</summary>
-#
-# Some courses take these steps with three tokens, "The Kid Smiles", whose embeddings are whole numbers, and with
-# matrices from `torch.manual_seed(0)` that are used as `x @ W`:
-#
-# ```python
-# from course_lib.inputs import kid_smiles
-#
-# kid_words, _, kid = kid_smiles()
-# torch.manual_seed(0)
-# kid_W = [torch.randn(6, 6) for _ in range(3)]  # queries, keys, values
-# kid_q, kid_k, kid_v = ((kid @ W).view(1, 3, 2, 3).transpose(1, 2) for W in kid_W)
-# kid_scores = kid_q @ kid_k.transpose(2, 3)  # from -318 to 178
-# kid_weights = (kid_scores * 3**-0.5).masked_fill(~causal_keep(3), -torch.inf).softmax(dim=-1)
-# kid_merged = (kid_weights @ kid_v).transpose(1, 2).reshape(1, 3, 6)
-# show("merged", kid_merged, "batch token width", kid_words)
-# # The      0.5076  -3.4353   1.8576   2.8041   8.9427  13.1841
-# # Kid     -1.9113  -3.6934   1.8502   2.7883   8.8330  13.0314
-# # Smiles  -1.9083  -3.6887   1.8478   2.8013   8.9237  13.1576
-# ```
-#
-# The scores are so large that nearly every row of the attention weights is all on one token. This is why we took
-# another example. You may also find the numbers computed with dropout switched on. A number can then come out larger
-# than it should, because dropout with a probability of one tenth divides whatever it keeps by nine tenths, so that the
-# mean stays the same:
-#
-# ```python
-# torch.manual_seed(0)
-# kid_W = [torch.randn(6, 6) for _ in range(3)]
-# dropped = nn.functional.dropout(kid_weights, 0.1)
-# print(f"{dropped.sum(dim=-1).max():.4f}")  # 1.1111 on a CPU, in place of 1
-# print(f"{(dropped @ kid_v).max():.4f}")  # 14.6490, in place of 13.1841
-# ```
-#
-# So switch dropout off, with `eval()`, before you compare numbers. The other example has two equal samples of three
-# tokens, biases, and `torch.manual_seed(123)`:
-#
-# ```python
-# from course_lib.inputs import three_rows
-#
-# row_words, _, rows = three_rows()
-# torch.manual_seed(123)
-# with_bias = MultiHeadAttention(6, 6, num_heads=2, bias=True)
-# show("with bias", with_bias(rows)[0], "token width", row_words)
-# # row 0  -0.3068   0.3131   0.3645  -0.1419   0.1140   0.0421
-# # row 1  -0.3564   0.3206   0.3539  -0.1722   0.1056   0.0009
-# # row 2  -0.3465   0.3427   0.3842  -0.1503   0.1512   0.0489
-# ```
-#
-# </details>
-#
 # ## What you have now
 #
 # You have multi-head attention as real models have it, written by you and proven equal to a loop over heads and to
 # PyTorch's module.
+#
+# **With other numbers:** ["The Kid Smiles"](https://attention-course.github.io/attention-course/known_numbers.html#the-kid-smiles-step-by-step),
+# [three rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases),
+# and [values of another width](https://attention-course.github.io/attention-course/known_numbers.html#values-of-another-width-than-keys).
 #
 # **Practise:** [six exercises](exercises/05_exercises.ipynb), about fifty minutes.
 #

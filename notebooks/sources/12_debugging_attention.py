@@ -569,8 +569,9 @@ diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num
 # 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
 #    nan; `train` returns nan. A loss reveals this mistake in the first step, and only because it is nan.
 # 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter. A published
-#    example hides mistakes in the same way. In the three rows of lesson 05, without the causal mask, the outputs are
-#    off by `0.0396`, `0.0484` and, in the last row, nothing:
+#    example hides mistakes in the same way. Without the causal mask the outputs of
+#    [three well-known rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases)
+#    are off by `0.0396`, `0.0484` and, in the last row, nothing:
 #
 #    ```python
 #    from course_lib.attention import MultiHeadAttention
