@@ -61,7 +61,7 @@ from course_lib.exercises import check, filled, from_earlier, predict
 from course_lib.show import show
 
 vocabulary = ["the", "mouse", "ate", "cheese", "is", "next", "to", "keyboard"]
-rows = [[0.1, 0.1], [0.6, 0.6], [0.8, 0.1], [0.9, 0.1], [0.1, 0.1], [0.1, 0.2], [0.1, 0.1], [0.1, 1.0]]
+rows = [[0.1, 0.1], [0.6, 0.6], [0.8, 0.1], [0.9, 0.1], [0.1, 0.1], [0.1, 0.2], [0.1, 0.1], [0.0, 1.0]]
 table = torch.tensor(rows, device=device)
 show("table", table, "token width", vocabulary, digits=1)
 
@@ -75,7 +75,7 @@ show("table", table, "token width", vocabulary, digits=1)
 
 # %%
 def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
-    raise NotImplementedError  # three lines: sentence.split(), vocabulary.index(...) of each word, these rows
+    raise NotImplementedError  # three lines: split, vocabulary.index, the rows
 
 
 embed_sentence = filled("embed_sentence", embed_sentence)
@@ -110,7 +110,7 @@ print("'mouse' is the same in both:", torch.equal(at_the_cheese[1], at_the_keybo
 
 # %%
 def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
-    raise NotImplementedError  # three lines: the mean over the tokens, what each token keeps, the sum of both parts
+    raise NotImplementedError  # three lines: the mean, the own part, both
 
 
 blend_with_mean = filled("blend_with_mean", blend_with_mean)
@@ -147,7 +147,7 @@ show("'mouse'", both, "token width", ["at the cheese", "at the keyboard"], digit
 
 # %% [markdown]
 # One word now has two vectors. The mouse that ate the cheese has more of the animal, 0.55 against 0.40, and the mouse
-# next to the keyboard has more of the computer, 0.46 against 0.39. The table did not say so; the neighbours did.
+# next to the keyboard has more of the computer, 0.46 against 0.38. The table did not say so; the neighbours did.
 #
 # **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
 # same vector as in "the mouse ate the cheese"? Write your guess in place of the dots and run the cell. As long as
