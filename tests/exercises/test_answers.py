@@ -1,13 +1,14 @@
-"""Every exercise takes right answers in any style and names what is wrong with the others."""
+"""Every exercise takes right answers in any style and names what is wrong with the others; grading says the same."""
 
 import re
 
 import pytest
 
 from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import ALL, ModuleExercise, check
+from course_lib.exercises import ALL, ModuleExercise, NameExercise, check, checking
 from course_lib.exercises.catalogue import BLANKS, EXERCISES
 
+from .graded_here import graded, guest_module
 from .known_answers import RIGHT, WRONG
 
 RIGHT_CASES = [
@@ -31,9 +32,33 @@ def test_there_are_enough_answers_to_a_blank(name):
     assert len(RIGHT[name]) >= 2 and len(WRONG[name]) >= 3
 
 
+@pytest.fixture(scope="module")
+def guest():
+    with guest_module() as guest:
+        yield guest
+
+
+@pytest.fixture
+def check_both(guest, monkeypatch):
+    """A function that judges an answer in practice and in grading, and returns the first verdict if both agree."""
+    judged, remember = [], checking.remember
+    monkeypatch.setattr(checking, "remember", lambda answer, one: (judged.append(one), remember(answer, one))[1])
+
+    def check_both(name, answer):
+        shown = check(name, answer)
+        (practised,) = judged
+        marked = checking._for_learner(graded(guest, name, answer, checking.SEED))
+        assert (marked.state, marked.mistake, marked.hint) == (practised.state, practised.mistake, practised.hint)
+        if not isinstance(ALL[name], NameExercise) and "stopped" not in practised.message:
+            assert marked.message == practised.message and marked.evidence == practised.evidence
+        return shown
+
+    return check_both
+
+
 @pytest.mark.parametrize(("name", "answer"), RIGHT_CASES)
-def test_a_right_answer_passes_in_any_style(name, answer):
-    verdict = check(name, answer)
+def test_a_right_answer_passes_in_any_style(name, answer, check_both):
+    verdict = check_both(name, answer)
     assert verdict.passed, verdict
     assert repr(verdict).startswith(f"✓ {name}: passed.")
     if isinstance(ALL[name], ModuleExercise):
@@ -41,8 +66,8 @@ def test_a_right_answer_passes_in_any_style(name, answer):
 
 
 @pytest.mark.parametrize(("name", "answer", "words"), WRONG_CASES)
-def test_a_wrong_answer_is_named(name, answer, words):
-    verdict = check(name, answer)
+def test_a_wrong_answer_is_named(name, answer, words, check_both):
+    verdict = check_both(name, answer)
     assert not verdict, verdict
     for word in words:
         if word in CATALOGUE:
