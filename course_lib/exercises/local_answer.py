@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.diagnosis import diagnose
 from course_lib.tracing import SourceLine, is_foreign
 
-from .answer import Backward, Called, Ran
+from .answer import Asked, Backward, Called, Ran
 from .answering import (
     TimeLimit,
     build_module,
@@ -53,10 +53,16 @@ class LocalAnswer:
         with _own_errors(self.seconds):
             return Called(*call_function(self.code, built(tuple(arguments)), seed))
 
-    def backward(self, arguments: Sequence[Any], cotangents: Sequence[Tensor], seed: int) -> Backward:
+    def calls(self, calls: Sequence[Sequence[Any]]) -> Iterator[Called]:
         """See `Answer`."""
-        with _own_errors(self.seconds):
-            return Backward(**call_backward(self.code, built(tuple(arguments)), cotangents, seed))
+        return (self.call(arguments, seed) for seed, arguments in enumerate(calls))
+
+    def backwards(self, calls: Sequence[tuple[Sequence[Any], Sequence[Tensor]]]) -> Iterator[Backward]:
+        """See `Answer`."""
+        for seed, (arguments, cotangents) in enumerate(calls):
+            with _own_errors(self.seconds):
+                backward = Backward(**call_backward(self.code, built(tuple(arguments)), cotangents, seed))
+            yield backward
 
     def build(self, sizes: Sequence[int], seed: int) -> LocalModule:
         """See `Answer`."""
@@ -95,6 +101,10 @@ class LocalModule:
         """See `BuiltModule`."""
         with _own_errors(self._seconds):
             return Ran(**run_module(self._module, weights, copied(tuple(inputs)), **options))
+
+    def runs(self, asked: Sequence[Asked]) -> Iterator[Ran]:
+        """See `BuiltModule`."""
+        return (self.run(one.weights, one.inputs, **one.options) for one in asked)
 
 
 def _kind(code: Any) -> str:
