@@ -84,9 +84,7 @@ class RemoteModule:
         self.forward = message.get("forward") is not False
         self.plain_modules = safe_texts(message.get("plain_modules"))
         self.plain_tensors = safe_texts(message.get("plain_tensors"))
-        shared = message.get("shared")
-        pairs = (safe_texts(pair) for pair in (shared if isinstance(shared, dict) else {}).items())
-        self.shared = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+        self.shared, self.dtypes = _texts(message.get("shared")), _texts(message.get("dtypes"))
 
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """See `BuiltModule`."""
@@ -133,6 +131,12 @@ def _indices(value: Any) -> list[int]:
     if not isinstance(value, (list, tuple)) or not all(type(index) is int and 0 <= index < 20 for index in value):
         raise _invalid()
     return list(value)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Return the pairs of texts in a dict that a student's process reports, made harmless."""
+    pairs = (safe_texts(pair) for pair in (value if isinstance(value, dict) else {}).items())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def _is_shape(value: Any) -> bool:

@@ -90,6 +90,11 @@ class BuiltModule(Protocol):
         """Name of a parameter that is another one under a second name -> the first name."""
         ...
 
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """Name of a floating-point parameter -> its dtype, where that is not PyTorch's default."""
+        ...
+
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """Load weights and run it in float64; the options are those of `answering.run_module`.
 

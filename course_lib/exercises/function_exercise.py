@@ -110,7 +110,7 @@ class FunctionExercise(Exercise):
 
     def _backward(self, answer: Answer, cases: Sequence[Case], rng: InputGenerator) -> tuple[Verdict | None, str]:
         """Compare gradients; return the verdict on wrong ones, and a note on what PyTorch can't send back."""
-        plain = [one for one in cases if not one.about]  # others may be all rounding
+        plain = [one for one in cases if one.trains or not one.about]  # others may be all rounding
         faults = gradient_faults(self.solution, answer, [self._named(one) for one in plain], self.gradients, rng)
         for case in plain:
             try:

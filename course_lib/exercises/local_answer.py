@@ -17,11 +17,11 @@ from course_lib.tracing import SourceLine, is_foreign
 from .answer import Asked, Backward, Called, Ran
 from .answering import (
     TimeLimit,
+    build_described,
     build_module,
     call_backward,
     call_function,
     describe_error,
-    describe_module,
     run_module,
     time_limit,
 )
@@ -67,12 +67,12 @@ class LocalAnswer:
     def build(self, sizes: Sequence[int], seed: int) -> LocalModule:
         """See `Answer`."""
         with _own_errors(self.seconds):
-            module = build_module(self.code, sizes, seed)
+            module, described = build_described(self.code, sizes, seed)
         if not isinstance(module, nn.Module):
             name = self.code.__name__
             report = {"kind": "TypeError", "message": f"it is no `nn.Module`: write `class {name}(nn.Module)`"}
             raise LearnerError(report)
-        return LocalModule(module, self.seconds)
+        return LocalModule(module, described, self.seconds)
 
     def diagnose(self, sizes: Sequence[int], x: Tensor, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """See `Answer`; lines of the course's own files are left out."""
@@ -88,14 +88,14 @@ class LocalAnswer:
 class LocalModule:
     """A module in this process; see `BuiltModule`."""
 
-    def __init__(self, module: nn.Module, seconds: float) -> None:
+    def __init__(self, module: nn.Module, described: dict[str, Any], seconds: float) -> None:
         self._module, self._seconds = module, seconds
-        described = describe_module(module)
         self.parameters: dict[str, tuple[int, ...]] = described["parameters"]
         self.forward: bool = described["forward"]
         self.plain_modules: list[str] = described["plain_modules"]
         self.plain_tensors: list[str] = described["plain_tensors"]
         self.shared: dict[str, str] = described["shared"]
+        self.dtypes: dict[str, str] = described["dtypes"]
 
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """See `BuiltModule`."""

@@ -22,7 +22,7 @@ from .gradients import is_zero, judge_gradients, no_gradient, without_gradient
 from .layouts import CandidateLayouts
 from .naming import WrongRun
 from .parameters import bias_problem, find_problem, is_sane
-from .registration import Problem, examine, listed, made_in_forward
+from .registration import Problem, dtype_note, examine, listed, made_in_forward
 from .sizes import RunSizes, Sizes, construction_sizes, run_sizes, special_sizes
 from .task import ModuleTask
 from .verdicts import (
@@ -114,6 +114,8 @@ class ModuleJudge:
         self.layouts = layouts
         if problem := find_problem(module, layouts, exercise.takes, exercise.biases):
             return of_problem(self._examined(problem, module, layouts))
+        if module.dtypes:
+            self.notes[dtype_note(module.dtypes)] = None
         runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None)
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))

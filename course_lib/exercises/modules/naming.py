@@ -12,7 +12,7 @@ import torch
 
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises.answer import Answer, Ran
-from course_lib.exercises.answering import run_module
+from course_lib.exercises.answering import build_module, run_module
 from course_lib.exercises.differences import Difference, Expected, equal
 from course_lib.exercises.exercise import Wrong
 from course_lib.exercises.input_generator import InputGenerator
@@ -96,7 +96,7 @@ class WrongRun:
         arguments = [getattr(self.layouts.sizes, name) for name in self.exercise.takes]
         for known in self.exercise.wrong if self.layouts.by_name else ():
             with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError):  # it may refuse a piece's shape
-                module = known.code(*arguments).double()
+                module = build_module(known.code, arguments, 0)
                 own = {name: self.run.weights[name] for name, _ in module.named_parameters()}
                 given = run_module(module, own, (self.run.x,), steps=self.run.steps, cache=self.run.cache)
                 if equal(self.ran.result, given["result"]):
