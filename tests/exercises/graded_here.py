@@ -63,7 +63,10 @@ class Here:
                 report = self.guest.describe_error(error, is_an_answers)
                 return {"raised": through(report)}
 
-        yield SimpleNamespace(follow=follow, ask=ask, until=1e18)
+        def ask_all(requests, seconds):
+            return (ask(request, seconds, **arguments) for request, arguments in requests)
+
+        yield SimpleNamespace(follow=follow, ask_all=ask_all, until=1e18)
 
 
 def graded(guest, name, code, seed):
