@@ -134,8 +134,8 @@ print(f"untrained: {accuracy(untrained):.2f} right")
 # ## Train it
 #
 # Each step draws 32 sequences and computes the **cross-entropy**: minus the logarithm of the probability that the model
-# gives to the right letter, averaged over the letters that can be known. 0 is perfect, and guessing costs $\ln 26 =
-# 3.26$. The gradients say in which direction this loss falls, and all parameters move a little that way.
+# gives to the right letter, averaged over the letters that can be known. 0 is perfect, and guessing costs
+# $\ln 26 = 3.26$. The gradients say in which direction this loss falls, and all parameters move a little that way.
 #
 # How far each of them moves, **Adam** (Kingma and Ba, [Adam: A Method for Stochastic
 # Optimization](https://arxiv.org/abs/1412.6980), 2015) decides from its recent gradients, and the **learning rate**
@@ -281,7 +281,7 @@ induction_score = filled("induction_score", induction_score)
 #
 # </details>
 #
-# Now all heads. We measure the first habit on the first six letters, before the line fades.
+# We measure the first habit on the first six letters, before the line fades.
 
 
 # %%
@@ -304,8 +304,8 @@ looks_back = habits(model)[0][0].argmax().item()  # the number of the head in la
 
 # %% [markdown]
 # Untrained heads spread their weight nearly evenly. In the trained model one head of layer 0 and both heads of layer 1
-# have a clear habit, and so in the multi-query model. Its two heads of layer 0 share their keys, and look at different
-# places because their queries differ:
+# have a clear habit, and so have those of the multi-query model. Its two heads of layer 0 share their keys, and look at
+# different places because their queries differ:
 
 # %% tags=["trained", "nbval-ignore-output"]
 look(models["multi-query"], layer=0)

@@ -246,8 +246,8 @@ def on_each_device():
     dist.destroy_process_group()
 
 # %% [markdown]
-# In a terminal, `torchrun --nproc-per-node 2 two_devices.py` starts two processes and tells each of them its rank. Here
-# the course's `launch` does it and returns what they printed, in about ten seconds:
+# In a terminal, **torchrun** starts the processes and tells each of them its rank (the appendix has commands). Here the
+# course's `launch` does it and returns what they printed, in about ten seconds:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -414,7 +414,7 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 GB = 1e9
 READ = 3350 * GB  # per second: 3.35 TB
 WITHIN = 900 / 2 * GB, 1e-6  # 450 GB per second in each direction; seconds of latency
-BETWEEN = 400 / 8 * GB, 5e-6  # 8 bits are a byte
+BETWEEN = 400 / 8 * GB, 5e-6  # 400 gigabits, 8 to a byte, are 50 GB per second
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8, "width": 128, "hidden": 28672}
 
 

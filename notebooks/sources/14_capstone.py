@@ -36,7 +36,7 @@ device = course_device()
 # %% [markdown]
 # ## Multi-head attention, from memory
 #
-# Close the other lessons. If you get stuck, write the steps as comments first, with the shape after each of them:
+# Close the other lessons. If you get stuck, write the steps as comments first, each with its shape:
 # project, split into heads, score, hide what is later, softmax, mix the values, merge the heads, project. Names and
 # layout of the weight matrices are up to you, because the check compares what your class computes.
 
@@ -141,7 +141,7 @@ MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
 #
 # </details>
 #
-# A cache must not change any output. Here are seven tokens in one call, and the same seven in two pieces:
+# A cache must not change any output. Test it with seven tokens in one call and in two pieces:
 
 # %%
 torch.manual_seed(0)
@@ -330,7 +330,7 @@ gpt = TinyGPT(MultiQueryWithCache).to(device)
 print(f"{sum(one.numel() for one in gpt.parameters()):,} parameters")
 
 # %% [markdown]
-# (Your number differs a little if your class has biases.) In exercise 5 of [the sheet](exercises/14_exercises.ipynb)
+# (Biases add a few.) In exercise 5 of [the sheet](exercises/14_exercises.ipynb)
 # you count the parameters of any GPT from its sizes.
 #
 # ## How wrong is it?
