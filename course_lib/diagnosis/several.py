@@ -78,10 +78,11 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
         return AttentionReport("", findings=tuple(own), remarks=(*remarks, NO_ROWS))
     if inner or any(attention.of_memory for attention in attentions):  # what is hidden is not known
         return AttentionReport("", findings=tuple(own), remarks=tuple(remarks))
-    leak = find_leak(dependence)
+    unknown = any(attention.missing for attention in attentions)
+    leak = None if unknown and run.options.has_call else find_leak(dependence)  # `call` may bring a second sequence
     if leak is not None:
-        own.append(_leaking(leak, run.options, any(attention.missing for attention in attentions)))
-    return AttentionReport("", findings=tuple(own), checked=() if own else (PROBED,), remarks=tuple(remarks))
+        own.append(_leaking(leak, run.options, unknown))
+    return AttentionReport("", findings=tuple(own), checked=() if own or unknown else (PROBED,), remarks=tuple(remarks))
 
 
 def _is_of_whole(rule: Rule) -> bool:

@@ -11,7 +11,7 @@ from course_lib.tracing import FACTORS, ModuleCall, Trace, Value
 from .score_products import ScoreProduct, find_score_products, is_new
 
 FUNCTIONS = "its code is in functions, or in a module that computes more than this attention: put it into a module"
-SHARED_KEYS = "no single input of its module is what its queries and keys are made from: examine the module alone"
+OTHER_INPUTS = "its queries or keys are not made from an input of its module that x changes: let `call` make all from x"
 Sizes = tuple[int, int]  # batch, num_tokens
 Names = tuple[int | str, ...]  # positions or names of arguments that hold the same tensor
 
@@ -106,7 +106,7 @@ def _place(trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: S
     able = [call for call in inside if call.first <= min(numbers) and max(numbers) < call.last]
     chosen = _choice(trace, able, products)
     if chosen is None:
-        return Place(paths.get(able[0].module) or type(able[0].module).__name__, missing=SHARED_KEYS), []
+        return Place(paths.get(able[0].module) or type(able[0].module).__name__, missing=OTHER_INPUTS), []
     call, entries = chosen
     same = [one for one in trace.calls if one.module is call.module]
     mine = [one for one in same if any(outer in group.calls for outer in one.chain())]

@@ -1,12 +1,14 @@
 """Find every product of queries and keys in a trace, however many attentions follow each other.
 
-A score product multiplies two tensors that depend on x. A value product consumes it: one of its factors comes from the
-scores and the other does not. Tokens that were mixed by one attention go into the next, so score products that come
-from each other belong to different layers, and those that do not are heads, chunks or steps of one attention.
+A score product multiplies two tensors that depend on x, or one with a projected memory that does not. A value product
+consumes it: one of its factors comes from the scores and the other does not. Tokens that were mixed by one attention
+go into the next, so score products that come from each other belong to different layers, and those that do not are
+heads, chunks or steps of one attention.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from course_lib.tracing import FACTORS, ModuleCall, Operation, Trace, Value
 
@@ -90,6 +92,20 @@ class _Unapplied:
         return [call for call in self._trace.calls if call.first <= operation.number < call.last]
 
 
+class _State(NamedTuple):
+    """What comes to an operation that depends on x, as sets of score products.
+
+    Attributes:
+        behind: all that it comes from.
+        waiting: those of them that met no values yet.
+        foreign: those with keys, or queries, that no x changes, if no other product came since.
+    """
+
+    behind: int = 0
+    waiting: int = 0
+    foreign: int = 0
+
+
 class _Search:
     """One pass through a trace, in which sets of score products are bits of an integer.
 
@@ -105,35 +121,47 @@ class _Search:
         self.applied: set[int] = set()
         self.used: set[int] = set()
         self._trace = trace
-        # For each operation that depends on x: (the score products behind it, those of them that met no values yet).
-        self._reached: dict[int, tuple[int, int]] = {}
+        self._reached: dict[int, _State] = {}
 
     def visit(self, operation: Operation) -> None:
         states = [state for value in operation.inputs for state in self._states(operation, value)]
         if not states or is_new(operation):
             return
-        behind, waiting = _united(states)
+        now = _united(states)
         factors = factors_of(self._trace, operation)
-        sides = [self._states(operation, value) for value in factors] if factors else []
-        if factors and all(sides):
-            (_, left), (_, right) = map(_united, sides)
+        if factors:
+            now = self._after_product(operation, factors, now)
+        elif operation.name in SOFTMAXES or operation.name in EXPONENTIALS:
+            self.used |= set(_indices(now.waiting | now.foreign))
+        self._reached[operation.number] = now
+
+    def _after_product(self, operation: Operation, factors: tuple[Value, Value], now: _State) -> _State:
+        sides = [self._states(operation, value) for value in factors]
+        bit = 1 << len(self.found)
+        if all(sides):
+            left, right = (_united(states).waiting for states in sides)
             if left != right:
                 self.applied |= set(_indices(left ^ right))
                 self.used |= self.applied
-                waiting = left & right
-            else:
-                bit = 1 << len(self.found)
-                self.found.append((operation, factors))
-                self.behind.append(behind)
-                behind, waiting = behind | bit, waiting | bit
-        elif operation.name in SOFTMAXES or operation.name in EXPONENTIALS:
-            self.used |= set(_indices(waiting))
-        self._reached[operation.number] = behind, waiting
+                return _State(now.behind, left & right)
+            waiting, foreign = now.waiting | bit, 0
+        elif self._is_projected(factors[0 if sides[1] else 1]):
+            waiting, foreign = now.waiting, bit
+        else:
+            return _State(now.behind, now.waiting)
+        self.found.append((operation, factors))
+        self.behind.append(now.behind)
+        return _State(now.behind | bit, waiting, foreign)
 
-    def _states(self, operation: Operation, value: Value) -> list[tuple[int, int]]:
+    def _is_projected(self, value: Value) -> bool:
+        """Return whether a value that no x changes is the result of a product, as keys of a fixed memory are."""
+        behind = self._trace.ancestors([value])
+        return any(self._trace.operations[number].name in FACTORS for number in behind)
+
+    def _states(self, operation: Operation, value: Value) -> list[_State]:
         """Return what is known of the operations that wrote a value, and of x."""
         if value.storage == self._trace.x.storage and value.made_by is None:
-            return [(0, 0)]
+            return [_State()]
         writers = self._trace.writers_of(value, operation.number)
         return [self._reached[number] for number in writers if number in self._reached]
 
@@ -143,11 +171,11 @@ def is_new(operation: Operation) -> bool:
     return operation.name.endswith("_like") or operation.name.startswith("new_")
 
 
-def _united(states: list[tuple[int, int]]) -> tuple[int, int]:
-    behind = waiting = 0
-    for one, other in states:
-        behind, waiting = behind | one, waiting | other
-    return behind, waiting
+def _united(states: list[_State]) -> _State:
+    behind = waiting = foreign = 0
+    for one in states:
+        behind, waiting, foreign = behind | one.behind, waiting | one.waiting, foreign | one.foreign
+    return _State(behind, waiting, foreign)
 
 
 def _indices(bits: int) -> Iterator[int]:
