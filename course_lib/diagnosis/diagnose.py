@@ -11,12 +11,13 @@ from torch import Tensor
 from . import rules
 from .attention_report import said_once, sentences
 from .confirm import confirm
-from .finding import Finding
+from .finding import NOT_EXAMINED, Finding, error_message
 from .known_patterns import add_pattern_evidence
+from .measure.attention import Attention
 from .measure.embedded import embedded
 from .measure.mask_input import measure
 from .measure.options import Options
-from .measure.run import Run
+from .measure.run import Run, UntraceableRun
 from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
@@ -95,7 +96,22 @@ def diagnose(
 def _report_of_one(name: str, stages: Stages) -> Report:
     findings, remarks = apply(_rules(), stages)
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
+    if not causes and stages.reach(Attention) is None:
+        causes = (_unseen(stages),)
     return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
+
+
+def _unseen(stages: Stages) -> Finding:
+    """Return the finding of code in which no rule found anything because its attention was not seen."""
+    attempt = stages.attempt
+    if isinstance(attempt, UntraceableRun):
+        error = error_message(attempt.error)
+        reason = (
+            f"its operations can't be traced ({error}); from outside, no output moves with a token it should not see"
+        )
+    else:
+        reason = "its scores can't be followed to the values"
+    return Finding(None, reason, title=f"{NOT_EXAMINED}: its attention weights were not seen.")
 
 
 def _report_of_several(name: str, run: Run) -> Report:

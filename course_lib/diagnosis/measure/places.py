@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import FACTORS, ModuleCall, Trace, Value
+from course_lib.tracing import ModuleCall, Trace, Value
 
-from .score_products import ScoreProduct, find_score_products, is_new
+from .module_inputs import Names, entries_of, projects
+from .score_products import ScoreProduct, find_score_products
 
 FUNCTIONS = "its code is in functions, or in a module that computes more than this attention: put it into a module"
 OTHER_INPUTS = "its queries or keys are not made from an input of its module that x changes: let `call` make all from x"
 Sizes = tuple[int, int]  # batch, num_tokens
-Names = tuple[int | str, ...]  # positions or names of arguments that hold the same tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,63 +122,12 @@ def _choice(
     trace: Trace, calls: list[ModuleCall], products: list[ScoreProduct]
 ) -> tuple[ModuleCall, tuple[Names, ...]] | None:
     """Return the smallest call with an input that queries and keys are projected from, or else that they come from."""
-    alone = [(call, entries) for call in calls if (entries := _entries(trace, call, products))]
+    alone = [(call, entries) for call in calls if (entries := entries_of(trace, call, products))]
     for count in (1, 2):
         for call, entries in alone:
-            if len(entries) == count and _projects(trace, call, entries, products):
+            if len(entries) == count and projects(trace, call, entries, products):
                 return call, entries
     return next((one for one in alone if len(one[1]) == 1), alone[-1] if alone else None)
-
-
-def _entries(trace: Trace, call: ModuleCall, products: list[ScoreProduct]) -> tuple[Names, ...]:
-    """Return the arguments that queries and keys come from: one group of equal arguments, or two; none if unknown."""
-    values = {value.number: value for value in call.inputs.values() if _holds_tokens(value)}
-    reached = {number: _descendants(trace, call, value) for number, value in values.items()}
-
-    def comes_from(factor: Value, number: int, before: int) -> bool:
-        writers = trace.writers_of(factor, before)
-        return factor is values[number] or not reached[number].isdisjoint(writers)
-
-    behind = [
-        tuple({n for n in values if comes_from(factor, n, product.operation.number)} for factor in product.factors)
-        for product in products
-    ]
-    both = [n for n in values if all(n in left and n in right for left, right in behind)]
-    pairs = [
-        (one, other)
-        for one in values
-        for other in values
-        if one != other and all((one in q and other in k) or (one in k and other in q) for q, k in behind)
-    ]
-    found = tuple(both[:1]) or (pairs[0] if pairs else ())
-    return tuple(tuple(name for name, value in call.inputs.items() if value.number == n) for n in found)
-
-
-def _holds_tokens(value: Value) -> bool:
-    return value.tensor.is_floating_point() and value.tensor.dim() in (2, 3)
-
-
-def _descendants(trace: Trace, call: ModuleCall, value: Value) -> set[int]:
-    """Return the operations of a call that depend on one of its inputs."""
-    found: set[int] = set()
-    for operation in trace.operations[call.first : call.last]:
-        reads = (
-            one is value or not found.isdisjoint(trace.writers_of(one, operation.number)) for one in operation.inputs
-        )
-        if not is_new(operation) and any(reads):
-            found.add(operation.number)
-    return found
-
-
-def _projects(trace: Trace, call: ModuleCall, entries: tuple[Names, ...], products: list[ScoreProduct]) -> bool:
-    """Return whether the call multiplies each of these inputs with weights before the scores."""
-    scores = {product.operation.number for product in products}
-    behind = trace.ancestors([factor for product in products for factor in product.factors])
-    for names in entries:
-        after = _descendants(trace, call, call.inputs[names[0]]) & behind - scores
-        if not any(trace.operations[number].name in (*FACTORS, "convolution") for number in after):
-            return False
-    return True
 
 
 def _with_input(place: Place, calls: list[ModuleCall], entries: tuple[Names, ...], sizes: Sizes) -> Place:
