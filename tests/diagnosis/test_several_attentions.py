@@ -223,6 +223,21 @@ def test_attention_without_a_module_is_not_cleared():
     assert wrong.mistakes == ("no-causal-mask",) and wrong.exit_status == 1, "seen from outside"
 
 
+def test_code_that_can_not_be_traced_is_not_cleared():
+    def attend_untraced(x):
+        if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
+            raise RuntimeError("watched")
+        return attend(x)
+
+    report = diagnose(attend_untraced, X[:1, :1])
+    assert report.verdict == "it could not be examined." and report.exit_status == 2, report
+    assert "RuntimeError: watched" in report.findings[0].evidence
+    blind_untraced = diagnose(lambda x: attend_untraced(x) + x.mean(dim=1, keepdim=True), X[:1, :1])
+    assert blind_untraced.mistakes[0] in (None, "no-causal-mask") and blind_untraced.exit_status == 1, (
+        "one token is grown"
+    )
+
+
 class Decoder(nn.Module):
     def __init__(self):
         super().__init__()

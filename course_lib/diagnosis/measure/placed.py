@@ -25,9 +25,8 @@ class PlacedSubject(Subject):
     """
 
     def __init__(self, whole: Subject, place: Place, template: Tensor) -> None:
+        vars(self).update(vars(whole))
         self.whole, self.place, self.template = whole, place, template
-        self.original = whole.original
-        self.caller = whole.caller
         self.code = self.copy(torch.float64)
 
     @property
