@@ -12,9 +12,9 @@ from .finding import Finding
 from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.dependence import Dependence
+from .measure.location import Place, find_locations
 from .measure.options import Options
 from .measure.placed import PlacedSubject
-from .measure.places import Place, find_places
 from .measure.reach import Leak, find_leak
 from .measure.run import Run, measure_run, noise_of
 from .measure.softmax_path import SoftmaxPath
@@ -33,8 +33,8 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Find the attentions of a run and examine each in its place, in the order in which they run."""
     code = run.subject.code
     paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
-    places = find_places(run.trace, paths, (run.x.shape[0], run.x.shape[1]))
-    return [_examined(run, place, rules) for place in places]
+    found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]))
+    return [_examined(run, place, rules) for place in found]
 
 
 def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from course_lib.tracing import ModuleCall
 
+from .location import Place
 from .placed import PlacedSubject, forward_replaced, resized
-from .places import Place
 from .subject import Subject
 
 

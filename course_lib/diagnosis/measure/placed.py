@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.tracing import Trace, trace_run
 
 from .calling import first_tensor
-from .places import Place
+from .location import Place
 from .subject import Subject
 
 

@@ -47,7 +47,7 @@ class Place:
     missing: str = ""
 
 
-def find_places(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -> list[Place]:
+def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -> list[Place]:
     """Return the place of each attention, in the order of their first products.
 
     Args:
@@ -56,14 +56,14 @@ def find_places(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -> l
         sizes: batch and num_tokens of x.
     """
     groups, behind_memory = _groups(trace), set[int]()
-    places: list[Place] = []
+    found: list[Place] = []
     for group in groups[::-1]:  # a memory is made before it is read
         products = [product for some in group.calls.values() for product in some]
         place, memory = _place(trace, group, paths, sizes)
         behind_memory |= trace.ancestors(memory)
         makes_memory = behind_memory.issuperset(product.operation.number for product in products)
-        places.append(replace(place, of_memory=bool(memory) or makes_memory))
-    return places[::-1]
+        found.append(replace(place, of_memory=bool(memory) or makes_memory))
+    return found[::-1]
 
 
 @dataclass(frozen=True, eq=False)
