@@ -11,8 +11,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/07_exercises.ipynb)
 #
-# You will find the last word of each sentence in a padded batch, let one sentence ask another, and work with rotary
-# positions: how far a pair turns, what a score makes of a distance, and pairs of neighbours instead of halves.
+# You will work with rotary positions: how far a pair turns, what a score makes of a distance, and pairs of neighbours
+# instead of halves. Then you will find the last word of each sentence in a padded batch, and let one sentence ask
+# another.
 #
 # **You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about 30 minutes. Unless an exercise says
 # something else, the two elements of pair i are those with index i and i + pairs, the two halves of a head, as in the
@@ -49,79 +50,7 @@ review("07")
 review("07", [..., ..., ...])  # your three answers in place of the dots
 
 # %% [markdown]
-# ## 1. The last real word of each sentence
-#
-# Difficulty 2 of 5, about 5 minutes.
-#
-# A batch is padded on the right: sample b holds `lengths[b]` real tokens, and padding after them. What a model says
-# about the next word is in the output of the last real token. Return that output for each sample, (batch, width). Every
-# length is at least 1.
-
-# %% nbgrader={"grade": false, "grade_id": "last_real_output", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def last_real_output(outputs, lengths):  # (batch, token, width), (batch) of int64 -> (batch, width)
-    raise NotImplementedError  # your code goes here
-
-# %% nbgrader={"grade": true, "grade_id": "check_last_real_output", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check("last_real_output", last_real_output)
-
-# %% [markdown]
-# <details><summary>Hint 1</summary>
-#
-# Column -1 of the batch is padding in every sample but the longest. In which column is the last real token?
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# It is in column `lengths[b] - 1`, because columns count from 0. Two index tensors side by side choose one token per
-# sample.
-#
-# </details>
-#
-# <details><summary>Hint 3</summary>
-#
-# `outputs[torch.arange(len(outputs)), lengths - 1]`.
-#
-# </details>
-
-# %% [markdown]
-# ## 2. One sentence asks another
-#
-# Difficulty 2 of 5, about 5 minutes.
-#
-# One head of cross-attention: the queries come from `x`, the keys and values from `context`, which may have another
-# number of tokens. Scaled, without a mask. The weights lie as `nn.Linear` keeps them: `w_q` and `w_k` are (head_dim,
-# d_in), `w_v` is (d_v, d_in).
-
-# %% nbgrader={"grade": false, "grade_id": "cross_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def cross_attention(x, context, w_q, w_k, w_v):  # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
-    raise NotImplementedError  # your code goes here
-
-# %% nbgrader={"grade": true, "grade_id": "check_cross_attention", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
-check("cross_attention", cross_attention)
-
-# %% [markdown]
-# <details><summary>Hint 1</summary>
-#
-# It is the head of lesson 01. The only question is which of the two inputs each projection reads.
-#
-# </details>
-#
-# <details><summary>Hint 2</summary>
-#
-# A weight of (out, in) is applied as `x @ w_q.T`. The scores are (batch, query, key), not square.
-#
-# </details>
-#
-# <details><summary>Hint 3</summary>
-#
-# `queries = x @ w_q.T`, `keys = context @ w_k.T`, `values = context @ w_v.T`; the scores are divided by the square root
-# of head_dim.
-#
-# </details>
-
-# %% [markdown]
-# ## 3. How many tokens for a full turn?
+# ## 1. How many tokens for a full turn?
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
@@ -157,7 +86,44 @@ check("tokens_per_turn", tokens_per_turn)
 # </details>
 
 # %% [markdown]
-# ## 4. Rotate pairs of neighbours
+# ## 2. The score at each distance
+#
+# Difficulty 3 of 5, about 8 minutes.
+#
+# One query and one key, not rotated yet. When each is rotated by its own position, their score depends on the distance
+# alone. Give back the score for each distance from 0 to `num_distances - 1`, not scaled: element n is the score of a
+# query n positions after its key, wherever the two are. The rotation is that of the lesson, `rotary_table` and
+# `rotate`, with `base`.
+
+# %% nbgrader={"grade": false, "grade_id": "scores_by_distance", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def scores_by_distance(query, key, num_distances, base):  # (head_dim), (head_dim), int, float -> (distance)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_scores_by_distance", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
+check("scores_by_distance", scores_by_distance)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# Only the distance counts, so you may choose the positions. Where does the key stand most conveniently?
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# With the key at position 0 it isn't rotated at all, and a query at distance n stands at position n.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# Repeat the query, `query.expand(num_distances, -1)`, rotate row n by position n, and multiply by the key: `rotate(...,
+# *rotary_table(num_distances, len(query), base)) @ key`.
+#
+# </details>
+
+# %% [markdown]
+# ## 3. Rotate pairs of neighbours
 #
 # Difficulty 2 of 5, about 8 minutes.
 #
@@ -194,39 +160,74 @@ check("rotate_neighbours", rotate_neighbours)
 # </details>
 
 # %% [markdown]
-# ## 5. The score at each distance
+# ## 4. The last real word of each sentence
 #
-# Difficulty 3 of 5, about 8 minutes.
+# Difficulty 2 of 5, about 5 minutes.
 #
-# One query and one key, not rotated yet. When each is rotated by its own position, their score depends on the distance
-# alone. Give back the score for each distance from 0 to `num_distances - 1`, not scaled: element n is the score of a
-# query n positions after its key, wherever the two are. The rotation is that of the lesson, `rotary_table` and
-# `rotate`, with `base`.
+# A batch is padded on the right: sample b holds `lengths[b]` real tokens, and padding after them. What a model says
+# about the next word is in the output of the last real token. Return that output for each sample, (batch, width). Every
+# length is at least 1.
 
-# %% nbgrader={"grade": false, "grade_id": "scores_by_distance", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def scores_by_distance(query, key, num_distances, base):  # (head_dim), (head_dim), int, float -> (distance)
+# %% nbgrader={"grade": false, "grade_id": "last_real_output", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def last_real_output(outputs, lengths):  # (batch, token, width), (batch) of int64 -> (batch, width)
     raise NotImplementedError  # your code goes here
 
-# %% nbgrader={"grade": true, "grade_id": "check_scores_by_distance", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
-check("scores_by_distance", scores_by_distance)
+# %% nbgrader={"grade": true, "grade_id": "check_last_real_output", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("last_real_output", last_real_output)
 
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Only the distance counts, so you may choose the positions. Where does the key stand most conveniently?
+# Column -1 of the batch is padding in every sample but the longest. In which column is the last real token?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# With the key at position 0 it isn't rotated at all, and a query at distance n stands at position n.
+# It is in column `lengths[b] - 1`, because columns count from 0. Two index tensors side by side choose one token per
+# sample.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Repeat the query, `query.expand(num_distances, -1)`, rotate row n by position n, and multiply by the key: `rotate(...,
-# *rotary_table(num_distances, len(query), base)) @ key`.
+# `outputs[torch.arange(len(outputs)), lengths - 1]`.
+#
+# </details>
+
+# %% [markdown]
+# ## 5. One sentence asks another
+#
+# Difficulty 2 of 5, about 5 minutes.
+#
+# One head of cross-attention: the queries come from `x`, the keys and values from `context`, which may have another
+# number of tokens. Scaled, without a mask. The weights lie as `nn.Linear` keeps them: `w_q` and `w_k` are (head_dim,
+# d_in), `w_v` is (d_v, d_in).
+
+# %% nbgrader={"grade": false, "grade_id": "cross_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
+def cross_attention(x, context, w_q, w_k, w_v):  # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
+    raise NotImplementedError  # your code goes here
+
+# %% nbgrader={"grade": true, "grade_id": "check_cross_attention", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
+check("cross_attention", cross_attention)
+
+# %% [markdown]
+# <details><summary>Hint 1</summary>
+#
+# It is the head of lesson 01. The only question is which of the two inputs each projection reads.
+#
+# </details>
+#
+# <details><summary>Hint 2</summary>
+#
+# A weight of (out, in) is applied as `x @ w_q.T`. The scores are (batch, query, key), not square.
+#
+# </details>
+#
+# <details><summary>Hint 3</summary>
+#
+# `queries = x @ w_q.T`, `keys = context @ w_k.T`, `values = context @ w_v.T`; the scores are divided by the square root
+# of head_dim.
 #
 # </details>
 

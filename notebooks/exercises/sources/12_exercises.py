@@ -58,8 +58,8 @@ review("12", [..., ..., ...])  # your three answers in place of the dots
 # Difficulty 3 of 5, about 8 minutes.
 #
 # `code` is a function or a module that should be causal. Give back the list of all tokens whose output depends on a
-# later token, in any sample of the batch: their indices, counted from 0. If nothing leaks, the list is empty. `x` is to
-# stay as it is.
+# later token, in any sample of the batch: their indices, counted from 0, each once and in any order; a set or a tensor
+# will do. If nothing leaks, it is empty. `x` is to stay as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "leaks", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def leaks(code, x):  # (batch, token, width) -> (batch, token, width) is what code does; -> list of token indices

@@ -43,7 +43,8 @@ review("08", [..., ..., ...])  # your three answers in place of the dots
 # `cache` holds the keys and the values of the tokens so far, a tuple of two tensors of (batch, kv head, cached token,
 # head_dim); before the first step they hold 0 tokens. `keys` and `values` are those of the new tokens, (batch, kv head,
 # new token, head_dim). Give back the grown cache: the keys and the values of all tokens, the oldest first. That is what
-# attention reads in this step, and what the next step gets. Leave the old cache as it is.
+# attention reads in this step, and what the next step gets. Leave the old cache as it is, and let a gradient reach it:
+# whoever trains on long texts needs that.
 
 # %% nbgrader={"grade": false, "grade_id": "append_to_cache", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def append_to_cache(cache, keys, values):  # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
