@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Draw = Callable[[], "Picture | None"]
 NOT_EXAMINED = "It could not be examined"
+NOT_RUN = "it could not be run"
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,17 @@ class Finding:
     @classmethod
     def of_error(cls, error: BaseException, remedy: str = "") -> Finding:
         """Return a finding for code that raised, with the message and the line of the error."""
-        return cls.unnamed("it could not be run", f"{error_message(error)}{remedy}", last_line(error))
+        return cls.unnamed(NOT_RUN, f"{error_message(error)}{remedy}", last_line(error))
 
     @property
     def source(self) -> str:
         """The text of the line to look at; "" if it is unavailable."""
         return getattr(self.where, "text", "")
+
+    @property
+    def prevents(self) -> bool:
+        """Whether it says why the code could not be examined, and not what is wrong with it."""
+        return self.title.startswith(NOT_EXAMINED) or self.title.endswith(f"{NOT_RUN}.")
 
     @property
     def picture(self) -> Picture | None:

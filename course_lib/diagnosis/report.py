@@ -36,6 +36,13 @@ class Report:
         return not self.findings
 
     @property
+    def status(self) -> int:
+        """The exit status: 0 if nothing was found, 1 if something is wrong, 2 if the code could not be examined."""
+        if self.ok:
+            return 0
+        return 2 if all(finding.prevents for finding in self.findings) else 1
+
+    @property
     def mistakes(self) -> tuple[str | None, ...]:
         """The ids, in order."""
         return tuple(finding.mistake for finding in self.findings)

@@ -1,0 +1,105 @@
+"""Run a file or notebook statement by statement, so that one that fails does not keep the others from being run."""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import linecache
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from .needed import bound, needed
+from .stand_ins import StandIn, StandIns
+
+LEFT_OUT = "__left_out__"  # in the namespace of a module that was run in part
+
+
+class LeftOut(NamedTuple):
+    """A statement that failed: the names that it would have bound, its line, and the error."""
+
+    names: set[str]
+    line: str
+    error: BaseException
+
+    def __str__(self) -> str:
+        said = str(self.error).splitlines()[:1]
+        return f"{self.line} ({': '.join([type(self.error).__name__, *said])})"
+
+
+def run_part(
+    parts: Iterable[tuple[str, ast.Module]], module: ModuleType, names: set[str] | None, stand_ins: StandIns
+) -> None:
+    """Run what the names need, or with None everything, of parsed (file name, text) pairs in a module.
+
+    Raises:
+        ModuleNotFoundError: a package is missing that nothing stands in for yet.
+        Exception: of the definition of one of the names.
+    """
+    of_file = [(statement, file) for file, tree in parts for statement in tree.body]
+    files = {id(statement): file for statement, file in of_file}
+    statements = [statement for statement, _ in of_file]
+    left_out: list[LeftOut] = []
+    vars(module)[LEFT_OUT] = left_out
+    for statement in statements if names is None else needed(statements, names):
+        file = files[id(statement)]
+        try:
+            exec(compile(ast.Module([statement], []), file, "exec", dont_inherit=True), vars(module))
+        except ModuleNotFoundError:
+            raise
+        except (Exception, SystemExit) as error:
+            made = bound(statement)
+            if isinstance(statement, ast.ImportFrom) and isinstance(error, ImportError):
+                for name in made:
+                    stand_ins.single.add(f"{statement.module or module.__package__}.{name}")
+                    setattr(module, name, StandIn(f"{statement.module}.{name}"))
+                continue
+            if names is not None and made & names and isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
+                raise
+            text = linecache.getline(file, statement.lineno).strip()
+            left_out.append(LeftOut(made, f"{Path(file).name}:{statement.lineno}: {text}", error))
+
+
+class PartialFinder:
+    """Finds files that are to be run in part, before anything else finds them.
+
+    Attributes:
+        files: file -> the names that are needed of it, or None for everything that can be run.
+    """
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self.files: dict[Path, set[str] | None] = {}
+        self.stand_ins = stand_ins
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """Return the usual specification with another loader; called by the import system."""
+        if not self.files:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.origin is None or (file := Path(spec.origin).resolve()) not in self.files:
+            return None
+        spec.loader = _PartialLoader(name, str(file), self.files[file], self.stand_ins)
+        return spec
+
+    def install(self) -> None:
+        """Begin to answer, before every other finder; those of earlier files are forgotten."""
+        import sys
+
+        sys.meta_path[:] = [self, *(one for one in sys.meta_path if not isinstance(one, PartialFinder))]
+
+
+class _PartialLoader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, names: set[str] | None, stand_ins: StandIns) -> None:
+        super().__init__(name, path)
+        self.names, self.stand_ins = names, stand_ins
+
+    def exec_module(self, module: ModuleType) -> None:
+        tree = ast.parse(Path(self.path).read_bytes(), self.path)
+        run_part([(self.path, tree)], module, self.names, self.stand_ins)
+
+
+def left_out(module: ModuleType) -> Iterator[LeftOut]:
+    """Yield what was left out of a module because it failed."""
+    yield from vars(module).get(LEFT_OUT, ())
