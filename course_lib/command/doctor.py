@@ -16,7 +16,7 @@ from typing import Any
 
 from .clone import CourseError
 from .results import Result, as_json, github_lines, overall, sarif
-from .target import Opened, evaluate, guess_call, open_setup, open_target, runs, split, width_of
+from .target import ANY, Opened, evaluate, guess_call, open_setup, open_target, runs, split, why_not, width_of
 
 EXAMPLES = """\
 examples:
@@ -190,8 +190,9 @@ def _sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, in
             raise CourseError(f"{option} must be at least 1, got {number}.")
     d_in = args.d_in or width_of(opened.code, opened.call, args.batch, args.tokens)
     if d_in is None:
+        reason = why_not(opened.code, opened.call, args.batch, args.tokens, ANY)
         raise CourseError(
-            f"nothing in {name} says how wide a token is, and the code does not run with a width of 12: give "
-            f"--d-in, or --args if it is a function that builds a module."
+            f"nothing in {name} says how wide a token is, and the code does not run with a width of {ANY} ({reason}): "
+            f"give --d-in, --call if it needs more than x, or --args if it is a function that builds a module."
         )
     return args.batch, args.tokens, d_in

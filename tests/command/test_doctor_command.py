@@ -178,8 +178,9 @@ def test_functions_need_a_width(doctor):
     status, shown, said = doctor("of_width_11")
     assert (status, shown) == (2, "")
     assert said.endswith(
-        "course doctor: nothing in of_width_11 says how wide a token is, and the code does not run with a width of 12: "
-        "give --d-in, or --args if it is a function that builds a module.\n"
+        "course doctor: nothing in of_width_11 says how wide a token is, and the code does not run with a width of 12 "
+        "(RuntimeError: shape '[2, 5, 11]' is invalid for input of size 120): give --d-in, --call if it needs more "
+        "than x, or --args if it is a function that builds a module.\n"
     )
     assert doctor("of_width_11", "--d-in", "11")[0] == 0
 

@@ -250,7 +250,9 @@ def test_what_gives_back_a_module_and_a_module(doctor, gpt, words):
 
 def test_a_factory_without_what_it_needs(doctor, gpt):
     status, _, said = doctor("gpt.py:build_of")
-    assert status == 2 and said.endswith("give --d-in, or --args if it is a function that builds a module.")
+    assert status == 2 and said.endswith(
+        "give --d-in, --call if it needs more than x, or --args if it is a function that builds a module."
+    )
 
 
 def test_a_model_of_token_ids_is_sent_to_its_attention(doctor, gpt):

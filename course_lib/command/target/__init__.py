@@ -6,9 +6,10 @@ from .opening import Opened, load, open_target
 from .repository import repository_of
 from .setup_file import open_setup
 from .target import Target, split
-from .width import runs, width_of
+from .width import ANY, runs, why_not, width_of
 
 __all__ = [
+    "ANY",
     "Opened",
     "Target",
     "evaluate",
@@ -19,5 +20,6 @@ __all__ = [
     "repository_of",
     "runs",
     "split",
+    "why_not",
     "width_of",
 ]

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-TENSOR = re.compile(r"x|xs?|q|k|v|quer(y|ies)|keys?|values?|src|tgt|inputs?|input_\w+|hidden(_states?)?|embeddings?")
+NAMES = r"xs? q k v y kv query queries keys? values? src tgt context memory inputs? hidden(_states?)? embeddings?"
+TENSOR = re.compile("|".join(NAMES.split()))
 MASK = re.compile(r"\w*mask\w*|bias")
 CAUSAL = "torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).tril()"
 TRUE = "torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device)"
@@ -18,8 +19,8 @@ def guessed_calls(code: Any, causal: bool) -> Iterator[str]:
 
     A mask that has to be given is None, or has 1 wherever a token may be seen.
     """
-    needed = _needed(code)
-    if needed is None or len(needed) < 2:
+    needed = _arguments(code)
+    if len(needed) < 2:
         return
     for mask in ("None", CAUSAL if causal else TRUE):
         given = ["x" if TENSOR.fullmatch(name) else mask if MASK.fullmatch(name) else "" for name, _ in needed]
@@ -32,20 +33,24 @@ def guessed_calls(code: Any, causal: bool) -> Iterator[str]:
 
 
 def guess_call(code: Any, causal: bool, runs: Callable[[Any], bool]) -> str | None:
-    """Return the first guess that runs, or None."""
+    """Return the first guess that runs, or None if x alone is enough or no guess runs."""
     import torch
 
-    return next((text for text in guessed_calls(code, causal) if runs(eval(text, {"torch": torch}))), None)
+    guesses = list(guessed_calls(code, causal))
+    if not guesses and not runs(None):  # such as forward(x, y=None), which raises without y
+        others = [name for name, _ in _arguments(code, optional=True)[1:] if TENSOR.fullmatch(name)]
+        guesses = [f"lambda m, x: m({', '.join(['x', *(f'{name}=x' for name in others)])})"] if others else []
+    return next((text for text in guesses if runs(eval(text, {"torch": torch}))), None)
 
 
-def _needed(code: Any) -> list[tuple[str, bool]] | None:
-    """Return (name, whether it is given by name) of each argument without a default; None without a signature."""
+def _arguments(code: Any, optional: bool = False) -> list[tuple[str, bool]]:
+    """Return (name, whether it is given by name) of the arguments without, or with, a default; [] if unknown."""
     from torch import nn
 
     try:
         parameters = inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values()
     except (TypeError, ValueError):
-        return None
+        return []
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    listed = [one for one in parameters if one.default is one.empty and one.kind not in variable]
+    listed = [one for one in parameters if one.kind not in variable and (optional or one.default is one.empty)]
     return [(one.name, one.kind is one.KEYWORD_ONLY) for one in listed]

@@ -53,6 +53,8 @@ class Importer:
         while True:
             try:
                 return self._way()()
+            except CourseError:
+                raise
             except (Exception, SystemExit) as error:
                 self.errors.append(error)
                 if len(self.errors) == MOST_TRIES or not self._learns(error):

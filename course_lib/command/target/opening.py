@@ -86,8 +86,11 @@ def load(target: Target, names: set[str] = frozenset()) -> tuple[ModuleType, tup
 
 
 def _notes(importer: Importer, module: ModuleType) -> Iterator[str]:
-    if names := repr(importer.stand_ins):
-        yield f"stood in for: {names} (not installed here)"
+    missing, failed = importer.stand_ins.names, importer.stand_ins.single
+    if missing:
+        yield f"stood in for: {', '.join(sorted(missing))} (not installed here)"
+    if failed:
+        yield f"stood in for: {', '.join(sorted(failed))} (could not be imported)"
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
     for one in dict.fromkeys([module, *modules]):
         for statement in left_out(one):

@@ -52,14 +52,24 @@ def run_part(
         except (Exception, SystemExit) as error:
             made = bound(statement)
             if isinstance(statement, ast.ImportFrom) and isinstance(error, ImportError):
-                for name in made:
-                    stand_ins.single.add(f"{statement.module or module.__package__}.{name}")
-                    setattr(module, name, StandIn(f"{statement.module}.{name}"))
+                _import_what_is_there(statement, file, module, stand_ins)
                 continue
             if names is not None and made & names and isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
                 raise
             text = linecache.getline(file, statement.lineno).strip()
             left_out.append(LeftOut(made, f"{Path(file).name}:{statement.lineno}: {text}", error))
+
+
+def _import_what_is_there(statement: ast.ImportFrom, file: str, module: ModuleType, stand_ins: StandIns) -> None:
+    """Import the names of one statement one by one, and stand in for those that are missing."""
+    for alias in statement.names:
+        one = ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
+        try:
+            exec(compile(ast.Module([one], []), file, "exec", dont_inherit=True), vars(module))
+        except ImportError:
+            name = f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
+            stand_ins.single.add(name)
+            setattr(module, alias.asname or alias.name, StandIn(name))
 
 
 class PartialFinder:

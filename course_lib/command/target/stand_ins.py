@@ -87,7 +87,7 @@ class StandIn:
     @classmethod
     def __torch_function__(cls, func: Any, kinds: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         found = next(_stand_ins((*args, *(kwargs or {}).values())), None)
-        raise StandInUsed(found or "a package that is stood in for")
+        raise StandInUsed("a package that is stood in for" if found is None else found)
 
 
 class StandInModule(types.ModuleType):
@@ -107,9 +107,6 @@ class StandIns:
     def __init__(self) -> None:
         self.names: set[str] = set()  # of packages, or of modules in packages that are installed
         self.single: set[str] = set()  # names that an installed module lacks
-
-    def __repr__(self) -> str:
-        return ", ".join(sorted(self.names | self.single))
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         """Return how to make a module of a missing package; called by the import system."""

@@ -23,15 +23,20 @@ def width_of(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int
 
 def runs(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, width: int) -> bool:
     """Return whether code runs on an input of these sizes and gives a tensor."""
+    return not why_not(code, call, batch, tokens, width)
+
+
+def why_not(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, width: int) -> str:
+    """Return why code does not run on an input of these sizes; "" if it does."""
     import torch
 
     from course_lib.diagnosis import Subject, SubjectFailed
 
     try:
         Subject(code, call).run(torch.ones(batch, tokens, width, dtype=torch.float64))
-    except (SubjectFailed, RuntimeError):
-        return False
-    return True
+    except (SubjectFailed, RuntimeError) as error:
+        return str(error).partition("\n")[0] or type(error).__name__
+    return ""
 
 
 def width_in(code: Any) -> int:
