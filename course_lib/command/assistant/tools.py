@@ -11,7 +11,8 @@ from typing import Any
 
 SECONDS = 120  # that code may take before it is ended
 TEXT, NUMBER, SWITCH = {"type": "string"}, {"type": "integer", "minimum": 1}, {"type": "boolean"}
-OPTIONS: dict[str, tuple[dict[str, Any], str]] = {  # argument -> (kind, what it says)
+Described = tuple[dict[str, Any], str]  # kind of value, and what it says
+OPTIONS: dict[str, Described] = {
     "args": (TEXT, 'what the class is called with, as Python: "24, num_heads=6"'),
     "call": (TEXT, 'how to run it, if not by x alone: "lambda m, x: m(x)[0]"'),
     "d_in": (NUMBER, "width of a token"),
@@ -21,7 +22,9 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {  # argument -> (kind, what it
 }
 
 
-def _tool(name: str, description: str, needed: list[str], **properties: tuple[dict[str, Any], str]) -> dict[str, Any]:
+def _tool(
+    name: str, description: str, needed: list[str], /, **properties: tuple[dict[str, Any], str]
+) -> dict[str, Any]:
     described = {key: {**kind, "description": about} for key, (kind, about) in properties.items()}
     return {
         "name": name,
