@@ -178,6 +178,15 @@ def test_the_packages_of_the_repository_are_found(doctor, write, tmp_path, folde
     assert status == 0 and "stood in" not in said
 
 
+def test_a_part_of_a_package_is_not_taken_for_a_missing_package_of_that_name(doctor, write, tmp_path):
+    (tmp_path / ".git").mkdir()
+    for name in ("pkg", "pkg/no_such_data", "pkg/models"):
+        write(f"{name}/__init__.py", "")
+    write("pkg/models/attention.py", f"from no_such_data import load\n{HEAD}")
+    status, _, said = doctor("pkg/models/attention.py:Head", "--args", "11, 7")
+    assert status == 0 and "stood in for: no_such_data (not installed here)" in said
+
+
 def test_a_package_whose_init_fails_is_run_in_part(doctor, write):
     write("pkg/__init__.py", "SIZE = 7\nraise RuntimeError('no driver')\nOTHER = 1\n")
     write("pkg/model.py", f"from . import OTHER, SIZE\n{HEAD}")

@@ -20,7 +20,8 @@ def above_packages(path: Path) -> Path:
 def holder_of(package: str, path: Path) -> Path | None:
     """Return the folder of a file's repository from which a package or module can be imported; None without one.
 
-    It is the nearest folder above the file, one called src in it, or one right below the root.
+    It is the nearest folder above the file, one called src in it, or one right below the root, but never a package,
+    whose own parts must not hide installed packages of the same name.
     """
     root = repository_of(path)
     if root is None:
@@ -28,6 +29,8 @@ def holder_of(package: str, path: Path) -> Path | None:
     above = [folder for folder in path.parents if folder.is_relative_to(root)]
     beside = sorted(one for one in root.iterdir() if one.is_dir() and not one.name.startswith("."))
     for folder in [*above, *(one / "src" for one in above), *beside]:
+        if (folder / "__init__.py").is_file():
+            continue
         if (folder / f"{package}.py").is_file() or _holds_python(folder / package):
             return folder
     return None
