@@ -330,7 +330,7 @@ def test_a_folder_is_no_file(tmp_path, capsys):
 
 BROKEN = {
     "1 / 0\n": "could not be imported: ZeroDivisionError: division by zero (my_heads.py:1: 1 / 0); put what only a ",
-    "class Head(:\n": "could not be imported: SyntaxError: invalid syntax (my_heads.py, line 1).",
+    "class Head(:\n": "could not be imported: SyntaxError: invalid syntax (my_heads.py, line 1); mend that line first.",
     "from . import beside\n": "could not be imported: ImportError: cannot import name 'beside' from ",
     "from ........ import beside\n": "name it package.module:NAME in the folder that holds its package.",
     "import sys\nsys.exit(0)\n": "could not be imported: SystemExit: 0 (my_heads.py:2: sys.exit(0)); put what only a "

@@ -314,6 +314,7 @@ def test_another_package_of_the_same_name_is_not_examined_instead(doctor, tmp_pa
     )
     status, _, said = doctor("json/decoder.py:JSONDecoder")
     assert status == 2 and f"json.decoder is already the name of a different file, {json.decoder.__file__}" in said
+    assert said.endswith("; rename that folder, or copy the file out of its package.")
 
 
 def test_the_courses_own_files(doctor, tmp_path):

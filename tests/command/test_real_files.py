@@ -241,6 +241,12 @@ def test_only_what_the_name_needs_is_run(doctor, write, tmp_path):
     assert not (tmp_path / "trained.txt").exists()
 
 
+def test_annotations_are_not_evaluated_if_the_file_says_so(doctor, write):
+    text = HEAD.replace("(self, x):", "(self, x: NoSuchTensor) -> NoSuchTensor:")
+    write("train.py", f"from __future__ import annotations\n{text}\nfor _ in range(3):\n    pass\n")
+    assert doctor("train.py:Head", "--args", "11, 7")[0] == 0
+
+
 def test_a_file_that_needs_another_file_says_which_line(doctor, write):
     write("train.py", SCRIPT.replace("HEAD_DIM = 7\n", "") + "HEAD_DIM = vocabulary\n")
     status, _, said = doctor("train.py:Head", "--args", "11")

@@ -15,6 +15,7 @@ from types import ModuleType
 from course_lib.command.clone import CourseError
 
 from .errors import COMMAND, INSTALLED, because
+from .modules import import_in_package, look_first_in, new_module, places
 from .needed import does_work
 from .notebook import cells
 from .partial import PartialFinder, run_part
@@ -85,13 +86,13 @@ class Importer:
             return partial(importlib.import_module, self.target.place)
         if path.suffix == ".ipynb":
             return partial(self._notebook, path)
-        return (
-            partial(self._alone, path) if self.roots[-1] == path.parent else partial(_in_package, self.roots[-1], path)
-        )
+        if self.roots[-1] == path.parent:
+            return partial(self._alone, path)
+        return partial(import_in_package, self.roots[-1], path)
 
     def _alone(self, path: Path) -> ModuleType:
-        module = _new_module(path)
-        _look_first_in(path.parent)  # for imports of files beside it
+        module = new_module(path)
+        look_first_in(path.parent)  # for imports of files beside it
         if path in self.parts.files:
             run_part([(str(path), _parsed(path))], module, self.parts.files[path], self.stand_ins)
         else:
@@ -99,7 +100,7 @@ class Importer:
         return module
 
     def _notebook(self, path: Path) -> ModuleType:
-        module = _new_module(path)
+        module = new_module(path)
         run_part(cells(path), module, self.names, self.stand_ins)
         return module
 
@@ -135,56 +136,10 @@ class Importer:
         path, package = self.target.path, self.target.place.split(".")[0]
         root = None if path is None else str(repository_of(path) or path.parent)
         for name in set(sys.modules) - self.before:
-            places = _places(name)
-            ours = name.split(".")[0] == package if root is None else any(one.startswith(root) for one in places)
-            if ours and (root is None or not any(one.startswith(INSTALLED) for one in places)):
+            where = places(name)
+            ours = name.split(".")[0] == package if root is None else any(one.startswith(root) for one in where)
+            if ours and (root is None or not any(one.startswith(INSTALLED) for one in where)):
                 sys.modules.pop(name, None)
-
-
-def _look_first_in(folder: Path) -> None:
-    if sys.path[0] != str(folder):
-        sys.path.insert(0, str(folder))
-
-
-def _new_module(path: Path) -> ModuleType:
-    """Return an empty module for a file on its own, which dataclasses and pickle find by its name."""
-    name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
-    present = sys.modules.get(name)
-    if name in sys.stdlib_module_names or str(getattr(present, "__file__", "")).startswith(INSTALLED):
-        name = f"{name}_examined"  # it must not hide the module of that name
-    module = ModuleType(name)
-    module.__file__, module.__package__ = str(path), ""
-    sys.modules[name] = module
-    return module
-
-
-def _in_package(root: Path, path: Path) -> ModuleType:
-    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-    _look_first_in(root)
-    _make_room(name, path)
-    module = importlib.import_module(name)
-    if Path(module.__file__ or "").resolve() != path:
-        raise ImportError(f"{name} is already the name of a different file, {module.__file__}", name=name)
-    return module
-
-
-def _make_room(name: str, path: Path) -> None:
-    """Drop the modules of a package of the same name that an earlier target has brought."""
-    package = name.split(".")[0]
-    places = _places(package)
-    ours = any(path.is_relative_to(Path(place).parent) for place in places)
-    if places and not ours and not any(place.startswith(INSTALLED) for place in places):
-        for other in [one for one in sys.modules if one.split(".")[0] == package]:
-            del sys.modules[other]
-
-
-def _places(name: str) -> list[str]:
-    """Return the file and the folders of an imported module."""
-    module = sys.modules.get(name)
-    try:
-        return [str(one) for one in (getattr(module, "__file__", None), *getattr(module, "__path__", ())) if one]
-    except Exception:  # a package whose parent is gone
-        return []
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -224,4 +179,6 @@ def _remedy(error: BaseException) -> str:
         return f"install {package} for {sys.executable}, or run this with a Python that has it"
     if _is_relative(error):
         return "name it package.module:NAME in the folder that holds its package"
-    return "" if isinstance(error, SyntaxError) else SCRIPT
+    if "already the name" in str(error):
+        return "rename that folder, or copy the file out of its package"
+    return "mend that line first" if isinstance(error, SyntaxError) else SCRIPT

@@ -1,11 +1,14 @@
 """Run a file or notebook statement by statement, so that one that fails does not keep the others from being run."""
 
 from __future__ import annotations
+import __future__
 
 import ast
-import importlib.abc
+import functools
 import importlib.machinery
 import linecache
+import operator
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -41,23 +44,41 @@ def run_part(
     of_file = [(statement, file) for file, tree in parts for statement in tree.body]
     files = {id(statement): file for statement, file in of_file}
     statements = [statement for statement, _ in of_file]
-    left_out: list[LeftOut] = []
-    vars(module)[LEFT_OUT] = left_out
+    flags = _future_flags(statements)
+    vars(module)[LEFT_OUT] = []
     for statement in statements if names is None else needed(statements, names):
         file = files[id(statement)]
         try:
-            exec(compile(ast.Module([statement], []), file, "exec", dont_inherit=True), vars(module))
-        except ModuleNotFoundError:
-            raise
+            _run(statement, file, flags, module)
         except (Exception, SystemExit) as error:
-            made = bound(statement)
-            if isinstance(statement, ast.ImportFrom) and isinstance(error, ImportError):
+            if isinstance(statement, ast.ImportFrom) and _is_incomplete(error):
                 _import_what_is_there(statement, file, module, stand_ins)
-                continue
-            if names is not None and made & names and isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
+            elif isinstance(error, ModuleNotFoundError) or _defines(statement, names or set()):
                 raise
-            text = linecache.getline(file, statement.lineno).strip()
-            left_out.append(LeftOut(made, f"{Path(file).name}:{statement.lineno}: {text}", error))
+            else:
+                text = linecache.getline(file, statement.lineno).strip()
+                line = f"{Path(file).name}:{statement.lineno}: {text}"
+                vars(module)[LEFT_OUT].append(LeftOut(bound(statement), line, error))
+
+
+def _run(statement: ast.stmt, file: str, flags: int, module: ModuleType) -> None:
+    exec(compile(ast.Module([statement], []), file, "exec", flags, dont_inherit=True), vars(module))
+
+
+def _future_flags(statements: Iterable[ast.stmt]) -> int:
+    """Return what `from __future__ import annotations` and its like mean for the statements after it."""
+    froms = [one for one in statements if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
+    features = [getattr(__future__, alias.name) for one in froms for alias in one.names]
+    return functools.reduce(operator.or_, [one.compiler_flag for one in features], 0)
+
+
+def _is_incomplete(error: BaseException) -> bool:
+    """Return whether a module is there, and a name that is imported from it is not."""
+    return isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError)
+
+
+def _defines(statement: ast.stmt, names: set[str]) -> bool:
+    return isinstance(statement, (ast.ClassDef, ast.FunctionDef)) and statement.name in names
 
 
 def _import_what_is_there(statement: ast.ImportFrom, file: str, module: ModuleType, stand_ins: StandIns) -> None:
@@ -65,7 +86,7 @@ def _import_what_is_there(statement: ast.ImportFrom, file: str, module: ModuleTy
     for alias in statement.names:
         one = ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
         try:
-            exec(compile(ast.Module([one], []), file, "exec", dont_inherit=True), vars(module))
+            _run(one, file, 0, module)
         except ImportError:
             name = f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
             stand_ins.single.add(name)
@@ -95,8 +116,6 @@ class PartialFinder:
 
     def install(self) -> None:
         """Begin to answer, before every other finder; those of earlier files are forgotten."""
-        import sys
-
         sys.meta_path[:] = [self, *(one for one in sys.meta_path if not isinstance(one, PartialFinder))]
 
 
