@@ -141,6 +141,19 @@ def test_a_package_that_attention_needs_is_said(doctor, write, code):
     assert "no_such_ops is not installed: install it (python -m pip install no_such_ops), or examine code that" in shown
 
 
+def test_a_number_from_a_missing_package_is_needed(doctor, write):
+    text = HEAD.replace("super().__init__()", "super().__init__()\n        d_in = d_in // no_such_parallel.size()", 1)
+    write("model.py", f"import no_such_parallel\n{text}")
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 2 and "no_such_parallel.size(...) is needed here, and no_such_parallel is not installed" in said
+
+
+def test_a_missing_initialisation_changes_nothing(doctor, write):
+    text = HEAD.replace("range(3))\n", "range(3))\n        trunc_normal_(self.q.weight, std=0.02)\n", 1)
+    write("model.py", f"from no_such_layers import trunc_normal_\n{text}")
+    assert doctor("model.py:Head", "--args", "11, 7")[0] == 0
+
+
 def test_what_comes_from_a_missing_package_is_no_target(doctor, write):
     write("model.py", "from no_such_ops import Attention\n")
     status, _, said = doctor("model.py:Attention")

@@ -38,6 +38,8 @@ class StandIn:
         return StandIn(f"{self}.{name}")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if args and _is_parameter(args[0]) and self.stand_in_name.endswith("_"):
+            return args[0]  # it would have initialised a parameter, as trunc_normal_ does; any values will do
         _refuse_tensors(self, (*args, *kwargs.values()))
         if len(args) == 1 and not kwargs and isinstance(args[0], (type, types.FunctionType)):
             return args[0]  # it decorates a function or a class
@@ -90,6 +92,15 @@ class StandIn:
         raise StandInUsed("a package that is stood in for" if found is None else found)
 
 
+def _refuse(self: StandIn, *others: Any) -> Any:
+    raise StandInUsed(self)
+
+
+OPERATORS = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"]
+for _name in [*OPERATORS, *(f"r{one}" for one in OPERATORS), "lt", "le", "gt", "ge", "int", "float", "index", "len"]:
+    setattr(StandIn, f"__{_name}__", _refuse)
+
+
 class StandInModule(types.ModuleType):
     """A missing package or module, whose names are all there."""
 
@@ -126,6 +137,12 @@ class StandIns:
             if isinstance(module, StandInModule):
                 del sys.modules[name]
         sys.meta_path[:] = [one for one in sys.meta_path if not isinstance(one, StandIns)] + [self]
+
+
+def _is_parameter(value: Any) -> bool:
+    from torch import nn
+
+    return isinstance(value, nn.Parameter)
 
 
 def _refuse_tensors(stand_in: StandIn, values: Sequence[Any]) -> None:
