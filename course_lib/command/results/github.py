@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .places import place_of
+from .locations import location_of
 from .result import Result
 
 IN_TEXT = {"%": "%25", "\r": "%0D", "\n": "%0A"}
@@ -18,17 +18,17 @@ def github_lines(results: Sequence[Result]) -> Iterator[str]:
     """Yield a line for each finding: an error for a mistake, a warning for what could not be examined."""
     for result in results:
         if result.report is None:
-            yield _line("warning", "course doctor", result.error, place_of(None, result.target))
+            yield _line("warning", "course doctor", result.error, location_of(None, result.target))
             continue
         for finding in result.report.findings:
             hint = f" Ask yourself: {finding.hint}" if finding.hint else ""
             text = f"{finding.title} Seen: {finding.evidence}{hint}"
             kind, title = ("warning", "not examined") if finding.prevents else ("error", finding.mistake or "attention")
-            yield _line(kind, f"{result.report.subject}: {title}", text, place_of(finding, result.target))
+            yield _line(kind, f"{result.report.subject}: {title}", text, location_of(finding, result.target))
 
 
-def _line(kind: str, title: str, text: str, place: tuple[str, int] | None) -> str:
-    where = f"file={_escaped(place[0], IN_PROPERTY)},line={place[1]}," if place else ""
+def _line(kind: str, title: str, text: str, location: tuple[str, int] | None) -> str:
+    where = f"file={_escaped(location[0], IN_PROPERTY)},line={location[1]}," if location else ""
     return f"::{kind} {where}title={_escaped(title, IN_PROPERTY)}::{_escaped(text, IN_TEXT)}"
 
 

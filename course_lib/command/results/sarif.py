@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.about import page_of, repository_address, version
 
-from .places import place_of
+from .locations import location_of
 from .result import Result
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def _notification(result: Result) -> dict[str, Any]:
 
 
 def _locations(finding: Finding | None, result: Result) -> dict[str, Any]:
-    place = place_of(finding, result.target)
-    if place is None:
+    location = location_of(finding, result.target)
+    if location is None:
         return {}
-    physical = {"artifactLocation": {"uri": place[0]}, "region": {"startLine": place[1]}}
+    physical = {"artifactLocation": {"uri": location[0]}, "region": {"startLine": location[1]}}
     return {"locations": [{"physicalLocation": physical}]}

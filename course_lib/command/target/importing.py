@@ -15,7 +15,7 @@ from types import ModuleType
 from course_lib.command.clone import CourseError
 
 from .errors import COMMAND, INSTALLED, because
-from .modules import import_in_package, look_first_in, new_module, places
+from .modules import import_in_package, locations, look_first_in, new_module
 from .needed import does_work
 from .notebook import cells
 from .partial import PartialFinder, run_part
@@ -136,7 +136,7 @@ class Importer:
         path, package = self.target.path, self.target.place.split(".")[0]
         root = None if path is None else str(repository_of(path) or path.parent)
         for name in set(sys.modules) - self.before:
-            where = places(name)
+            where = locations(name)
             ours = name.split(".")[0] == package if root is None else any(one.startswith(root) for one in where)
             if ours and (root is None or not any(one.startswith(INSTALLED) for one in where)):
                 sys.modules.pop(name, None)

@@ -46,14 +46,14 @@ def import_in_package(root: Path, path: Path) -> ModuleType:
 def _make_room(name: str, path: Path) -> None:
     """Drop the modules of a package of the same name that an earlier target has brought."""
     package = name.split(".")[0]
-    where = places(package)
-    ours = any(path.is_relative_to(Path(place).parent) for place in where)
-    if where and not ours and not any(place.startswith(INSTALLED) for place in where):
+    where = locations(package)
+    ours = any(path.is_relative_to(Path(location).parent) for location in where)
+    if where and not ours and not any(location.startswith(INSTALLED) for location in where):
         for other in [one for one in sys.modules if one.split(".")[0] == package]:
             del sys.modules[other]
 
 
-def places(name: str) -> list[str]:
+def locations(name: str) -> list[str]:
     """Return the file and the folders of an imported module."""
     module = sys.modules.get(name)
     try:

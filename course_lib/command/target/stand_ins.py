@@ -113,7 +113,7 @@ class StandInModule(types.ModuleType):
 
 
 class StandIns:
-    """Finds modules that nobody else finds, for the packages that it has been told of, while it is entered."""
+    """Finds modules of the packages in `names` that no other finder finds."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()  # of packages, or of modules in packages that are installed

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from course_lib.diagnosis import Finding
 
 
-def place_of(finding: Finding | None, target: str) -> tuple[str, int] | None:
+def location_of(finding: Finding | None, target: str) -> tuple[str, int] | None:
     """Return the file and line of a finding, or the target's file and line 1; None if the target names no file.
 
     A finding in a cell is in its notebook, whose lines nobody sees; a finding in an installed package is the target's.
