@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 Draw = Callable[[], "Picture | None"]
 NOT_EXAMINED = "It could not be examined"
-NOT_RUN = "it could not be run"
+DIFFERS = "It differs from attention in this way: "
+COULD_NOT_RUN = f"{DIFFERS}it could not be run"
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,22 @@ class Finding:
     @classmethod
     def unnamed(cls, difference: str, evidence: str, where: str | None = None, draw: Draw | None = None) -> Finding:
         """Return a finding without an entry in the catalogue; `difference` completes "It differs ... in this way:"."""
-        return cls(None, evidence, where, f"It differs from attention in this way: {difference}.", draw=draw)
+        return cls(None, evidence, where, f"{DIFFERS}{difference}.", draw=draw)
 
     @classmethod
     def of_error(cls, error: BaseException, remedy: str = "") -> Finding:
         """Return a finding for code that raised, with the message and the line of the error."""
-        return cls.unnamed(NOT_RUN, f"{error_message(error)}{remedy}", last_line(error))
+        return cls.unnamed("it could not be run", f"{error_message(error)}{remedy}", last_line(error))
+
+    @property
+    def examined(self) -> bool:
+        """Whether it is about what the code computes, and not about why that could not be seen."""
+        return not self.title.startswith((NOT_EXAMINED, COULD_NOT_RUN))
 
     @property
     def source(self) -> str:
         """The text of the line to look at; "" if it is unavailable."""
         return getattr(self.where, "text", "")
-
-    @property
-    def prevents(self) -> bool:
-        """Whether it says why the code could not be examined, and not what is wrong with it."""
-        return self.title.startswith(NOT_EXAMINED) or self.title.endswith(f"{NOT_RUN}.")
 
     @property
     def picture(self) -> Picture | None:

@@ -17,14 +17,13 @@ IN_PROPERTY = {**IN_TEXT, ":": "%3A", ",": "%2C"}
 def github_lines(results: Sequence[Result]) -> Iterator[str]:
     """Yield a line for each finding: an error for a mistake, a warning for what could not be examined."""
     for result in results:
-        if result.report is None:
-            yield _line("warning", "course doctor", result.error, location_of(None, result.target))
-            continue
-        for finding in result.report.findings:
+        for sentence in result.not_examined:
+            yield _line("warning", "course doctor", sentence, location_of(None, result.target))
+        for finding in result.report.findings if result.report else ():
             hint = f" Ask yourself: {finding.hint}" if finding.hint else ""
             text = f"{finding.title} Seen: {finding.evidence}{hint}"
-            kind, title = ("warning", "not examined") if finding.prevents else ("error", finding.mistake or "attention")
-            yield _line(kind, f"{result.report.subject}: {title}", text, location_of(finding, result.target))
+            kind, title = ("error", finding.mistake or "attention") if finding.examined else ("warning", "not examined")
+            yield _line(kind, f"{result.name}: {title}", text, location_of(finding, result.target))
 
 
 def _line(kind: str, title: str, text: str, location: tuple[str, int] | None) -> str:

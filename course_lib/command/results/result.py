@@ -26,9 +26,21 @@ class Result:
     notes: tuple[str, ...] = ()
 
     @property
+    def name(self) -> str:
+        """The name of the code."""
+        return self.target if self.report is None else self.report.subject
+
+    @property
+    def not_examined(self) -> tuple[str, ...]:
+        """A sentence for the target if it was not opened, or for each attention in it that was not examined."""
+        if self.report is None:
+            return (self.error,)
+        return tuple(f"{one.name} was not examined: {one.missing}" for one in self.report.not_examined)
+
+    @property
     def status(self) -> int:
         """0 if nothing is wrong, 1 if something is, 2 if it could not be opened or examined."""
-        return 2 if self.report is None else self.report.status
+        return 2 if self.report is None else self.report.exit_status
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""

@@ -26,7 +26,7 @@ def sarif(results: Sequence[Result]) -> dict[str, Any]:
     driver: dict[str, Any] = {"name": "course doctor", "version": version(), "rules": list(_rules(found))}
     if address := repository_address():
         driver["informationUri"] = address
-    failed = [_notification(result) for result in results if result.report is None]
+    failed = [_notification(result, sentence) for result in results for sentence in result.not_examined]
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": not failed, "toolExecutionNotifications": failed}],
@@ -45,21 +45,21 @@ def _rules(found: list[tuple[Finding, Result]]) -> Iterator[dict[str, Any]]:
 
 
 def _rule(finding: Finding) -> str:
-    return finding.mistake or (NOT_EXAMINED if finding.prevents else UNNAMED)
+    return finding.mistake or (UNNAMED if finding.examined else NOT_EXAMINED)
 
 
 def _entry(finding: Finding, result: Result) -> dict[str, Any]:
     hint = f" Ask yourself: {finding.hint}" if finding.hint else ""
     return {
         "ruleId": _rule(finding),
-        "level": "warning" if finding.prevents else "error",
+        "level": "error" if finding.examined else "warning",
         "message": {"text": f"{finding.title} Seen: {finding.evidence}{hint}"},
         **_locations(finding, result),
     }
 
 
-def _notification(result: Result) -> dict[str, Any]:
-    return {"level": "error", "message": {"text": f"{result.target}: {result.error}"}, **_locations(None, result)}
+def _notification(result: Result, sentence: str) -> dict[str, Any]:
+    return {"level": "error", "message": {"text": f"{result.target}: {sentence}"}, **_locations(None, result)}
 
 
 def _locations(finding: Finding | None, result: Result) -> dict[str, Any]:

@@ -125,11 +125,11 @@ def _promised_width(subject: Subject, merged: int) -> int | None:
     """Return the module's d_out; the width of all heads together if only its constructor takes a d_out."""
     if not subject.is_module:
         return None
-    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.code, name, None), int)]
+    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.examined, name, None), int)]
     if kept:
         return kept[0]
     try:
-        names = inspect.signature(type(subject.code).__init__).parameters
+        names = inspect.signature(type(subject.examined).__init__).parameters
     except (TypeError, ValueError):
         return None
     return merged if any(name in OUT_ARGUMENTS for name in names) else None
