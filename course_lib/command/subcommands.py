@@ -11,6 +11,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
     }),
     "check your code": ("course_lib.command", {
         "doctor": "find the mistakes in a file's attention code and name them",
+        "mcp": "serve the doctor to an assistant that writes attention (Model Context Protocol)",
     }),
     "teach": ("course_grader.commands", {
         "release": "make a week's exercises for a class (--lessons 01,02 --to DIR)",

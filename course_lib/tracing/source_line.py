@@ -18,7 +18,7 @@ COURSE_FOLDER = Path(__file__).resolve().parents[1]
 SITE_PACKAGES = Path(torch.__file__).parent.parent
 # An operation that runs in these files is attributed to the author's line that called them.
 TOOLS = [SITE_PACKAGES / "torch", SITE_PACKAGES / "einops"]
-TOOLS += [COURSE_FOLDER / package for package in ("tracing", "recorder", "diagnosis")]
+TOOLS += [COURSE_FOLDER / package for package in ("tracing", "recorder", "diagnosis", "command")]
 FOREIGN = ("<frozen", *(f"{folder}{os.sep}" for folder in TOOLS))
 
 

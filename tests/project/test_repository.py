@@ -1,7 +1,10 @@
 """What stands under .github and .devcontainer can be read, and names commands, files and actions that are there."""
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,8 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"))  # all but config.yml
 PRE_COMMIT = ROOT / ".pre-commit-config.yaml"
+HOOKS = ROOT / ".pre-commit-hooks.yaml"  # for other repositories
+ACTION = ROOT / ".github" / "actions" / "doctor" / "action.yml"
 DEVCONTAINER = ROOT / ".devcontainer" / "devcontainer.json"
 DOCKERFILE = ROOT / ".devcontainer" / "Dockerfile"
 
@@ -35,6 +40,9 @@ def commands():
             yield from ((path.name, line.strip()) for line in step.get("run", "").splitlines())
     for repo in read(PRE_COMMIT)["repos"]:
         yield from ((PRE_COMMIT.name, hook["entry"]) for hook in repo["hooks"])
+    yield from ((HOOKS.name, hook["entry"]) for hook in read(HOOKS))
+    for step in read(ACTION)["runs"]["steps"]:
+        yield from ((ACTION.name, line.strip()) for line in step["run"].splitlines())
     yield DEVCONTAINER.name, json.loads(DEVCONTAINER.read_text(encoding="utf-8"))["postCreateCommand"]
     dockerfile = re.sub(r"\\\n", " ", DOCKERFILE.read_text(encoding="utf-8"))
     yield from ((DOCKERFILE.name, line) for line in re.findall(r"(?m)^RUN (.*)", dockerfile))
@@ -143,3 +151,37 @@ def test_the_licence_of_code_stays_plain_and_the_text_has_its_own():
     assert "creativecommons.org/licenses/by/4.0" in (ROOT / ".github" / "LICENSE-CC-BY-4.0.md").read_text("utf-8")
     assert "CC BY 4.0" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     assert "CC BY 4.0" in read(ROOT / "CITATION.cff")["abstract"]
+
+
+def test_the_hook_is_given_its_files_by_its_arguments():
+    (hook,) = read(HOOKS)
+    assert hook["pass_filenames"] is False and hook["language"] == "system"
+
+
+def test_no_text_of_a_pull_request_becomes_a_command_of_the_action():
+    action = read(ACTION)
+    assert action["runs"]["using"] == "composite"
+    for step in action["runs"]["steps"]:
+        assert "${{" not in step["run"] and step["shell"] == "bash"
+    given = {name for step in action["runs"]["steps"] for name in step["env"].values()}
+    assert {f"${{{{ inputs.{name} }}}}" for name in action["inputs"]} <= given
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_action_passes_its_inputs_on(tmp_path):
+    course = tmp_path / "course"
+    course.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    course.chmod(0o755)
+    step = read(ACTION)["runs"]["steps"][-1]
+    given = {
+        "TARGETS": "a.py:A b.py:B",
+        "ARGS": "dim=24, $(touch hacked)",
+        "OPTIONS": "--not-causal",
+        "SARIF": "o.sarif",
+    }
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **dict.fromkeys(step["env"], ""), **given, "SARIF": "o.sarif"}
+    done = subprocess.run(["bash", "-e", "-c", step["run"]], env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = "doctor --github --sarif=o.sarif --not-causal a.py:A b.py:B"
+    assert done.stdout.splitlines() == [*expected.split(), "--args=dim=24, $(touch hacked)"]
+    assert not (tmp_path / "hacked").exists()

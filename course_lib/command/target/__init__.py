@@ -1,7 +1,25 @@
 """Find, import and build what `course doctor` examines, with one sentence for each error."""
 
-from .building import build, evaluate
-from .importing import Target, load, split
-from .width import width_of
+from .building import evaluate
+from .calls import guess_call
+from .opening import Opened, load, open_target
+from .repository import repository_of
+from .setup_file import open_setup
+from .target import Target, split
+from .width import ANY, runs, why_not, width_of
 
-__all__ = ["Target", "build", "evaluate", "load", "split", "width_of"]
+__all__ = [
+    "ANY",
+    "Opened",
+    "Target",
+    "evaluate",
+    "guess_call",
+    "load",
+    "open_setup",
+    "open_target",
+    "repository_of",
+    "runs",
+    "split",
+    "why_not",
+    "width_of",
+]

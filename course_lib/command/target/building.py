@@ -7,14 +7,20 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from course_lib.command.clone import CourseError
 
 from .errors import because
-from .examples import example_of
-from .importing import Target, callables
+from .examples import example_of, wider
+from .names import callables
+from .stand_ins import StandIn, StandInUsed
+from .target import Target
+from .width import width_in
+
+WIDE = 512  # a wider one takes seconds
 
 
 def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
@@ -37,19 +43,22 @@ def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
         raise because(f"{option} {shown!r} can't be evaluated", error, remedy) from error
 
 
-def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> Any:
+def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> tuple[Any, tuple[str, ...]]:
     """Build a class or call a factory, unless what was named computes attention already.
 
-    The text holds the arguments, as in a call, which are evaluated in the module; it is None if none were given.
+    The text holds the arguments, as in a call, which are evaluated in the module; if it is None, those that a class
+    needs are guessed from their names, and a second result says so.
 
     Raises:
         CourseError: it cannot be built or run.
     """
     from torch import nn
 
-    name = target.name
+    name, guesses = target.name, ()
+    if isinstance(thing, StandIn):
+        raise CourseError(f"{name} comes from a package that is not installed: {StandInUsed(thing)}.")
     if inspect.isclass(thing):
-        made = _called(thing, name, text, module)
+        made, guesses = _instance(thing, name, text, module)
     elif isinstance(thing, nn.Module) or not isinstance(thing, (types.FunctionType, functools.partial)):
         if text is not None:
             raise CourseError(
@@ -63,7 +72,49 @@ def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> A
             f"{name} is {_a(made)}, not attention code: name a class, a module, a function or a factory of "
             f"{target.place}, which has {callables(module)}."
         )
-    return made
+    return made, guesses
+
+
+def _instance(cls: type, name: str, text: str | None, module: ModuleType) -> tuple[Any, tuple[str, ...]]:
+    """Return an instance of a class; without a text, arguments are guessed, or chosen smaller than large defaults."""
+    if text is not None:
+        made = _called(cls, name, text, module)
+        return made, _too_wide(made, cls, module)
+    guess = example_of(cls, module)
+    if guess and "..." not in guess:
+        return _guessed(cls, name, guess, module)
+    made = _called(cls, name, None, module)
+    smaller = example_of(cls, module, small=True)
+    if width_in(made) > WIDE and smaller and "..." not in smaller:
+        with suppress(CourseError):
+            note = f"built smaller than by default, as {name}({smaller}): give --args for other sizes"
+            return _called(cls, name, smaller, module), (note,)
+    return made, _too_wide(made, cls, module)
+
+
+def _guessed(cls: type, name: str, guess: str, module: ModuleType) -> tuple[Any, tuple[str, ...]]:
+    """Return an instance with guessed arguments, or with wider ones.
+
+    Raises:
+        CourseError: neither fits; it says what the first raised.
+    """
+    first = None
+    for text in (guess, wider(guess)):
+        try:
+            return _called(cls, name, text, module), (f"built as {name}({text}), a guess: give --args for your own",)
+        except CourseError as error:
+            first = first or error
+    why = str(first).removesuffix("; change --args.").removesuffix(".")
+    raise CourseError(f"{why}. These arguments are a guess: give --args, or a file with build() and --setup FILE.")
+
+
+def _too_wide(made: Any, cls: type, module: ModuleType) -> tuple[str, ...]:
+    width = width_in(made)
+    if width <= WIDE:
+        return ()
+    smaller = example_of(cls, module, small=True)
+    example = f', such as --args "{smaller}"' if smaller and "..." not in smaller else ""
+    return (f"a width of {width} takes long, and a small one shows the same mistakes{example}",)
 
 
 def _from_factory(function: Callable, name: str, text: str | None, module: ModuleType) -> Any:

@@ -6,42 +6,71 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 CONFIG = re.compile(r"conf|cfg|args|params|settings|options|hparams", re.I)
+
+
+class Code(NamedTuple):
+    """A value that is written as code."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 # The first pattern that matches a name decides. The sizes fit each other: 6 heads of width 4 are 24 wide, and share 2.
 SIZES = (
+    (r"^[kv]_proj", Code("nn.Linear(24, 8)")),
+    (r"_proj$", Code("nn.Linear(24, 24)")),
+    (r"(layer|block)_?i(d|dx|ndex)?$", 0),
+    (r"^(log|return|use|is|has|with|need)_|bias|causal|flash", False),
     (r"kv|key_value|group", 2),
     (r"head_?(dim|size|width)|dim_?(per_)?head|d_?[kv]$|d_head", 4),
     (r"head|^h$", 6),
     (r"drop|^p$|prob", 0.0),
     (r"block|context|ctx|seq|len|max|pos|window|tokens", 64),
-    (r"layer_?i", 0),
     (r"layer|depth", 1),
     (r"vocab", 96),
     (r"theta|base", 10000.0),
     (r"device", "cpu"),
     (r"scale|temperature", 1.0),
-    (r"bias|causal|flash|use_|is_", False),
     (r"embd|emb|dim|width|hidden|model|d_|^d|feat|channel|in$|out$|size", 24),
 )
 
 
-def example_of(thing: Callable, module: ModuleType) -> str:
+def example_of(thing: Callable, module: ModuleType, *, small: bool = False) -> str:
     """Write arguments for a class or function, such as "d_in=24, num_heads=6" or "GPTConfig(n_head=6, n_embd=24)".
 
-    Its configuration may be defined in the module.
+    Its configuration may be defined in the module. With `small`, defaults that are larger sizes are replaced, too.
     """
     found: list[str] = []
     for parameter in _parameters(thing):
         if parameter.default is not parameter.empty:
+            if small and _is_larger(parameter.default, _written(parameter.name)):
+                found.append(f"{parameter.name}={_written(parameter.name)}")
             continue
         read = _read(thing, parameter.name)
         is_config = bool(read or CONFIG.search(parameter.name) or CONFIG.search(_annotation(parameter)))
         value = _config(parameter, thing, read, module) if is_config else _written(parameter.name)
         found.append(value if not found and is_config else f"{parameter.name}={value}")
     return ", ".join(found)
+
+
+def wider(example: str) -> str:
+    """Return an example with heads of width 16, for code that wants a width that 32 divides."""
+    return re.sub(r"\b(24|4|8)\b", lambda size: str(4 * int(size[0])), example)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_larger(default: Any, small: str) -> bool:
+    return _is_number(default) and small.isdigit() and default > int(small) > 0
 
 
 def _parameters(thing: Callable) -> list[inspect.Parameter]:
@@ -76,18 +105,21 @@ def _of_class(cls: Any, read: list[str]) -> str:
         name, needed = parameter.name, parameter.default is parameter.empty
         if dataclasses.is_dataclass(kinds.get(name)):
             words += [f"{name}={_of_class(kinds[name], read)}"] if needed else []
-        elif needed or (name in read and _written(name) not in ("...", "0", "0.0", "False")):
+        elif needed or (name in read and _is_number(parameter.default) and _written(name).strip("0123456789") == ""):
             words.append(f"{name}={_written(name)}")
     return f"{cls.__name__}({', '.join(words)})"
 
 
 def _read(thing: Callable, name: str) -> list[str]:
     """Return the attributes of a parameter that the source reads, in order."""
-    try:
-        source = inspect.getsource(thing)
-    except (OSError, TypeError):
-        return []
-    return list(dict.fromkeys(re.findall(rf"\b{name}\.(\w+)", source)))
+    source = ""
+    for one in (
+        thing,
+        getattr(thing, "__init__", None),
+    ):  # a class of a cell has no source
+        with suppress(OSError, TypeError):
+            source = source or inspect.getsource(one)  # type: ignore[arg-type]
+    return list(dict.fromkeys(re.findall(rf"(?<![\w.]){name}\.(\w+)", source)))
 
 
 def _written(name: str) -> str:

@@ -1,150 +1,184 @@
-"""Parse FILE.py:NAME or package.module:NAME, and import the module that holds the name."""
+"""Import the module that holds what is examined, as far as the examined name needs it."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 from course_lib.command.clone import CourseError
 
-from .errors import because
+from .errors import COMMAND, INSTALLED, because
+from .modules import import_in_package, locations, look_first_in, new_module
+from .needed import does_work
+from .notebook import cells
+from .partial import PartialFinder, run_part
+from .repository import above_packages, holder_of, repository_of
+from .stand_ins import StandIns
+from .target import Target
 
-MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")  # files in the root of a repository
-MOST = 12  # names in one sentence
+MOST_TRIES = 60  # each adds a folder, a stand-in or a file that is run in part
 SCRIPT = "put what only a script needs under the line if __name__ == '__main__'"
 
 
-class Target(NamedTuple):
-    """The file or module as it was typed, the name to examine in it, and the path if it is a file."""
+class Importer:
+    """Imports the module of one target, and learns from each error what to try next.
 
-    place: str
-    name: str
-    path: Path | None
-
-
-def split(target: str) -> Target:
-    """Parse FILE.py:NAME or package.module:NAME without running anything.
-
-    Raises:
-        CourseError: the target has neither form, or the file or package does not exist.
+    Attributes:
+        stand_ins: of packages that are not installed.
+        parts: the files that are run in part, because they fail as a whole or do work when they are imported.
     """
-    place, _, name = target.rpartition(":")
-    is_file = place.endswith(".py")
-    if not name.isidentifier() or not (is_file or all(part.isidentifier() for part in place.split("."))):
-        raise CourseError(
-            f"{target!r} is not FILE.py:NAME, such as my_attention.py:MultiHeadAttention, or package.module:NAME."
-        )
-    if is_file and not Path(place).is_file():
-        raise CourseError(f"there is no file {place}: give its path from {Path.cwd()}.")
-    if not is_file:
-        sys.path.insert(0, str(Path.cwd()))
-        if place.split(".")[0] not in sys.modules and importlib.util.find_spec(place.split(".")[0]) is None:
-            raise CourseError(
-                f"there is no module {place}: run this in the folder that holds it, or give the path of its file."
-            )
-    return Target(place, name, Path(place).resolve() if is_file else None)
+
+    def __init__(self, target: Target, names: set[str]) -> None:
+        self.target, self.names = target, {target.name, *names}
+        self.stand_ins = StandIns()
+        self.parts = PartialFinder(self.stand_ins)
+        self.before = set(sys.modules)
+        self.errors: list[BaseException] = []
+        self.roots = [] if target.path is None else [above_packages(target.path)]
+        self.other_roots = [] if target.path is None else _other_roots(target.path)
+
+    def module(self) -> ModuleType:
+        """Return the module.
+
+        Raises:
+            CourseError: it can't be imported.
+        """
+        self._prepare()
+        while True:
+            try:
+                return self._way()()
+            except CourseError:
+                raise
+            except (Exception, SystemExit) as error:
+                self.errors.append(error)
+                if len(self.errors) == MOST_TRIES or not self._learns(error):
+                    raise self.refusal() from error
+                self._forget()
+
+    def refusal(self) -> CourseError:
+        """Return what to say of the last error, or of one before it that says more."""
+        error = next((one for one in reversed(self.errors) if not _is_relative(one)), self.errors[-1])
+        return because(f"{self.target.place} could not be imported", error, _remedy(error))
+
+    def _prepare(self) -> None:
+        importlib.invalidate_caches()
+        self.stand_ins.install()
+        self.parts.install()
+        path = self.target.path
+        if path is None:
+            return
+        root = repository_of(path)
+        folders = [path.parent, Path.cwd(), *([root, root / "src"] if root else [])]
+        sys.path.extend(str(one) for one in folders if one.is_dir() and str(one) not in sys.path)  # last: hides nothing
+        if path.suffix == ".py" and does_work(_parsed(path)):
+            self.parts.files[path] = self.names
+
+    def _way(self) -> Callable[[], ModuleType]:
+        path = self.target.path
+        if path is None:
+            return partial(importlib.import_module, self.target.place)
+        if path.suffix == ".ipynb":
+            return partial(self._notebook, path)
+        if self.roots[-1] == path.parent:
+            return partial(self._alone, path)
+        return partial(import_in_package, self.roots[-1], path)
+
+    def _alone(self, path: Path) -> ModuleType:
+        module = new_module(path)
+        look_first_in(path.parent)  # for imports of files beside it
+        if path in self.parts.files:
+            run_part([(str(path), _parsed(path))], module, self.parts.files[path], self.stand_ins)
+        else:
+            exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), vars(module))
+        return module
+
+    def _notebook(self, path: Path) -> ModuleType:
+        module = new_module(path)
+        run_part(cells(path), module, self.names, self.stand_ins)
+        return module
+
+    def _learns(self, error: BaseException) -> bool:
+        """Return whether there is something else to try after an error."""
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            if not self.other_roots:
+                return False
+            self.roots.append(self.other_roots.pop(0))
+            return True
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            return self._finds(error.name)
+        file = _failing_file(error)
+        if file is None or file in self.parts.files or (isinstance(error, SyntaxError) and file == self.target.path):
+            return False
+        self.parts.files[file] = self.names if file == self.target.path else None
+        return True
+
+    def _finds(self, name: str) -> bool:
+        """Put the folder of a module on the path if the repository holds it, or else stand in for it."""
+        package = name.split(".")[0]
+        if f"{self.target.place}.".startswith(f"{name}.") or name in self.stand_ins.names:
+            return False
+        holder = None if self.target.path is None else holder_of(package, self.target.path)
+        if holder is not None and str(holder) not in sys.path:
+            sys.path.append(str(holder))
+            return True
+        self.stand_ins.names.add(name if package in sys.modules or holder else package)
+        return True
+
+    def _forget(self) -> None:
+        """Drop the modules of the repository that the last try has imported, because some of them are unfinished."""
+        path, package = self.target.path, self.target.place.split(".")[0]
+        root = None if path is None else str(repository_of(path) or path.parent)
+        for name in set(sys.modules) - self.before:
+            where = locations(name)
+            ours = name.split(".")[0] == package if root is None else any(one.startswith(root) for one in where)
+            if ours and (root is None or not any(one.startswith(INSTALLED) for one in where)):
+                sys.modules.pop(name, None)
 
 
-def load(target: Target) -> ModuleType:
-    """Import the module of a target; a file in a package is imported as part of it, and any other file on its own.
-
-    Raises:
-        CourseError: it can't be imported, or does not have the name.
-    """
-    module = _imported(target)
-    if not hasattr(module, target.name):
-        raise CourseError(f"{target.place} has no {target.name}; it has {callables(module)}.")
-    return module
+def _parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file; an empty one if it is not Python, which its import will say."""
+    try:
+        return ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
 
 
-def callables(module: ModuleType) -> str:
-    """Return the names in a module that could be examined, those defined in it first."""
-    names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-    names.sort(key=lambda name: getattr(vars(module)[name], "__module__", None) != module.__name__)
-    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
-    return ", ".join(names[:MOST]) + more or "nothing that can be called"
+def _failing_file(error: BaseException) -> Path | None:
+    """Return the innermost file that was being imported when it raised, unless it is installed or the course's."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return Path(error.filename).resolve()
+    foreign = (*INSTALLED, COMMAND, "<")
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.name == "<module>"]
+    files = [one.filename for one in frames if not one.filename.startswith(foreign)]
+    return Path(files[-1]).resolve() if files else None
 
 
-def _imported(target: Target) -> ModuleType:
-    importlib.invalidate_caches()
-    ways = _ways(target)
-    errors: list[ImportError] = []
-    while ways:
-        try:
-            return ways.pop(0)()
-        except ImportError as error:
-            errors.append(error)
-            if len(errors) == 1 and target.path is not None:
-                ways += _other_ways(target.path, error)
-        except (Exception, SystemExit) as error:
-            hint = "" if isinstance(error, SyntaxError) else SCRIPT
-            raise because(f"{target.place} could not be imported", error, hint) from error
-    error = next((one for one in errors if not _is_relative(one)), errors[0])
-    raise because(f"{target.place} could not be imported", error, _remedy(error)) from error
+def _other_roots(path: Path) -> list[Path]:
+    """Return the folders from which the file may be imported as part of packages without __init__.py."""
+    root = above_packages(path)
+    roots = dict.fromkeys([repository_of(path), *list(root.parents)[:2]])
+    return [one for one in roots if one not in (None, root)]
 
 
-def _ways(target: Target) -> list[Callable[[], ModuleType]]:
-    path = target.path
-    if path is None:
-        return [partial(importlib.import_module, target.place)]
-    folders = [str(folder) for folder in (path.parent, Path.cwd(), _repository(path)) if folder is not None]
-    sys.path.extend(folder for folder in folders if folder not in sys.path)  # last: they hide no installed package
-    root = _above_packages(path)
-    return [partial(_alone, path) if root == path.parent else partial(_in_package, root, path)]
-
-
-def _other_ways(path: Path, error: ImportError) -> list[Callable[[], ModuleType]]:
-    """Return other ways to import a file: as part of folders without __init__.py, or without its package."""
-    root = _above_packages(path)
-    if _is_relative(error):
-        roots = dict.fromkeys([_repository(path), *list(root.parents)[:2]])
-        return [partial(_in_package, each, path) for each in roots if each not in (None, root)]
-    return [partial(_alone, path)] if root != path.parent else []
-
-
-def _alone(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a file that Python can import: name a file that ends in .py", name=path.stem)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses and pickle look up the module
-    sys.path.insert(0, str(path.parent))  # for imports of files beside it
-    spec.loader.exec_module(module)
-    return module
-
-
-def _in_package(root: Path, path: Path) -> ModuleType:
-    name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-    sys.path.insert(0, str(root))
-    module = importlib.import_module(name)
-    if Path(module.__file__ or "").resolve() != path:
-        raise ImportError(f"{name} is already the name of a different file, {module.__file__}", name=name)
-    return module
-
-
-def _above_packages(path: Path) -> Path:
-    """Return the folder that holds the outermost package of a file."""
-    return next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
-
-
-def _repository(path: Path) -> Path | None:
-    return next((folder for folder in path.parents if any((folder / mark).exists() for mark in MARKS)), None)
-
-
-def _is_relative(error: ImportError) -> bool:
+def _is_relative(error: BaseException) -> bool:
     return "relative import" in str(error)
 
 
-def _remedy(error: ImportError) -> str:
+def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.split(".")[0]
-        here = f"{package} is installed, but not this part of it"
-        install = f"install {package} for {sys.executable}, or run this with a Python that has it"
-        return here if package in sys.modules else install
-    return "name it package.module:NAME in the folder that holds its package" if _is_relative(error) else ""
+        if package in sys.modules:
+            return f"{package} is installed, but not this part of it"
+        return f"install {package} for {sys.executable}, or run this with a Python that has it"
+    if _is_relative(error):
+        return "name it package.module:NAME in the folder that holds its package"
+    if "already the name" in str(error):
+        return "rename that folder, or copy the file out of its package"
+    return "mend that line first" if isinstance(error, SyntaxError) else SCRIPT

@@ -13,21 +13,35 @@ def width_of(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int
 
     If nothing can be run, it is the width of the first Linear, or None if there is no Linear either.
     """
-    import torch
-
-    from course_lib.diagnosis import Subject, SubjectFailed
-
     linears = _linears(code)
     widths = list(dict.fromkeys([*linears, *_other_widths(code)]))
     if len(widths) == 1 and linears:
         return widths[0]
-    for width in widths:
-        try:
-            Subject(code, call).run(torch.ones(batch, tokens, width, dtype=torch.float64))
-        except (SubjectFailed, RuntimeError):
-            continue
-        return width
-    return linears[0] if linears else None
+    found = next((width for width in widths if runs(code, call, batch, tokens, width)), None)
+    return found or (linears[0] if linears else None)
+
+
+def runs(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, width: int) -> bool:
+    """Return whether code runs on an input of these sizes and gives a tensor."""
+    return not why_not(code, call, batch, tokens, width)
+
+
+def why_not(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, width: int) -> str:
+    """Return why code does not run on an input of these sizes; "" if it does."""
+    import torch
+
+    from course_lib.diagnosis import Subject, SubjectFailed
+
+    try:
+        Subject(code, call).run(torch.ones(batch, tokens, width, dtype=torch.float64))
+    except (SubjectFailed, RuntimeError) as error:
+        return str(error).partition("\n")[0] or type(error).__name__
+    return ""
+
+
+def width_in(code: Any) -> int:
+    """Return the largest width of a Linear's input; 0 without a Linear."""
+    return max(_linears(code), default=0)
 
 
 def _other_widths(code: Any) -> Iterator[int]:

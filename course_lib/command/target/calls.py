@@ -1,0 +1,56 @@
+"""Guess how to run code that takes more than x, from the names of its arguments."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+NAMES = r"xs? q k v y kv query queries keys? values? src tgt context memory inputs? hidden(_states?)? embeddings?"
+TENSOR = re.compile("|".join(NAMES.split()))
+MASK = re.compile(r"\w*mask\w*|bias")
+CAUSAL = "torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).tril()"
+TRUE = "torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device)"
+
+
+def guessed_calls(code: Any, causal: bool) -> Iterator[str]:
+    """Yield texts for --call, such as "lambda m, x: m(x, x, x, None)"; none if x alone is enough, or nothing fits.
+
+    A mask that has to be given is None, or has 1 wherever a token may be seen.
+    """
+    needed = _arguments(code)
+    if len(needed) < 2:
+        return
+    for mask in ("None", CAUSAL if causal else TRUE):
+        given = ["x" if TENSOR.fullmatch(name) else mask if MASK.fullmatch(name) else "" for name, _ in needed]
+        if "" in given:
+            return
+        words = [f"{name}={value}" if by_name else value for (name, by_name), value in zip(needed, given, strict=True)]
+        yield f"lambda m, x: m({', '.join(words)})"
+        if mask not in given:
+            return
+
+
+def guess_call(code: Any, causal: bool, runs: Callable[[Any], bool]) -> str | None:
+    """Return the first guess that runs, or None if x alone is enough or no guess runs."""
+    import torch
+
+    guesses = list(guessed_calls(code, causal))
+    if not guesses and not runs(None):  # such as forward(x, y=None), which raises without y
+        others = [name for name, _ in _arguments(code, optional=True)[1:] if TENSOR.fullmatch(name)]
+        guesses = [f"lambda m, x: m({', '.join(['x', *(f'{name}=x' for name in others)])})"] if others else []
+    return next((text for text in guesses if runs(eval(text, {"torch": torch}))), None)
+
+
+def _arguments(code: Any, optional: bool = False) -> list[tuple[str, bool]]:
+    """Return (name, whether it is given by name) of the arguments without, or with, a default; [] if unknown."""
+    from torch import nn
+
+    try:
+        parameters = inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    listed = [one for one in parameters if one.kind not in variable and (optional or one.default is one.empty)]
+    return [(one.name, one.kind is one.KEYWORD_ONLY) for one in listed]

@@ -1,0 +1,31 @@
+"""The names that a module holds, and those that a text reads."""
+
+from __future__ import annotations
+
+import ast
+from types import ModuleType
+
+from .stand_ins import StandIn
+
+MOST = 12  # names in one sentence
+
+
+def callables(module: ModuleType) -> str:
+    """Return the names in a module that could be examined, those defined in it first."""
+    found = {name: value for name, value in vars(module).items() if callable(value) and not isinstance(value, StandIn)}
+    names = [name for name in found if not name.startswith("_")]
+    names.sort(key=lambda name: getattr(found[name], "__module__", None) != module.__name__)
+    more = f" and {len(names) - MOST} more" if len(names) > MOST else ""
+    return ", ".join(names[:MOST]) + more or "nothing that can be called"
+
+
+def names_in(*texts: str | None) -> set[str]:
+    """Return the names that the texts of options read; a text that is not Python has none."""
+    found: set[str] = set()
+    for text in texts:
+        try:
+            tree = ast.parse(f"_({text or ''})", mode="eval")
+        except SyntaxError:
+            continue
+        found |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return found

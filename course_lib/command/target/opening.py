@@ -1,0 +1,97 @@
+"""Open a target: import it as far as needed, build it, and say what was done for that."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from course_lib.command.clone import CourseError
+
+from .building import build, evaluate
+from .importing import Importer
+from .names import callables, names_in
+from .partial import left_out
+from .target import Target
+
+SETUP = "run it in the folder that has what it needs, or write a file with build() and give --setup FILE"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a target stands for.
+
+    Attributes:
+        code: the module or function.
+        call: the function (code, x) that runs it, or None.
+        module: the Python module that holds it, in which options are evaluated.
+        notes: what was stood in for, left out or guessed, in whole sentences.
+    """
+
+    code: Any
+    call: Callable[..., Any] | None
+    module: ModuleType
+    notes: tuple[str, ...] = ()
+
+
+def open_target(
+    target: Target,
+    args: str | None = None,
+    call: str | None = None,
+    device: str | None = None,
+    names: tuple[str | None, ...] = (),
+) -> Opened:
+    """Import and build what a target names.
+
+    Args:
+        args: what a class or factory is called with, as between the brackets of a call; None if nothing was given.
+        call: a function of (code, x) as text.
+        device: "cpu", "cuda" or "mps", to build it there whatever device it asks for.
+        names: texts of other options, whose names of the file have to be there, too.
+
+    Raises:
+        CourseError: it can't be imported or built; the message gives the reason and the way out.
+    """
+    import torch
+
+    from .device import building_on
+
+    torch.manual_seed(0)  # the same weights, and so the same results, each time
+    with building_on(device):
+        module, notes = load(target, names_in(args, call, *names))
+        code, guessed = build(getattr(module, target.name), target, args, module)
+    function = None if call is None else evaluate("--call", call, module)
+    if function is not None and not callable(function):
+        raise CourseError(f'--call {call!r} is not a function of (code, x): give one such as "lambda m, x: m(x)[0]".')
+    return Opened(code, function, module, (*notes, *guessed))
+
+
+def load(target: Target, names: set[str] = frozenset()) -> tuple[ModuleType, tuple[str, ...]]:  # type: ignore[assignment]
+    """Import the module of a target, and return it with sentences on what was stood in for and left out.
+
+    Raises:
+        CourseError: it can't be imported, or does not have the name.
+    """
+    importer = Importer(target, names)
+    module = importer.module()
+    if hasattr(module, target.name):
+        return module, tuple(_notes(importer, module))
+    if failed := next((one for one in left_out(module) if target.name in one.names), None):
+        raise CourseError(f"{target.place} has no {target.name}, because this failed: {failed}; {SETUP}.")
+    if target.path in importer.parts.files and importer.errors:
+        raise importer.refusal()
+    raise CourseError(f"{target.place} has no {target.name}; it has {callables(module)}.")
+
+
+def _notes(importer: Importer, module: ModuleType) -> Iterator[str]:
+    missing, failed = importer.stand_ins.names, importer.stand_ins.single
+    if missing:
+        yield f"stood in for: {', '.join(sorted(missing))} (not installed here)"
+    if failed:
+        yield f"stood in for: {', '.join(sorted(failed))} (could not be imported)"
+    modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
+    for one in dict.fromkeys([module, *modules]):
+        for statement in left_out(one):
+            yield f"left out, because it failed: {statement}"

@@ -1,0 +1,134 @@
+"""Run a file or notebook statement by statement, so that one that fails does not keep the others from being run."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import functools
+import importlib.machinery
+import linecache
+import operator
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from .needed import bound, needed
+from .stand_ins import StandIn, StandIns
+
+LEFT_OUT = "__left_out__"  # in the namespace of a module that was run in part
+
+
+class LeftOut(NamedTuple):
+    """A statement that failed: the names that it would have bound, its line, and the error."""
+
+    names: set[str]
+    line: str
+    error: BaseException
+
+    def __str__(self) -> str:
+        said = str(self.error).splitlines()[:1]
+        return f"{self.line} ({': '.join([type(self.error).__name__, *said])})"
+
+
+def run_part(
+    parts: Iterable[tuple[str, ast.Module]], module: ModuleType, names: set[str] | None, stand_ins: StandIns
+) -> None:
+    """Run what the names need, or with None everything, of parsed (file name, text) pairs in a module.
+
+    Raises:
+        ModuleNotFoundError: a package is missing that nothing stands in for yet.
+        Exception: of the definition of one of the names.
+    """
+    of_file = [(statement, file) for file, tree in parts for statement in tree.body]
+    files = {id(statement): file for statement, file in of_file}
+    statements = [statement for statement, _ in of_file]
+    flags = _future_flags(statements)
+    vars(module)[LEFT_OUT] = []
+    for statement in statements if names is None else needed(statements, names):
+        file = files[id(statement)]
+        try:
+            _run(statement, file, flags, module)
+        except (Exception, SystemExit) as error:
+            if isinstance(statement, ast.ImportFrom) and _is_incomplete(error):
+                _import_what_is_there(statement, file, module, stand_ins)
+            elif isinstance(error, ModuleNotFoundError) or _defines(statement, names or set()):
+                raise
+            else:
+                text = linecache.getline(file, statement.lineno).strip()
+                line = f"{Path(file).name}:{statement.lineno}: {text}"
+                vars(module)[LEFT_OUT].append(LeftOut(bound(statement), line, error))
+
+
+def _run(statement: ast.stmt, file: str, flags: int, module: ModuleType) -> None:
+    exec(compile(ast.Module([statement], []), file, "exec", flags, dont_inherit=True), vars(module))
+
+
+def _future_flags(statements: Iterable[ast.stmt]) -> int:
+    """Return what `from __future__ import annotations` and its like mean for the statements after it."""
+    froms = [one for one in statements if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
+    features = [getattr(__future__, alias.name) for one in froms for alias in one.names]
+    return functools.reduce(operator.or_, [one.compiler_flag for one in features], 0)
+
+
+def _is_incomplete(error: BaseException) -> bool:
+    """Return whether a module is there, and a name that is imported from it is not."""
+    return isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError)
+
+
+def _defines(statement: ast.stmt, names: set[str]) -> bool:
+    return isinstance(statement, (ast.ClassDef, ast.FunctionDef)) and statement.name in names
+
+
+def _import_what_is_there(statement: ast.ImportFrom, file: str, module: ModuleType, stand_ins: StandIns) -> None:
+    """Import the names of one statement one by one, and stand in for those that are missing."""
+    for alias in statement.names:
+        one = ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
+        try:
+            _run(one, file, 0, module)
+        except ImportError:
+            name = f"{'.' * statement.level}{statement.module or ''}.{alias.name}"
+            stand_ins.single.add(name)
+            setattr(module, alias.asname or alias.name, StandIn(name))
+
+
+class PartialFinder:
+    """Finds files that are to be run in part, before anything else finds them.
+
+    Attributes:
+        files: file -> the names that are needed of it, or None for everything that can be run.
+    """
+
+    def __init__(self, stand_ins: StandIns) -> None:
+        self.files: dict[Path, set[str] | None] = {}
+        self.stand_ins = stand_ins
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """Return the usual specification with another loader; called by the import system."""
+        if not self.files:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.origin is None or (file := Path(spec.origin).resolve()) not in self.files:
+            return None
+        spec.loader = _PartialLoader(name, str(file), self.files[file], self.stand_ins)
+        return spec
+
+    def install(self) -> None:
+        """Begin to answer, before every other finder; those of earlier files are forgotten."""
+        sys.meta_path[:] = [self, *(one for one in sys.meta_path if not isinstance(one, PartialFinder))]
+
+
+class _PartialLoader(importlib.machinery.SourceFileLoader):
+    def __init__(self, name: str, path: str, names: set[str] | None, stand_ins: StandIns) -> None:
+        super().__init__(name, path)
+        self.names, self.stand_ins = names, stand_ins
+
+    def exec_module(self, module: ModuleType) -> None:
+        tree = ast.parse(Path(self.path).read_bytes(), self.path)
+        run_part([(self.path, tree)], module, self.names, self.stand_ins)
+
+
+def left_out(module: ModuleType) -> Iterator[LeftOut]:
+    """Yield what was left out of a module because it failed."""
+    yield from vars(module).get(LEFT_OUT, ())

@@ -1,0 +1,40 @@
+"""Find the repository and the packages that a file stands in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")  # files in the root of a repository
+
+
+def repository_of(path: Path) -> Path | None:
+    """Return the innermost folder above a file that looks like the root of a repository; None without one."""
+    return next((folder for folder in path.parents if any((folder / mark).exists() for mark in MARKS)), None)
+
+
+def above_packages(path: Path) -> Path:
+    """Return the folder that holds the outermost package of a file."""
+    return next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
+
+
+def holder_of(package: str, path: Path) -> Path | None:
+    """Return the folder of a file's repository from which a package or module can be imported; None without one.
+
+    It is the nearest folder above the file, one called src in it, or one right below the root, but never a package,
+    whose own parts must not hide installed packages of the same name.
+    """
+    root = repository_of(path)
+    if root is None:
+        return None
+    above = [folder for folder in path.parents if folder.is_relative_to(root)]
+    beside = sorted(one for one in root.iterdir() if one.is_dir() and not one.name.startswith("."))
+    for folder in [*above, *(one / "src" for one in above), *beside]:
+        if (folder / "__init__.py").is_file():
+            continue
+        if (folder / f"{package}.py").is_file() or _holds_python(folder / package):
+            return folder
+    return None
+
+
+def _holds_python(folder: Path) -> bool:
+    return folder.is_dir() and next(folder.rglob("*.py"), None) is not None

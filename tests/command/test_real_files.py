@@ -1,0 +1,443 @@
+"""Real files: packages that are missing, files that train on import, notebooks, several targets, set-up files."""
+
+import json
+import sys
+import textwrap
+
+import pytest
+
+from course_lib.command import main
+
+HEAD = """\
+import math
+
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self, d_in, head_dim):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_in, head_dim) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).mT / math.sqrt(self.q.out_features)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ self.v(x)
+
+
+class Unscaled(Head):
+    def forward(self, x):
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return (self.q(x) @ self.k(x).mT).masked_fill(hidden, -torch.inf).softmax(dim=-1) @ self.v(x)
+"""
+pytestmark = pytest.mark.usefixtures("imports_are_undone")
+
+
+@pytest.fixture
+def doctor(tmp_path, monkeypatch, capsys):
+    """Run `course doctor` in the test's folder: (status, what it printed, what it said on the side)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        status = main(["doctor", *words])
+        shown = capsys.readouterr()
+        assert "Traceback" not in shown.err
+        return status, shown.out, shown.err
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(name, text):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+        return path
+
+    return written
+
+
+def notebook(*cells):
+    listed = [{"cell_type": kind, "source": text.splitlines(keepends=True)} for kind, text in cells]
+    return json.dumps({"cells": listed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+GUARD = """\
+try:
+    import no_such_kernel
+except ImportError:
+    no_such_kernel = None
+assert no_such_kernel is None
+"""
+
+# --- packages that are not installed ---
+
+MISSING = """\
+import no_such_tokenizer
+from no_such_log import logger
+from no_such_log.config import BaseConfig, option
+from no_such_frame import LightModule
+
+encoding = no_such_tokenizer.get_encoding("gpt2")
+logger.info("imported")
+
+
+class Config(BaseConfig):
+    width: no_such_tokenizer.Int["width"] | None = None
+
+
+@option(Config.width, "default")
+def width(config):
+    return 12
+
+
+@no_such_frame_is_off() if False else option
+class Model(LightModule):
+    pass
+
+""".replace("@no_such_frame_is_off() if False else option\n", "")
+
+
+def test_packages_that_attention_does_not_need_are_stood_in_for_and_named(doctor, write):
+    write("model.py", MISSING + HEAD)
+    status, shown, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and "this is attention" in shown
+    assert said.endswith("stood in for: no_such_frame, no_such_log, no_such_tokenizer (not installed here)\n")
+    assert doctor("model.py:Unscaled", "--args", "11, 7")[0] == 1, "its mistakes are found all the same"
+
+
+def test_a_class_whose_base_is_missing_is_a_module_if_its_name_says_so(doctor, write):
+    write(
+        "model.py", "import no_such_frame\n" + HEAD.replace("class Head(nn.Module)", "class Head(no_such_frame.Module)")
+    )
+    assert doctor("model.py:Head", "--args", "11, 7")[0] == 0
+
+
+def test_an_import_that_is_guarded_fails_as_the_file_expects(doctor, write):
+    guard = (
+        "try:\n    import no_such_kernel\nexcept ImportError:\n    no_such_kernel = None\nassert not no_such_kernel\n"
+    )
+    write("model.py", guard + HEAD)
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and "stood in" not in said and "left out" not in said
+
+
+NEEDS = {
+    "no_such_ops.softmax(scores.masked_fill(hidden, -torch.inf))": "no_such_ops.softmax is needed here",
+    "torch.matmul(no_such_ops.table, scores)": "no_such_ops.table is needed here",
+    "scores * no_such_ops.table": "no_such_ops.table is needed here",
+    "no_such_ops.table[scores]": "no_such_ops.table is needed here",
+}
+
+
+@pytest.mark.parametrize("code", NEEDS)
+def test_a_package_that_attention_needs_is_said(doctor, write, code):
+    text = HEAD.replace("scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)", code, 1)
+    write("model.py", f"import no_such_ops\n{text}")
+    status, shown, _ = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 2 and NEEDS[code] in shown
+    assert "no_such_ops is not installed: install it (python -m pip install no_such_ops), or examine code that" in shown
+
+
+def test_a_number_from_a_missing_package_is_needed(doctor, write):
+    text = HEAD.replace("super().__init__()", "super().__init__()\n        d_in = d_in // no_such_parallel.size()", 1)
+    write("model.py", f"import no_such_parallel\n{text}")
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 2 and "no_such_parallel.size(...) is needed here, and no_such_parallel is not installed" in said
+
+
+def test_a_missing_initialisation_changes_nothing(doctor, write):
+    text = HEAD.replace("range(3))\n", "range(3))\n        trunc_normal_(self.q.weight, std=0.02)\n", 1)
+    write("model.py", f"from no_such_layers import trunc_normal_\n{text}")
+    assert doctor("model.py:Head", "--args", "11, 7")[0] == 0
+
+
+def test_what_comes_from_a_missing_package_is_no_target(doctor, write):
+    write("model.py", "from no_such_ops import Attention\n")
+    status, _, said = doctor("model.py:Attention")
+    assert status == 2 and "Attention comes from a package that is not installed: no_such_ops.Att" in said
+
+
+def test_a_name_that_an_installed_package_lacks_is_stood_in_for(doctor, write):
+    write("pkg/__init__.py", "from json import no_such_name, loads\n")
+    write("pkg/model.py", f"from pkg import loads, no_such_name\n{HEAD}")
+    status, _, said = doctor("pkg/model.py:Head", "--args", "11, 7")
+    assert status == 0 and "stood in for: json.no_such_name (could not be imported)" in said
+
+
+def test_stand_ins_of_one_target_are_not_there_for_the_next(doctor, write):
+    write("one.py", f"import no_such_kernel\n{HEAD}")
+    write("two.py", GUARD.replace("assert no_such_kernel is None", "KERNEL = no_such_kernel") + HEAD)
+    status, _, said = doctor("one.py:Head", "two.py:Head", "--args", "11, 7")
+    assert status == 0 and said.count("stood in for") == 1
+    assert sys.modules["two"].KERNEL is None
+
+
+# --- the repository ---
+
+
+@pytest.mark.parametrize("folder", ["", "src/", "python/"])
+def test_the_packages_of_the_repository_are_found(doctor, write, tmp_path, folder):
+    (tmp_path / ".git").mkdir()
+    write(f"{folder}own_parts/sizes.py", "WIDTH = 7")
+    write(
+        "examples/deep/model.py", HEAD.replace("import math\n", "import math\nfrom own_parts.sizes import WIDTH\n", 1)
+    )
+    status, _, said = doctor("examples/deep/model.py:Head", "--args", "11, WIDTH")
+    assert status == 0 and "stood in" not in said
+
+
+def test_a_part_of_a_package_is_not_taken_for_a_missing_package_of_that_name(doctor, write, tmp_path):
+    (tmp_path / ".git").mkdir()
+    for name in ("pkg", "pkg/no_such_data", "pkg/models"):
+        write(f"{name}/__init__.py", "")
+    write("pkg/models/attention.py", f"from no_such_data import load\n{HEAD}")
+    status, _, said = doctor("pkg/models/attention.py:Head", "--args", "11, 7")
+    assert status == 0 and "stood in for: no_such_data (not installed here)" in said
+
+
+def test_a_package_whose_init_fails_is_run_in_part(doctor, write):
+    write("pkg/__init__.py", "SIZE = 7\nraise RuntimeError('no driver')\nOTHER = 1\n")
+    write("pkg/model.py", f"from . import OTHER, SIZE\n{HEAD}")
+    status, _, said = doctor("pkg/model.py:Head", "--args", "11, SIZE")
+    assert status == 0
+    assert (
+        "left out, because it failed: __init__.py:2: raise RuntimeError('no driver') (RuntimeError: no driver)" in said
+    )
+
+
+def test_two_repositories_may_have_packages_of_the_same_name(doctor, write, tmp_path):
+    for name, text in (("one", HEAD), ("two", HEAD.replace("/ math.sqrt(self.q.out_features)", ""))):
+        write(f"{name}/model/__init__.py", "")
+        write(f"{name}/model/attention.py", text)
+    targets = ("one/model/attention.py:Head", "two/model/attention.py:Head")
+    status, shown, _ = doctor(*targets, "--args", "11, 7", "--json")
+    assert status == 1 and [one["status"] for one in json.loads(shown)] == [0, 1]
+
+
+def test_a_file_named_like_a_module_of_python_hides_nothing(doctor, write):
+    import random
+
+    write("random.py", HEAD)
+    assert doctor("random.py:Head", "--args", "11, 7")[0] == 0
+    assert sys.modules["random"] is random
+
+
+# --- files that train or read when they are imported ---
+
+SCRIPT = (
+    HEAD.replace("head_dim):", "head_dim=HEAD_DIM):").replace(
+        "import math", "import math\nfrom dataclasses import dataclass"
+    )
+    + """
+
+HEAD_DIM = 7
+text = open("no_such_input.txt").read()
+vocabulary = len(set(text))
+model = Head(11)
+for step in range(1000):
+    open("trained.txt", "a").write("step")
+    model(torch.randn(2, 5, 11)).sum().backward()
+"""
+)
+
+
+def test_only_what_the_name_needs_is_run(doctor, write, tmp_path):
+    lines = SCRIPT.replace("HEAD_DIM = 7\n", "").replace("\n\nclass Head", "\nHEAD_DIM = 7\n\nclass Head")
+    write("train.py", lines)
+    status, _, said = doctor("train.py:Head", "--args", "d_in=11")
+    assert status == 0 and "left out" not in said, "the text is not needed, so it is not missed"
+    assert not (tmp_path / "trained.txt").exists()
+
+
+def test_annotations_are_not_evaluated_if_the_file_says_so(doctor, write):
+    text = HEAD.replace("(self, x):", "(self, x: NoSuchTensor) -> NoSuchTensor:")
+    write("train.py", f"from __future__ import annotations\n{text}\nfor _ in range(3):\n    pass\n")
+    assert doctor("train.py:Head", "--args", "11, 7")[0] == 0
+
+
+def test_a_file_that_needs_another_file_says_which_line(doctor, write):
+    write("train.py", SCRIPT.replace("HEAD_DIM = 7\n", "") + "HEAD_DIM = vocabulary\n")
+    status, _, said = doctor("train.py:Head", "--args", "11")
+    assert status == 2
+    assert "NameError: name 'HEAD_DIM' is not defined" in said
+
+
+def test_a_file_that_reads_without_a_loop(doctor, write):
+    write("model.py", f"import sys\ntext = open('no_such_input.txt').read()\nsys.exit(len(text))\n{HEAD}")
+    assert doctor("model.py:Head", "--args", "11, 7")[0] == 0
+
+
+def test_a_name_whose_own_line_fails(doctor, write):
+    write("model.py", f"{HEAD}\nmodel = Head(len(open('no_such_input.txt').read()), 7)\n")
+    status, _, said = doctor("model.py:model")
+    line = HEAD.count("\n") + 2
+    assert status == 2 and f"has no model, because this failed: model.py:{line}: model = Head(len(open(" in said
+    assert "run it in the folder that has what it needs, or write a file with build() and give --setup FILE" in said
+
+
+# --- notebooks ---
+
+CELLS = (
+    ("markdown", "# Attention"),
+    ("code", "%pip install torch\n!nvidia-smi\nimport torch\nfrom torch import nn\ninputs = torch.randn(5, 11)\nnn?"),
+    ("code", "%%bash\nls /"),
+    ("code", HEAD),
+    ("code", "WIDTH = 7\nfor step in range(3):\n    open('trained.txt', 'a').write('step')\n"),
+    ("code", "print(Head(11, 7)(inputs[None]))\nmodel = Head(11, WIDTH)\nthis is no Python\n"),
+    ("code", "model = Head(11, WIDTH)"),
+)
+
+
+def test_a_notebook(doctor, write, tmp_path):
+    write("lesson.ipynb", notebook(*CELLS))
+    assert doctor("lesson.ipynb:Head", "--args", "11, WIDTH")[0] == 0
+    assert doctor("lesson.ipynb:model")[0] == 0, "an instance"
+    assert not (tmp_path / "trained.txt").exists(), "nothing else is run"
+    status, shown, said = doctor("lesson.ipynb:Unscaled")
+    assert status == 1 and "[missing-scale]" in shown and "Look at lesson.ipynb[cell 4]:" in shown
+    assert "built as Unscaled(d_in=24, head_dim=4), a guess: give --args for your own" in said
+
+
+def test_what_is_no_notebook(doctor, write):
+    write("lesson.ipynb", "{}")
+    status, _, said = doctor("lesson.ipynb:Head")
+    assert status == 2 and said.endswith(
+        "lesson.ipynb is no notebook that Jupyter wrote: open it in Jupyter and save it again.\n"
+    )
+
+
+# --- sizes and calls ---
+
+
+def test_large_defaults_are_replaced_by_small_ones(doctor, write):
+    write("model.py", HEAD.replace("self, d_in, head_dim)", "self, d_in=768, head_dim=64)"))
+    status, shown, said = doctor("model.py:Head")
+    assert status == 0 and "1 head of width 4" in shown
+    assert said.endswith("built smaller than by default, as Head(d_in=24, head_dim=4): give --args for other sizes\n")
+    said = doctor("model.py:Head", "--args", "768, 64")[2]
+    assert (
+        'a width of 768 takes long, and a small one shows the same mistakes, such as --args "d_in=24, head_dim=4"'
+        in said
+    )
+
+
+def test_wider_sizes_are_tried_and_a_guess_that_fails_is_called_one(doctor, write):
+    check = "        super().__init__()\n        if d_in % 32:\n            raise ValueError('32 must divide d_in')\n"
+    write("model.py", HEAD.replace("        super().__init__()\n", check, 1))
+    status, _, said = doctor("model.py:Head")
+    assert status == 0 and "built as Head(d_in=96, head_dim=16), a guess" in said
+    write("other.py", HEAD.replace("        super().__init__()\n", check.replace("32", "7"), 1))
+    status, _, said = doctor("other.py:Head")
+    assert status == 2 and "ValueError: 7 must divide d_in" in said
+    assert said.endswith("These arguments are a guess: give --args, or a file with build() and --setup FILE.\n")
+
+
+def test_the_call_is_guessed_where_names_say_what_is_given(doctor, write):
+    write(
+        "model.py",
+        HEAD.replace("def forward(self, x):", "def forward(self, hidden_states, mask):\n        x = hidden_states", 1),
+    )
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and "called as m(x, None), a guess: give --call for your own" in said
+
+
+def test_other_tokens_are_given_where_the_code_can_not_do_without(doctor, write):
+    text = HEAD.replace("(self, x):", "(self, x, context=None):\n        self.k(context)", 1)
+    write("model.py", text)
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and "called as m(x, context=x), a guess: give --call for your own" in said
+
+
+def test_the_input_and_who_may_see_whom(doctor, write):
+    window = "torch.ones(5, 5).tril().triu(-1) > 0"
+    write(
+        "model.py", HEAD.replace("triu(1)", "triu(1)\n        hidden = hidden | ~torch.ones_like(hidden).triu(-1)", 1)
+    )
+    assert doctor("model.py:Head", "--args", "11, 7")[0] == 1
+    assert doctor("model.py:Head", "--args", "11, 7", "--keep", window)[0] == 0
+    assert doctor("model.py:Head", "--args", "11, 7", "--keep", window, "--x", "torch.randn(2, 5, 11)")[0] == 0
+    said = doctor("model.py:Head", "--args", "11, 7", "--x", "torch.randn(2, no_such, 11)")[2]
+    assert "--x 'torch.randn(2, no_such, 11)' can't be evaluated: NameError" in said
+
+
+# --- a set-up file ---
+
+SETUP = """\
+import torch
+from model import Head
+
+def build():
+    return Head(11, 7), torch.randn(2, 5, 11), {"num_heads": 1, "call": lambda module, x: module(x)}
+"""
+
+
+def test_a_setup_file(doctor, write):
+    write("model.py", HEAD)
+    write("my_setup.py", SETUP)
+    assert doctor("--setup", "my_setup.py")[0] == 0
+    write("my_setup.py", SETUP.replace("import Head", "import Unscaled as Head"))
+    assert doctor("--setup", "my_setup.py", "model.py:Head", "--args", "11, 7")[0] == 1
+
+
+SETUPS = {
+    "def build():\n    return 3\n": "build() of my_setup.py must return (module, x, options), such as",
+    "def build():\n    return 1 / 0\n": "build() of my_setup.py failed: ZeroDivisionError: division by zero (my_",
+    "x = 1\n": "my_setup.py has no build; it has nothing that can be called.",
+}
+
+
+@pytest.mark.parametrize("text", SETUPS)
+def test_a_setup_file_that_is_none(doctor, write, text):
+    write("my_setup.py", text)
+    status, _, said = doctor("--setup", "my_setup.py")
+    assert status == 2 and SETUPS[text] in said
+    assert "--setup other.py: there is no such file; give its path from " in doctor("--setup", "other.py")[2]
+
+
+# --- several targets ---
+
+
+def test_several_targets(doctor, write):
+    write("model.py", HEAD)
+    status, shown, said = doctor("model.py:Head", "model.py:Unscaled", "model.py:NoSuch", "--args", "11, 7")
+    assert status == 1 and "Head: this is attention" in shown and "Unscaled: one thing is wrong." in shown
+    assert "course doctor: model.py:NoSuch: model.py has no NoSuch; it has Head, Unscaled" in said
+    assert doctor("model.py:Head", "model.py:NoSuch", "--args", "11, 7")[0] == 2
+    status, shown, _ = doctor("model.py:Head", "model.py:NoSuch", "--args", "11, 7", "--json")
+    first, second = json.loads(shown)
+    assert (first["target"], first["status"], first["ok"]) == ("model.py:Head", 0, True)
+    assert (second["status"], second["ok"]) == (2, False) and second["error"].startswith("model.py has no NoSuch")
+
+
+def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp_path, monkeypatch):
+    (tmp_path / ".git").mkdir()
+    write("deep/model.py", HEAD)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    words = (
+        "../deep/model.py:Unscaled",
+        "../deep/model.py:NoSuch",
+        "--args",
+        "11, 7",
+        "--github",
+        "--sarif",
+        "out.sarif",
+    )
+    status, shown, _ = doctor(*words)
+    line = HEAD.splitlines().index("class Unscaled(Head):") + 4
+    first, second = [one for one in shown.splitlines() if one.startswith("::")]
+    assert status == 1 and first.startswith(f"::error file=deep/model.py,line={line},title=Unscaled%3A missing-scale::")
+    assert second.startswith("::warning file=deep/model.py,line=1,title=course doctor::../deep/model.py has no NoSuch")
+    log = json.loads((tmp_path / "elsewhere" / "out.sarif").read_text(encoding="utf-8"))
+    (run,) = log["runs"]
+    (found,) = run["results"]
+    assert log["version"] == "2.1.0" and found["ruleId"] == "missing-scale" and found["level"] == "error"
+    place = found["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "deep/model.py"}, "region": {"startLine": line}}
+    (rule,) = run["tool"]["driver"]["rules"]
+    assert rule["id"] == "missing-scale" and rule["helpUri"].endswith("/mistakes/missing-scale.html")
+    (failed,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert "has no NoSuch" in failed["message"]["text"] and not run["invocations"][0]["executionSuccessful"]
