@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Draw = Callable[[], "Picture | None"]
 NOT_EXAMINED = "It could not be examined"
+AS_EXPECTED = "it computes what `expect` computes"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import inspect
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
 import torch
@@ -18,7 +17,6 @@ from course_lib.diagnosis.measure import (
     NoStructure,
     Run,
     RunWithoutTensor,
-    SubjectFailed,
     UntraceableRun,
     asks_for_gpu,
     influence,
@@ -28,6 +26,8 @@ from course_lib.tracing import FACTORS, Value, contractions, last_line
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
+BAD_CALL = re.compile(r"missing|positional argument|unexpected keyword|takes \d")
+NOT_GIVEN = re.compile(r"NoneType|must (be )?(provide|specif|give|pass)|is required|should be provided|be None", re.I)
 REMEDY = "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
 FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
 
@@ -37,9 +37,8 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
     """Whether the code runs."""
     error, subject, evidence, line = failed.error, failed.subject, error_message(failed.error), last_line(failed.error)
     projection = _broken_projection(failed)
-    if _runs_in_own_dtype(failed):
-        where = locate_pinned(failed, torch.float64) or line
-        yield Finding.named("dtype-pinned", f"in float64: {evidence}", where)
+    if subject.runs_in(subject.dtype(failed.given), failed.given):
+        yield _of_float64(failed, evidence)
     elif "same device" in evidence:
         yield Finding.named("device-pinned", evidence, line)
     elif asks_for_gpu(error):
@@ -54,13 +53,13 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
         yield Finding.of_error(error, _remedy(failed))
 
 
-def _runs_in_own_dtype(failed: FailedRun) -> bool:
-    """Return whether the code runs in its own dtype although it fails in float64."""
-    dtype = failed.subject.dtype(failed.given)
-    with suppress(SubjectFailed):
-        failed.subject.run(failed.given.to(dtype), failed.subject.copy(dtype))
-        return True
-    return False
+def _of_float64(failed: FailedRun, evidence: str) -> Finding:
+    """Return the finding for code that runs in its own dtype, but not in float64, in which everything is measured."""
+    where = locate_pinned(failed, torch.float64) or last_line(failed.error)
+    if failed.subject.runs_in(torch.bfloat16, failed.given):
+        title = f"{NOT_EXAMINED}: it runs in its own dtype and not in float64."
+        return Finding(None, f"in float64: {evidence}", where, title)
+    return Finding.named("dtype-pinned", f"in float64: {evidence}", where)
 
 
 def _broken_projection(failed: FailedRun) -> str | None:
@@ -77,13 +76,19 @@ def _remedy(failed: FailedRun) -> str:
     message = error_message(failed.error)
     if "indices" in message and "Long" in message:
         return "; it takes token ids: give the attention inside it, which takes embeddings"
-    missing = isinstance(failed.error, TypeError) and last_line(failed.error) is None and "missing" in message
-    if not missing or failed.options.has_call:
+    if failed.options.has_call or not _lacks_arguments(failed, message):
         return ""
     if inspect.isclass(failed.subject.original):
         return "; it is a class: give an instance of it"
     cached = any(CACHE.fullmatch(name) for name in re.findall(r"'(\w+)'", message))
     return "; give `call`, a function of (code, x), to say how to run it" + ", with a new cache each time" * cached
+
+
+def _lacks_arguments(failed: FailedRun, message: str) -> bool:
+    """Return whether code was called with too little, or otherwise than it wants to be."""
+    if NOT_GIVEN.search(message):
+        return True
+    return isinstance(failed.error, TypeError) and last_line(failed.error) is None and bool(BAD_CALL.search(message))
 
 
 @rule(order=1)

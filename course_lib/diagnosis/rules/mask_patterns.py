@@ -1,7 +1,7 @@
 """Compare which token attends to which with what was intended, and name the pattern of a wrong mask."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -97,6 +97,9 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     hidden, missing = visibility.leaked, visibility.missing
     if not hidden.any() and not missing.any():
         return None
+    other = _other_window(visibility)
+    if other is not None:
+        return other
     elsewhere = _applied_elsewhere(visibility.attention)
     options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
     for pattern in PATTERNS:
@@ -109,6 +112,24 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
     # A window in the wrong corner shows what the right one hides.
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
+
+
+def _other_window(visibility: Visibility) -> Finding | None:
+    """Detect a window of another width than the one that the caller gave."""
+    attention, options = visibility.attention, visibility.attention.options
+    num_tokens = attention.seen.shape[-1]
+    for width in range(1, num_tokens + 1) if options.window else ():
+        seen = _with_window(attention, width) & attention.present[..., None]
+        if width != options.window and torch.equal(attention.seen, seen):
+            sees = "all tokens" if width == num_tokens else f"{width} tokens, itself included"
+            evidence = f"a query sees up to {sees}, and window={options.window} was given"
+            draw = partial(picture_of_weights, attention)
+            return Finding.unnamed("the window has another width", evidence, locate_masking(visibility.path), draw)
+    return None
+
+
+def _with_window(attention: Attention, width: int) -> Tensor:
+    return replace(attention.options, window=width).expected_keep(*attention.seen.shape[:3])
 
 
 def describe_leak(visibility: Visibility) -> str:

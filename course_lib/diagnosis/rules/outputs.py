@@ -122,17 +122,17 @@ def check_output_width(attention: Attention) -> Iterator[Finding]:
 
 
 def _promised_width(subject: Subject, merged: int) -> int | None:
-    """Return the module's d_out; the width of all heads together if only its constructor takes a d_out."""
+    """Return the d_out that a module's constructor takes; the width of all heads together if it is not kept."""
     if not subject.is_module:
         return None
-    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.code, name, None), int)]
-    if kept:
-        return kept[0]
     try:
         names = inspect.signature(type(subject.code).__init__).parameters
     except (TypeError, ValueError):
         return None
-    return merged if any(name in OUT_ARGUMENTS for name in names) else None
+    if not any(name in OUT_ARGUMENTS for name in names):  # an attribute may name the width of the heads together
+        return None
+    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.code, name, None), int)]
+    return kept[0] if kept else merged
 
 
 def _locate_last_weights(attention: Attention) -> SourceLine | None:

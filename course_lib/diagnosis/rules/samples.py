@@ -86,7 +86,9 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     used = any(product.operation.number in run.live for product in structure.score_products)
     if run.options.keep is not None or not used:  # the size of a mask, or of weights from elsewhere, is fixed
         return
-    failed = other_sizes(run.subject, run.x)
+    one_query = run.x.shape[1] - run.options.num_context == 1
+    lengths = (run.x.shape[1] + 1,) if run.options.num_context and one_query else run.options.lengths
+    failed = other_sizes(run.subject, run.x, lengths)
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]

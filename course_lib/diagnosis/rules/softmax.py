@@ -19,7 +19,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     """Softmax over the keys."""
     weights, rows = attention.weights, attention.expected.any(-1)
     total = weights.sum(-1)[rows]
-    if not total.numel():
+    if not total.numel() or not attention.options.normalised:
         return
     sums = f"{float(total.min()):.4f} to {float(total.max()):.4f}"
     off = float((total - 1).abs().max())
@@ -28,6 +28,8 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     draw = partial(picture_of_weights, attention)
     if not path.softmaxes and (off > 1e-6 or bool((weights < -1e-9).any()) or _follow_scores(attention)):
         evidence = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from {sums}"
+        if any(operation.name.startswith("sigmoid") for operation in path.operations):
+            evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
         yield Finding.named("no-softmax", evidence, _locate_last_change(path))
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
