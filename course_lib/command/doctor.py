@@ -51,6 +51,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--num-heads", type=int, help="how many heads the code should have")
     add("--num-kv-heads", type=int, help="how many heads of keys and values it should have")
     add("--not-causal", action="store_true", help="every token may see every other one, as in an encoder")
+    add("--scale", type=float, help="what dot products are multiplied by, if not 1 / sqrt(head_dim)")
+    add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
+    add("--lengths", type=_numbers, metavar="4,16", help="the only numbers of tokens that the code takes")
+    add("--not-normalised", action="store_true", help="weights don't sum to 1 on purpose, as with a sigmoid")
+    add("--context", type=int, metavar="TOKENS", help="tokens of cross-attention's context, which --call gets third")
+    add("--expect", metavar="NAME", help="right code in the same file, built in the same way, to compare with")
     add("--call", metavar="CODE", help='how to run it, if not by x alone: "lambda m, x: m(x)[0]"')
     add(
         "--device",
@@ -71,13 +77,31 @@ def run(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
         code, call = _opened(target, args)
         x = torch.randn(*_sizes(code, call, target, args), generator=torch.Generator().manual_seed(0))
-        options = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads, "call": call}
+        options = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads, "call": call} | _intentions(args, x)
+        if args.expect is not None:
+            options["expect"] = _opened(target._replace(name=args.expect), args)[0]
         try:
             report = diagnose(code, x, causal=not args.not_causal, **options)
         except (TypeError, ValueError) as error:
             raise CourseError(str(error)) from None
     print(report.as_json() if args.json else report.in_words(not_causal="add --not-causal"))
     return 0 if report.ok else 1
+
+
+def _intentions(args: argparse.Namespace, x: Any) -> dict[str, Any]:
+    """Return the options of `diagnose` that say what is meant, as far as no code has to be opened for them."""
+    import torch
+
+    if args.context is not None and args.context < 1:
+        raise CourseError(f"--context must be at least 1, got {args.context}.")
+    generator = torch.Generator().manual_seed(1)
+    context = None if args.context is None else torch.randn(len(x), args.context, x.shape[-1], generator=generator)
+    told = {"scale": args.scale, "window": args.window, "lengths": args.lengths, "context": context}
+    return told | {"normalised": not args.not_normalised}
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
 
 
 def _opened(target: Target, args: argparse.Namespace) -> tuple[Any, Any]:
