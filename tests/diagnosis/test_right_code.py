@@ -473,3 +473,174 @@ class WantsKeywords(Base):
 def test_code_that_is_called_otherwise_is_told_about_call(kind, words):
     (finding,) = diagnose(kind(), X).findings
     assert words in finding.evidence and "give `call`, a function of (code, x)" in finding.evidence
+
+
+# --- designs ---
+
+
+class SetToZero(Base):
+    """The rows of padding are set to 0 after softmax, as queries."""
+
+    def forward(self, x, keep=None):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        hidden = later(q @ k.mT) | ~keep[:, None, None]
+        weights = (q @ k.mT / 2).masked_fill(hidden, -torch.inf).softmax(-1)
+        weights = weights.masked_fill(~keep[:, None, :, None], 0.0)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_rows_of_padding_may_be_set_to_zero():
+    keep = torch.ones(BATCH, TOKENS, dtype=torch.bool)
+    keep[1, 3:] = False
+    assert mistakes(SetToZero(), keep=keep, call=lambda m, x: m(x, keep[: len(x)])) == ()
+
+
+class RelativeTable(Base):
+    """A table of biases by distance, for one window of tokens, as in Swin and BEiT."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(2 * TOKENS - 1, HEADS))
+        places = torch.arange(TOKENS)
+        self.register_buffer("index", places[:, None] - places + TOKENS - 1)
+
+    def attend(self, q, k, v):
+        bias = self.table[self.index.view(-1)].view(TOKENS, TOKENS, -1).permute(2, 0, 1)
+        return weights_of(q @ k.mT / 2 + bias) @ v
+
+
+def test_a_learned_bias_for_each_pair_fixes_the_length_on_purpose():
+    report = diagnose(RelativeTable(), X, num_heads=HEADS)
+    assert report.ok and report.remarks[-1].startswith("it takes 5 tokens only, because `table`"), report
+    assert diagnose(RelativeTable(), X, num_heads=HEADS, lengths=[TOKENS]).ok
+
+
+class ZeroKey(Base):
+    def attend(self, q, k, v):
+        k, v = (F.pad(part, (0, 0, 1, 0)) for part in (k, v))
+        return (q @ k.mT * self.scale).masked_fill(F.pad(later(q @ q.mT), (1, 0)), -torch.inf).softmax(-1) @ v
+
+
+def test_a_zero_key_in_front():
+    assert mistakes(ZeroKey(scale=0.5)) == ()
+    assert mistakes(ZeroKey(scale=0.25)) == ("wrong-scale",)
+
+
+class Narrow(nn.Module):
+    """One small matrix for all heads, each of which has columns of x of its own; or columns that all heads share."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.parts, self.own = nn.ModuleList(nn.Linear(HEAD_DIM, HEAD_DIM, bias=False) for _ in range(3)), own
+        self.out = nn.Linear(D_IN, D_IN)
+
+    def forward(self, x):
+        columns = x.unflatten(-1, (HEADS, HEAD_DIM))
+        columns = columns if self.own else columns[:, :, :1].expand_as(columns)
+        q, k, v = (part(columns).transpose(1, 2) for part in self.parts)
+        return self.out((weights_of(q @ k.mT / 2) @ v).transpose(1, 2).flatten(2))
+
+
+def test_heads_may_share_weights_if_they_read_columns_of_their_own():
+    assert mistakes(Narrow(own=True)) == ()
+    assert mistakes(Narrow(own=False))[0] == "heads-share-weights"
+
+
+class Differential(nn.Module):
+    """The weights of each head are a difference of two softmaxes, and a norm follows the value product."""
+
+    def __init__(self, hides=True):
+        super().__init__()
+        torch.manual_seed(4)
+        self.q, self.k, self.v = (nn.Linear(D_IN, 2 * D_IN) for _ in range(3))
+        self.out, self.norm, self.factor = nn.Linear(2 * D_IN, D_IN), nn.LayerNorm(8), nn.Parameter(torch.tensor(0.3))
+        self.hides = hides
+
+    def forward(self, x):
+        q, k = (part(x).unflatten(-1, (2 * HEADS, HEAD_DIM)).transpose(1, 2) for part in (self.q, self.k))
+        v = self.v(x).unflatten(-1, (HEADS, 2 * HEAD_DIM)).transpose(1, 2)
+        weights = (weights_of(q @ k.mT / 2) if self.hides else (q @ k.mT / 2).softmax(-1)).unflatten(1, (HEADS, 2))
+        out = self.norm((weights[:, :, 0] - self.factor * weights[:, :, 1]) @ v)
+        return self.out(out.transpose(1, 2).flatten(2))
+
+
+def test_differential_attention():
+    report = diagnose(Differential(), X)
+    assert report.ok and report.remarks[0].startswith("this is differential attention"), report
+    assert diagnose(Differential(hides=False), X).mistakes == ("no-causal-mask",)
+
+
+class Saturated(Base):
+    def attend(self, q, k, v):
+        weights = (1e6 * torch.eye(q.shape[2], device=q.device, dtype=q.dtype) + q @ k.mT / 2).softmax(-1)
+        return weights @ v if self.applied else v
+
+
+def test_saturated_weights_are_told_from_weights_that_are_not_applied():
+    (finding,) = diagnose(Saturated(applied=True), X, num_heads=HEADS).findings
+    assert finding.mistake is None and "gives all its weight to one token" in finding.title
+    assert "weights-not-applied" in mistakes(Saturated(applied=False))
+
+
+class OwnContext(Cross):
+    """A context as wide as x."""
+
+    def __init__(self):
+        super().__init__()
+        self.k, self.v = nn.Linear(D_IN, 21), nn.Linear(D_IN, 21)
+
+
+CONTEXTS = {
+    "one token more": lambda x: torch.cat([x, x.mean(1, keepdim=True)], 1),
+    "the first three": lambda x: x[:, :3],
+    "the same for every x": lambda x: torch.ones(len(x), 7, D_IN).to(x),
+}
+
+
+@pytest.mark.parametrize("make", CONTEXTS.values(), ids=CONTEXTS.keys())
+def test_a_context_that_call_makes_is_no_mistake_of_the_code(make):
+    report = diagnose(OwnContext(), X, causal=False, call=lambda m, x: m(x, make(x)))
+    (finding,) = report.findings
+    assert finding.title == "It could not be examined: its keys are not made from x."
+    assert "give `context`" in finding.evidence, report
+
+
+def test_a_context_with_every_token_twice():
+    assert diagnose(OwnContext(), X, causal=False, call=lambda m, x: m(x, torch.cat([x, x.flip(1)], 1))).ok
+
+
+class Latents(OwnContext):
+    def __init__(self, count):
+        super().__init__()
+        self.latents = nn.Parameter(torch.randn(count, D_IN))
+
+    def forward(self, x):
+        return super().forward(self.latents.expand(len(x), -1, -1), x)
+
+
+@pytest.mark.parametrize("count", [3, TOKENS])
+def test_learned_queries_are_no_mistake(count):
+    (finding,) = diagnose(Latents(count), X, causal=False).findings
+    assert finding.title == "It could not be examined: its queries are not made from x, but from `latents`."
+
+
+class Skipping(InFloat32):
+    """A layer without positions, by a setting; or one in which they were forgotten."""
+
+    use_rope, told = False, True
+
+    def forward(self, x, angles=None):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        if self.use_rope:
+            q, k = self.rotated(q, angles), self.rotated(k, angles)
+        return self.out((weights_of(q @ k.mT / 2) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_layer_without_positions_by_a_setting():
+    def call(module, x):
+        turn = torch.arange(x.shape[1]).to(x)[:, None] * torch.tensor([1.0, 0.1]).to(x)
+        turn.cos(), turn.sin()
+        return module(x, turn)
+
+    report = diagnose(Skipping(), X, num_heads=HEADS, call=call)
+    assert report.ok and "`if self.use_rope`" in report.remarks[0], report

@@ -3,6 +3,7 @@
 from .attention import NO_WEIGHT, Attention
 from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument
+from .context import context_argument
 from .dependence import SEVERAL, Dependence
 from .probes import influence, other_sizes
 from .projections import column_sets
@@ -24,6 +25,7 @@ __all__ = [
     "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
     "Dependence", "FailedRun", "FreshRuns", "NoStructure", "RotaryAngles", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
-    "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets", "compare", "find_distance",
+    "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets", "compare",
+    "context_argument", "find_distance",
     "find_token_sum", "has_sink", "influence", "other_sizes", "role_of", "unused_roles",
 ]  # fmt: skip

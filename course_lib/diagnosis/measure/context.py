@@ -12,6 +12,7 @@ from torch import Tensor
 from .calling import Call, first_tensor, parameters_of
 
 ContextCall = Callable[[Any, Tensor, Tensor], Any]  # (code, x, context) -> output
+NO_CONTEXT = re.compile(r"mask|cache|past|bias|len", re.I)
 CONTEXT = re.compile(r"context|encoder|memory|cond|source|src|media|cross|key_?value|kv", re.I)
 
 
@@ -35,12 +36,18 @@ def joined_call(call: ContextCall, x: Tensor, context: Tensor) -> Call:
     return run
 
 
+def context_argument(code: Callable[..., Any]) -> str | None:
+    """Return the name of the argument for the context, or None."""
+    names = (one.name for one in parameters_of(code)[1:])
+    return next((name for name in names if CONTEXT.search(name) and not NO_CONTEXT.search(name)), None)
+
+
 def usual_context_call(code: Callable[..., Any]) -> ContextCall:
     """Return how to run code on x and a context: by the argument whose name says so, or else as the second one."""
     needed = [one for one in parameters_of(code) if one.default is one.empty and one.kind <= one.POSITIONAL_OR_KEYWORD]
     if [one.name[:1].lower() for one in needed] == ["q", "k", "v"]:
         return lambda code, x, context: first_tensor(code(x, context, context))
-    name = next((one.name for one in parameters_of(code)[1:] if CONTEXT.search(one.name)), None)
-    if name is None or "mask" in name:
+    name = context_argument(code)
+    if name is None:
         return lambda code, x, context: first_tensor(code(x, context))
     return lambda code, x, context: first_tensor(code(x, **{name: context}))

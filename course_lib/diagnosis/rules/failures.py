@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from course_lib.diagnosis.finding import NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, NOT_EXAMINED, Finding, error_message
 from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned
 from course_lib.diagnosis.measure import (
     CACHE,
@@ -19,6 +19,7 @@ from course_lib.diagnosis.measure import (
     RunWithoutTensor,
     UntraceableRun,
     asks_for_gpu,
+    context_argument,
     influence,
 )
 from course_lib.diagnosis.registry import rule
@@ -29,7 +30,6 @@ WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
 BAD_CALL = re.compile(r"missing|positional argument|unexpected keyword|takes \d")
 NOT_GIVEN = re.compile(r"NoneType|must (be )?(provide|specif|give|pass)|is required|should be provided|be None", re.I)
 REMEDY = "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
-FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
 
 
 @rule(order=0)
@@ -106,7 +106,10 @@ def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
 def check_shape(run: Run) -> Iterator[Finding]:
     """The shape of the output."""
     given, got = tuple(run.x.shape), tuple(run.output.tensor.shape)
-    if len(got) != 3 or got[:2] != given[:2]:
+    latents = latents_of(run, got[1]) if len(got) == 3 and got[0] == given[0] and got[1] != given[1] else None
+    if latents is not None:
+        yield latents
+    elif len(got) != 3 or got[:2] != given[:2]:
         evidence = f"for an input of {given} it gave {got}; (batch, token, width) was expected"
         yield Finding.unnamed("there is no row of the output for each token", evidence)
 
@@ -139,6 +142,27 @@ def _context_of(run: Run, keys: Value, parameters: set[int]) -> Value | None:
         given = value.made_by is None and value.number not in parameters and value is not run.trace.x
         if given and value.tensor.dim() > 1 and value.tensor.is_floating_point():
             return value
+    return None
+
+
+@rule(order=908)
+def check_queries(missing: NoStructure) -> Iterator[Finding]:
+    """Whether queries and keys are made from the tokens of x."""
+    run = missing.run
+    latents = latents_of(run, run.x.shape[1])
+    if latents is not None:
+        yield latents
+    elif run.options.has_call and not run.options.num_context and context_argument(run.subject.original):
+        yield Finding(None, f"{missing.reason}; {GIVE_CONTEXT}", None, FOREIGN_KEYS)
+
+
+def latents_of(run: Run, count: int) -> Finding | None:
+    """Return the finding for code whose queries are a parameter of `count` rows; None if there is none."""
+    for name, reads in run.parameter_reads.items():
+        shape = tuple(reads[0].tensor.shape)
+        if len(shape) > 1 and shape[-2] == count and not name.endswith("weight"):
+            title = f"{NOT_EXAMINED}: its queries are not made from x, but from `{name}`."
+            return Finding(None, f"`{name}` has the shape {shape}; {GIVE_CONTEXT}, with the queries as x", None, title)
     return None
 
 

@@ -7,10 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_weights
 from course_lib.diagnosis.locate import locate_alignment, locate_combination, locate_masking, locate_pattern
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, Value
 
@@ -187,5 +187,12 @@ def check_missing(visibility: Visibility) -> Iterator[Finding]:
         sample, head, query, key = missing.nonzero()[0].tolist()
         count = f"{int(missing.sum())} of {int(expected.sum())} pairs that should be seen are not"
         evidence = f"in sample {sample}, head {head}, query {query} does not see key {key}; {count}"
-        draw = partial(picture_of_weights, visibility.attention)
+        draw, attention = partial(picture_of_weights, visibility.attention), visibility.attention
+        absent = attention.scores.isnan().all(2) & missing.any(2)  # keys that no query is compared with
+        told = attention.options.has_call and context_argument(attention.run.subject.original)
+        if told and torch.equal(missing, absent[:, :, None].expand_as(missing) & expected):
+            keys = sorted(set(absent.nonzero()[:, -1].tolist()))
+            evidence = f"no query is compared with the keys of the tokens {keys}; {GIVE_CONTEXT}"
+            yield Finding(None, evidence, None, FOREIGN_KEYS)
+            return
         yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)
