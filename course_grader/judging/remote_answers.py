@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from course_grader.sandbox import ModuleState, OpaqueValue
 from course_grader.submissions import escape_hidden
-from course_lib.exercises import Backward, Called, LearnerError, Ran
+from course_lib.exercises import Asked, Backward, Called, LearnerError, Ran
 
 from .remote_notebook import RemoteNotebook, safe_texts
 
@@ -34,19 +34,28 @@ class RemoteAnswer:
 
     def call(self, arguments: Sequence[Any], seed: int) -> Called:
         """See `Answer`."""
-        message = self._notebook.ask("call", name=self.name, arguments=list(arguments), seed=seed)
-        return Called(plain_result(message.get("result")), _indices(message.get("changed")))
+        return next(self._called([{"arguments": list(arguments), "seed": seed}]))
 
-    def backward(self, arguments: Sequence[Any], cotangents: Sequence[Tensor], seed: int) -> Backward:
+    def calls(self, calls: Sequence[Sequence[Any]]) -> Iterator[Called]:
+        """See `Answer`."""
+        return self._called([{"arguments": list(one), "seed": seed} for seed, one in enumerate(calls)])
+
+    def _called(self, calls: Sequence[dict[str, Any]]) -> Iterator[Called]:
+        for message in self._notebook.ask_all([("call", {"name": self.name, **one}) for one in calls]):
+            yield Called(plain_result(message.get("result")), _indices(message.get("changed")))
+
+    def backwards(self, calls: Sequence[tuple[Sequence[Any], Sequence[Tensor]]]) -> Iterator[Backward]:
         """See `Answer`; the text of an error is a student's own and isn't passed on."""
-        message = self._notebook.ask(
-            "backward", name=self.name, arguments=list(arguments), cotangents=list(cotangents), seed=seed
-        )
-        gradients = message.get("gradients")
-        if not isinstance(gradients, (list, tuple)):
-            raise _invalid()
-        failed = escape_hidden(str(message.get("failed") or ""), 240)
-        return Backward([one if isinstance(one, Tensor) else None for one in gradients], failed)
+        asked = [
+            {"name": self.name, "arguments": list(arguments), "cotangents": list(cotangents), "seed": seed}
+            for seed, (arguments, cotangents) in enumerate(calls)
+        ]
+        for message in self._notebook.ask_all([("backward", one) for one in asked]):
+            gradients = message.get("gradients")
+            if not isinstance(gradients, (list, tuple)):
+                raise _invalid()
+            failed = escape_hidden(str(message.get("failed") or ""), 240)
+            yield Backward([one if isinstance(one, Tensor) else None for one in gradients], failed)
 
     def build(self, sizes: Sequence[int], seed: int) -> RemoteModule:
         """See `Answer`."""
@@ -75,29 +84,21 @@ class RemoteModule:
         self.forward = message.get("forward") is not False
         self.plain_modules = safe_texts(message.get("plain_modules"))
         self.plain_tensors = safe_texts(message.get("plain_tensors"))
-        shared = message.get("shared")
-        pairs = (safe_texts(pair) for pair in (shared if isinstance(shared, dict) else {}).items())
-        self.shared = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+        self.shared, self.dtypes = _texts(message.get("shared")), _texts(message.get("dtypes"))
 
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """See `BuiltModule`."""
+        return next(self.runs([Asked(weights, inputs, options)]))
+
+    def runs(self, asked: Sequence[Asked]) -> Iterator[Ran]:
+        """See `BuiltModule`."""
+        self._notebook.skip()
         if self._session is not self._notebook.session:
             raise LearnerError({"kind": "this", "message": "its process ended before"})
-        message = self._notebook.ask(
-            "run", module=self._number, weights=dict(weights), inputs=list(inputs), options=options
-        )
-        gradients = message.get("gradients")
-        if not isinstance(gradients, dict):
-            raise _invalid()
-        sound = {
-            name: one if isinstance(one, Tensor) else None for name, one in gradients.items() if isinstance(name, str)
-        }
-        return Ran(
-            plain_result(message.get("result")),
-            _indices(message.get("changed")),
-            sound,
-            safe_texts(message.get("made")),
-        )
+        requests = [
+            {"weights": dict(one.weights), "inputs": list(one.inputs), "options": dict(one.options)} for one in asked
+        ]
+        return map(_ran, self._notebook.ask_all([("run", {"module": self._number, **one}) for one in requests]))
 
 
 def plain_result(result: Any) -> Any:
@@ -115,11 +116,27 @@ def plain_result(result: Any) -> Any:
     return result
 
 
+def _ran(message: Mapping[str, Any]) -> Ran:
+    """Return what a run gave, if it is reported as it should be."""
+    gradients = message.get("gradients")
+    if not isinstance(gradients, dict):
+        raise _invalid()
+    sound = {name: one if isinstance(one, Tensor) else None for name, one in gradients.items() if isinstance(name, str)}
+    changed, made = _indices(message.get("changed")), safe_texts(message.get("made"))
+    return Ran(plain_result(message.get("result")), changed, sound, made)
+
+
 def _indices(value: Any) -> list[int]:
     """Return indices that a student's process reports, if they are such."""
     if not isinstance(value, (list, tuple)) or not all(type(index) is int and 0 <= index < 20 for index in value):
         raise _invalid()
     return list(value)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Return the pairs of texts in a dict that a student's process reports, made harmless."""
+    pairs = (safe_texts(pair) for pair in (value if isinstance(value, dict) else {}).items())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def _is_shape(value: Any) -> bool:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from course_grader.sandbox import NotebookEnded, Sandbox, SandboxLost, Session
+from course_grader.sandbox import NotebookEnded, Request, Sandbox, SandboxLost, Session
 from course_grader.submissions import escape_hidden
 from course_lib.exercises import LearnerError
 
+SKIP_SECONDS = 1.0  # for the answers that a judge did not wait for
 EXTRA_STARTS = 4  # besides one per answer that ended it
 NO_ANSWER = "what it sent back was not a valid answer"
 
@@ -25,10 +27,10 @@ class Budget:
         self.left = seconds
 
     @contextlib.contextmanager
-    def spent_by(self, session: Session) -> Iterator[None]:
-        """Count the time of the block, and let the session go on for no longer than what is left."""
+    def spent_by(self, session: Session, most: float = math.inf) -> Iterator[None]:
+        """Count the time of the block, and let the session go on for no longer than what is left, or `most`."""
         begun = time.monotonic()
-        session.until = begun + self.left
+        session.until = begun + min(self.left, most)
         try:
             yield
         finally:
@@ -78,6 +80,7 @@ class RemoteNotebook:
         self.budget = budget or Budget(sandbox.limits.notebook)
         self._starts = 0
         self._lost: SandboxLost | None = None
+        self._unread: Iterator[dict[str, Any]] = iter(())  # answers to requests that were made together
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> RemoteNotebook:
@@ -153,22 +156,49 @@ class RemoteNotebook:
             LearnerError: The student's code raised an error, took too long or ended Python.
             OutOfTime: As in `load`.
         """
+        return next(self.ask_all([(request, arguments)]))
+
+    def ask_all(self, requests: Sequence[Request]) -> Iterator[dict[str, Any]]:
+        """Send requests to the loaded notebook together; yield the answer to each, as far as one is wanted.
+
+        Raises:
+            LearnerError, OutOfTime: As in `ask`, at the first answer that is none.
+        """
+        self.skip()
         session = self.load()
+        self._unread = session.ask_all(requests, self.sandbox.limits.answer)
+        for _ in requests:
+            message = self._answer(session)
+            if isinstance(message.get("raised"), dict):
+                raise _stopped_by(message["raised"])
+            yield message
+
+    def _answer(self, session: Session) -> dict[str, Any]:
         try:
             with self.budget.spent_by(session):
-                message = session.ask(request, self.sandbox.limits.answer, **arguments)
+                return next(self._unread)
         except NotebookEnded as ended:
             self.forget()
             raise LearnerError({"kind": "this", "message": ended.reason}) from None
         except SandboxLost as lost:
             self._lose(lost)
-        if isinstance(message.get("raised"), dict):
-            raise _stopped_by(message["raised"])
-        return message
+
+    def skip(self) -> None:
+        """Let the notebook finish what nobody waits for any more, or end its process if that takes long."""
+        if self.session is None:
+            return
+        try:
+            with self.budget.spent_by(self.session, SKIP_SECONDS):
+                for _ in self._unread:
+                    pass
+        except NotebookEnded:
+            self.forget()
+        except SandboxLost as lost:
+            self._lose(lost)
 
     def forget(self) -> None:
         """End the process; the next request starts a new one."""
-        self.session = None
+        self.session, self._unread = None, iter(())
         self._open.close()
 
 

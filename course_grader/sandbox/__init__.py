@@ -3,7 +3,7 @@
 from .guest.messages import ModuleState, OpaqueValue
 from .isolation import Isolation, NoSandbox, choose_isolation
 from .sandbox import Sandbox
-from .session import NotebookEnded, ResourceLimits, SandboxLost, Session
+from .session import NotebookEnded, Request, ResourceLimits, SandboxLost, Session
 
 __all__ = [
     "Isolation",
@@ -11,6 +11,7 @@ __all__ = [
     "NoSandbox",
     "NotebookEnded",
     "OpaqueValue",
+    "Request",
     "ResourceLimits",
     "Sandbox",
     "SandboxLost",

@@ -93,7 +93,7 @@ def visible_folders() -> list[str]:
         candidates += [os.path.join(prefix, part) for part in ("bin", "lib", "lib64", "pyvenv.cfg")]
     candidates += [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")]
     candidates += [os.path.dirname(os.path.realpath(sys.executable))]
-    for package in ("torch", "numpy", "safetensors"):  # found, not imported: that takes as long as starting a sandbox
+    for package in ("torch", "numpy"):  # found, not imported: that takes as long as starting a sandbox
         spec = importlib.util.find_spec(package)
         candidates += [str(Path(spec.origin).parents[1])] if spec and spec.origin else []
     paths = {os.path.abspath(path) for path in candidates} | {os.path.realpath(path) for path in candidates}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,6 +14,7 @@ from .guest.messages import ProtocolError
 from .guest.wire import Channel, Timeout
 from .isolation import NoSandbox
 
+Request = tuple[str, Mapping[str, Any]]  # what is asked for, and its arguments
 STARTUP_SECONDS = 120.0  # that a process may take to import torch
 
 
@@ -91,6 +93,20 @@ class Session:
         """
         return next(self.follow(request, seconds, **arguments))
 
+    def ask_all(self, requests: Sequence[Request], seconds: float) -> Iterator[dict[str, Any]]:
+        """Make requests together and yield the answer to each as it arrives; the time limit is per answer.
+
+        The notebook works through them one after the other, as if each had been made after the answer to the one
+        before: only the time that it takes to hand over is saved.
+
+        Raises:
+            NotebookEnded, SandboxLost: As in `ask`; the answers before have been yielded.
+        """
+        with self._reasons(seconds):
+            self.channel.queue({"do": request, "with": arguments} for request, arguments in requests)
+        for _ in requests:
+            yield self._next(seconds)
+
     def follow(self, request: str, seconds: float, **arguments: Any) -> Iterator[dict[str, Any]]:
         """Make a request and yield every message that arrives, indefinitely; the time limit is per message.
 
@@ -98,15 +114,26 @@ class Session:
             NotebookEnded: No message came in time, or the process has ended.
             SandboxLost: The sandbox has ended.
         """
-        try:
+        with self._reasons(seconds):
             self.channel.send({"do": request, "with": arguments}, min(time.monotonic() + seconds, self.until))
-            while True:
-                message = self.channel.receive(min(time.monotonic() + seconds, self.until))
-                if not isinstance(message, dict):
-                    raise NotebookEnded("what it sent back was not a valid answer")
-                if "ended" in message:
-                    raise NotebookEnded(_describe_exit(message["ended"]))
-                yield message
+        while True:
+            yield self._next(seconds)
+
+    def _next(self, seconds: float) -> dict[str, Any]:
+        """Receive one message."""
+        with self._reasons(seconds):
+            message = self.channel.receive(min(time.monotonic() + seconds, self.until))
+        if not isinstance(message, dict):
+            raise NotebookEnded("what it sent back was not a valid answer")
+        if "ended" in message:
+            raise NotebookEnded(_describe_exit(message["ended"]))
+        return message
+
+    @contextlib.contextmanager
+    def _reasons(self, seconds: float) -> Iterator[None]:
+        """Turn what can happen to the connection into what happened to the notebook."""
+        try:
+            yield
         except Timeout:
             left = self.until - time.monotonic()
             raise NotebookEnded(

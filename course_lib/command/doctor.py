@@ -67,7 +67,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Build the target, examine it and print the report; return 1 if there are findings."""
+    """Build the target, examine it and print the report; return its exit status."""
     target = split(args.target)
     print(f"course doctor: running {target.name} of {target.place} (importing a file runs it)", file=sys.stderr)
     import torch
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
         except (TypeError, ValueError) as error:
             raise CourseError(str(error)) from None
     print(report.as_json() if args.json else report.in_words(not_causal="add --not-causal"))
-    return 0 if report.ok else 1
+    return report.exit_status
 
 
 def _intentions(args: argparse.Namespace, x: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
         "lock": "make requirements.lock again from pyproject.toml (--upgrade: newest versions)",
     }),
 }  # fmt: skip
-GRADING = "distributed safetensors jinja2 tqdm jupytext"
+GRADING = "distributed jinja2 tqdm jupytext"
 NEEDS = {  # name -> the extra of pyproject.toml that installs what it needs, and the packages that must be importable
     "lab": ("lessons", "jupyterlab jupytext ipykernel"),
     "kernels": ("lessons", "ipykernel"),

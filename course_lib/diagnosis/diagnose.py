@@ -9,22 +9,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.wording import counted
-
 from . import rules
-from .finding import AS_EXPECTED, Finding
+from .attention_report import said_once, sentences
+from .confirm import confirm
+from .finding import AS_EXPECTED, NOT_EXAMINED, Finding, error_message
 from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
-from .measure.attention_sinks import TokenlessWeights, has_sink
 from .measure.context import joined, joined_call, usual_context_call
+from .measure.embedded import embedded
 from .measure.mask_input import measure
 from .measure.options import Options
+from .measure.run import Run, UntraceableRun
+from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
 from .precedence import OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .validation import check_arguments, check_expected, check_intentions, check_words
+from .several import examine_each, examine_whole
+from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
 
 
 def diagnose(
@@ -52,7 +55,8 @@ def diagnose(
 
     Args:
         module_or_function: a module, or a function of x.
-        x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do.
+        x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
+            nn.Embedding also token ids, (batch, token).
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -93,7 +97,7 @@ def diagnose(
         x, call = _with_context(module_or_function, x, context, call)
         options = replace(options, num_context=context.shape[-2], has_call=True)
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
-    elif x.dim() == 2:
+    elif x.dim() == 2 and x.is_floating_point():
         of_sample = call or (lambda code, tokens: code(tokens))
         x, call = x[None], lambda code, batch: torch.stack([of_sample(code, sample) for sample in batch])
         options = replace(options, has_call=True)
@@ -102,12 +106,16 @@ def diagnose(
             subject = Subject(module_or_function, call)
         except RuntimeError as error:  # a module that can't be copied
             return Report(name, (Finding.of_error(error),))
-        stages = measure(subject, x.detach().cpu().clone(), options)
-        findings, remarks = apply(_rules(), stages)
-        if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
-            findings = [finding for finding in findings if finding.mistake in OF_BEHAVIOUR]
-        causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
-        return Report(name, causes, () if causes else tuple(_confirm(stages)), tuple(remarks))
+        x = x.detach().cpu().clone()
+        if not x.is_floating_point():
+            found = embedded(subject, x)
+            if found is None:
+                raise not_embeddings(x)
+            subject, x = found
+        stages = measure(subject, x, options)
+        if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
+            return _report_of_several(name, stages.attempt)
+        return _report_of_one(name, stages)
 
 
 def _with_context(
@@ -125,29 +133,37 @@ def _with_context(
     return joined(x[None], context[None]), joined_call(of_samples, x[None], context[None])
 
 
-def _confirm(stages: Stages) -> Iterator[str]:
-    """Yield what was found to be right in code without mistakes."""
-    attention = stages.reach(Attention)
-    if attention is None:
-        return
-    batch, num_tokens = attention.dependence.sizes
-    heads = counted(attention.rows.num_heads, "head")
-    context = attention.options.num_context
-    tokens = f"{num_tokens - context} tokens" + (f" and a context of {context}" if context else "")
-    yield f"{heads} of width {attention.structure.head_dim}, traced with {batch} samples of {tokens}"
-    if not attention.options.normalised:
-        yield "hidden tokens get 0"
-        return
-    rows = attention.expected.any(-1)
-    sums = (attention.weights.sum(-1), attention.applied_weights.sum(-1))  # a gate changes the first alone
-    error = min(float((one - 1).abs()[rows].max()) for one in sums)
-    if error > 1e-6 and has_sink(attention):
-        yield "each head keeps part of its weights for no token, as an attention sink, and hidden tokens get 0"
-    elif error > 1e-6 and TokenlessWeights(attention.rows).is_prefix:
-        yield "each query's weights and those of learned keys sum to 1, and hidden tokens get 0"
+def _report_of_one(name: str, stages: Stages) -> Report:
+    findings, remarks = apply(_rules(), stages)
+    if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
+        findings = [finding for finding in findings if finding.mistake in OF_BEHAVIOUR]
+    causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
+    if not causes and stages.reach(Attention) is None:
+        causes = (_unseen(stages),)
+    return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
+
+
+def _unseen(stages: Stages) -> Finding:
+    """Return the finding of code in which no rule found anything because its attention was not seen."""
+    attempt = stages.attempt
+    if isinstance(attempt, UntraceableRun):
+        error = error_message(attempt.error)
+        reason = (
+            f"its operations can't be traced ({error}); from outside, no output moves with a token it should not see"
+        )
     else:
-        digits = "9 digits or more" if error < 1e-9 else f"{error:.0e}"
-        yield f"each query's weights sum to 1 (to {digits}), and hidden tokens get 0"
+        reason = "its scores can't be followed to the values"
+    return Finding(None, reason, title=f"{NOT_EXAMINED}: its attention weights were not seen.")
+
+
+def _report_of_several(name: str, run: Run) -> Report:
+    attentions = examine_each(run, _rules())
+    whole = examine_whole(run, attentions, _rules())
+    findings = (*said_once(attentions), *whole.findings)
+    if AS_EXPECTED in whole.remarks:
+        findings = tuple(finding for finding in findings if finding.mistake in OF_BEHAVIOUR)
+    checked = () if findings else (*sentences(attentions, "checked"), *whole.checked)
+    return Report(name, findings, checked, (*sentences(attentions, "remarks"), *whole.remarks), tuple(attentions))
 
 
 @cache

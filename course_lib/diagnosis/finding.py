@@ -19,6 +19,8 @@ NOT_EXAMINED = "It could not be examined"
 GIVE_CONTEXT = "give `context`, the tensor that keys and values are made from"
 FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
 AS_EXPECTED = "it computes what `expect` computes"
+DIFFERS = "It differs from attention in this way: "
+COULD_NOT_RUN = f"{DIFFERS}it could not be run"
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,17 @@ class Finding:
     @classmethod
     def unnamed(cls, difference: str, evidence: str, where: str | None = None, draw: Draw | None = None) -> Finding:
         """Return a finding without an entry in the catalogue; `difference` completes "It differs ... in this way:"."""
-        return cls(None, evidence, where, f"It differs from attention in this way: {difference}.", draw=draw)
+        return cls(None, evidence, where, f"{DIFFERS}{difference}.", draw=draw)
 
     @classmethod
     def of_error(cls, error: BaseException, remedy: str = "") -> Finding:
         """Return a finding for code that raised, with the message and the line of the error."""
         return cls.unnamed("it could not be run", f"{error_message(error)}{remedy}", last_line(error))
+
+    @property
+    def examined(self) -> bool:
+        """Whether it is about what the code computes, and not about why that could not be seen."""
+        return not self.title.startswith((NOT_EXAMINED, COULD_NOT_RUN))
 
     @property
     def source(self) -> str:

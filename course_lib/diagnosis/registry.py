@@ -26,6 +26,11 @@ class Rule:
     order: int
 
     @property
+    def file(self) -> str:
+        """The name of the file that it stands in, which is the subject of its group."""
+        return self.check.__module__.rpartition(".")[2]
+
+    @property
     def title(self) -> str:
         """What it checks, as a phrase: the first line of its docstring."""
         first = (self.check.__doc__ or self.check.__name__).splitlines()[0].removesuffix(".")

@@ -7,8 +7,10 @@ from typing import Any
 
 from course_lib.about import version
 from course_lib.markup import backticks_to_code
+from course_lib.wording import counted, listed
 
-from .finding import NOT_EXAMINED, Finding
+from .attention_report import AttentionReport
+from .finding import Finding
 
 NO_MASK = "no-causal-mask"
 ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
@@ -23,17 +25,30 @@ class Report:
         findings: the likeliest first, without the effects of other findings.
         checked: what was found to be right, in short sentences.
         remarks: what is worth knowing but no mistake.
+        attentions: of code with several, each with its own findings or the reason why it was not examined.
     """
 
     subject: str
     findings: tuple[Finding, ...] = ()
     checked: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    attentions: tuple[AttentionReport, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+        """Whether all of it was examined and nothing was found."""
+        return not self.findings and not self.not_examined
+
+    @property
+    def not_examined(self) -> tuple[AttentionReport, ...]:
+        """The attentions that could not be examined."""
+        return tuple(one for one in self.attentions if one.missing)
+
+    @property
+    def exit_status(self) -> int:
+        """0 if nothing is wrong, 1 if something was found, 2 if the code, or a part of it, was not examined."""
+        found = [finding for finding in self.findings if finding.examined]
+        return 1 if found else 0 if self.ok else 2
 
     @property
     def mistakes(self) -> tuple[str | None, ...]:
@@ -62,25 +77,42 @@ class Report:
                 lines.append(f"   Lesson {finding.lesson} is about this.")
             if finding.mistake == NO_MASK:
                 lines.append(f"   {ON_PURPOSE.format(not_causal)}")
-        for sentences, intro in ((self.checked, "In order: "), (self.remarks, "Worth knowing: ")):
-            lines += ["", *(f"{intro}{one}" for one in sentences)] if sentences else []
+        for intro, sentences in self._sentences():
+            lines += ["", *(f"{intro}: {one}" for one in sentences)] if sentences else []
         return "\n".join(lines)
+
+    def _sentences(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return what follows the findings, each kind with its first words."""
+        missing = tuple(f"{one.name}, because {one.missing}" for one in self.not_examined)
+        return ("Not examined", missing), ("In order", self.checked), ("Worth knowing", self.remarks)
 
     @property
     def verdict(self) -> str:
         """The result as a clause."""
-        if any(finding.title.startswith(NOT_EXAMINED) for finding in self.findings):
+        if self.attentions:
+            return self._verdict_on_several()
+        if self.exit_status == 2:
             return "it could not be examined."
         if self.ok:
             return "this is attention, nothing wrong was found."
-        return "one thing is wrong." if len(self.findings) == 1 else f"{len(self.findings)} things are wrong."
+        return f"{self._things_wrong()}."
+
+    def _verdict_on_several(self) -> str:
+        count = len(self.attentions)
+        wrong = [one.name for one in self.attentions if one.findings]
+        result = f"{self._things_wrong()}{f' in {listed(wrong)}' if wrong else ''}"
+        examined = f"{counted(count, 'attention')} found, {count - len(self.not_examined)} examined"
+        return f"{examined}: {result if self.findings else 'nothing wrong was found'}."
+
+    def _things_wrong(self) -> str:
+        return "one thing is wrong" if len(self.findings) == 1 else f"{len(self.findings)} things are wrong"
 
     def _repr_html_(self) -> str:
         """Return the report as HTML, with its pictures; the hints unfold."""
         items = [f"<li>{_as_html(finding)}</li>" for finding in self.findings]
         headline = f"<p><strong>{escape(f'{self.subject}: {self.verdict}')}</strong></p>"
         parts = [headline, *(["<ol>", *items, "</ol>"] if items else [])]
-        for sentences, intro in ((self.checked, "In order"), (self.remarks, "Worth knowing")):
+        for intro, sentences in self._sentences():
             listed = "".join(f"<li>{backticks_to_code(one)}</li>" for one in sentences)
             parts += [f"<p>{intro}:</p><ul>{listed}</ul>"] if listed else []
         return "".join(parts)
@@ -94,6 +126,7 @@ class Report:
             "findings": [finding.as_dict() for finding in self.findings],
             "checked": list(self.checked),
             "remarks": list(self.remarks),
+            "attentions": [attention.as_dict() for attention in self.attentions],
         }
 
     def as_json(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def check_arguments(
@@ -17,9 +17,9 @@ def check_arguments(
     """
     if not callable(code):
         raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings.")
-    if x.dim() not in (2, 3) or x.numel() == 0:
+    if not isinstance(x, Tensor) or not (x.is_floating_point() or takes_ids(code, x)):
+        raise not_embeddings(x)
+    if x.dim() not in ((2, 3) if x.is_floating_point() else (2,)) or x.numel() == 0:
         raise ValueError(f"x must be (batch, token, d_in) or (token, d_in), got the shape {tuple(x.shape)}.")
     if not isinstance(causal, bool):
         raise TypeError(f"causal must be True or False, got {causal!r}.")
@@ -49,8 +49,9 @@ def check_intentions(scale: Any, window: Any, lengths: Any, normalised: Any, x: 
     found = tuple(lengths) if isinstance(lengths, Iterable) and not isinstance(lengths, (str, Tensor)) else ()
     if not found or not all(map(_is_count, found)):
         raise ValueError(f"lengths must be numbers of tokens that the code takes, such as [4, 16], got {lengths!r}.")
-    if x.shape[-2] not in found:
-        raise ValueError(f"x has {x.shape[-2]} tokens, which is not one of lengths={[*found]}: give such an x.")
+    num_tokens = x.shape[-2] if x.is_floating_point() else x.shape[-1]
+    if num_tokens not in found:
+        raise ValueError(f"x has {num_tokens} tokens, which is not one of lengths={[*found]}: give such an x.")
     return found
 
 
@@ -88,6 +89,17 @@ def _check_context(context: Any, x: Tensor) -> None:
         )
 
 
+def takes_ids(code: Any, x: Tensor) -> bool:
+    """Return whether x may be token ids: integers, for a module that embeds some."""
+    embeds = isinstance(code, nn.Module) and any(isinstance(module, nn.Embedding) for module in code.modules())
+    return x.dtype in (torch.int64, torch.int32) and embeds
+
+
+def not_embeddings(x: Any) -> TypeError:
+    """Return the error for an x that is no tensor of embeddings."""
+    return TypeError(f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings.")
+
+
 def check_words(words: Any, x: Tensor) -> tuple[str, ...]:
     """Return the labels of the tokens as text, one per token; empty without words.
 
@@ -96,8 +108,9 @@ def check_words(words: Any, x: Tensor) -> tuple[str, ...]:
     """
     if words is None:
         return ()
-    if isinstance(words, str) or len(words) != x.shape[-2]:
-        raise ValueError(f"words must be one label for each of the {x.shape[-2]} tokens of x, got {words!r}.")
+    num_tokens = x.shape[-2] if x.is_floating_point() else x.shape[-1]
+    if isinstance(words, str) or len(words) != num_tokens:
+        raise ValueError(f"words must be one label for each of the {num_tokens} tokens of x, got {words!r}.")
     return tuple(map(str, words))
 
 
@@ -106,7 +119,10 @@ def _check_keep(keep: Any, x: Tensor, num_heads: int | None, *, of_context: bool
         raise TypeError(f"keep must be a bool tensor, True = may attend, got {_kind(keep)}.")
     if of_context:
         return  # its shape is checked where it is combined with the context's tokens
-    batch, num_tokens = len(x) if x.dim() == 3 else 1, x.shape[-2]
+    if x.is_floating_point():
+        batch, num_tokens = len(x) if x.dim() == 3 else 1, x.shape[-2]
+    else:
+        batch, num_tokens = x.shape
     heads = () if num_heads is None else (1, num_heads)
     wanted = ((1, batch), heads, (1, num_tokens), (1, num_tokens))[4 - keep.dim() :] if keep.dim() <= 4 else None
     fits = wanted is not None and all(not able or size in able for size, able in zip(keep.shape, wanted, strict=True))

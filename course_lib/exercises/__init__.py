@@ -4,7 +4,7 @@ Learners use `check`, `filled`, `from_earlier`, `predict` and `progress`; the gr
 the rest.
 """
 
-from .answer import Answer, Backward, BuiltModule, Called, Ran
+from .answer import Answer, Asked, Backward, BuiltModule, Called, Ran
 from .answering.from_source import FromSource
 from .catalogue import ALL, BLANKS, EXERCISES, SETS
 from .checking import check, filled
@@ -48,6 +48,7 @@ __all__ = [
     "SETS",
     "SIGNS",
     "Answer",
+    "Asked",
     "Backward",
     "BuiltModule",
     "Called",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor
@@ -48,6 +48,20 @@ class Ran(NamedTuple):
     made: Sequence[str] = ()
 
 
+class Asked(NamedTuple):
+    """One run that is asked of a module.
+
+    Attributes:
+        weights: Name of a parameter -> its values.
+        inputs: The arguments of forward.
+        options: Those of `answering.run_module`.
+    """
+
+    weights: Mapping[str, Tensor]
+    inputs: Sequence[Any]
+    options: Mapping[str, Any]
+
+
 class BuiltModule(Protocol):
     """A module that was constructed from a learner's class."""
 
@@ -76,11 +90,24 @@ class BuiltModule(Protocol):
         """Name of a parameter that is another one under a second name -> the first name."""
         ...
 
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """Name of a floating-point parameter -> its dtype, where that is not PyTorch's default."""
+        ...
+
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """Load weights and run it in float64; the options are those of `answering.run_module`.
 
         Raises:
             LearnerError: If the code raises an error.
+        """
+        ...
+
+    def runs(self, asked: Sequence[Asked]) -> Iterator[Ran]:
+        """Run it several times, one after the other, as `run` does; a run that nobody waits for may not be made.
+
+        Raises:
+            LearnerError: In the turn of the run that raises an error.
         """
         ...
 
@@ -106,11 +133,19 @@ class Answer(Protocol):
         """
         ...
 
-    def backward(self, arguments: Sequence[Any], cotangents: Sequence[Tensor], seed: int) -> Backward:
-        """Call the function and send gradients back from its result; see `answering.call_backward`.
+    def calls(self, calls: Sequence[Sequence[Any]]) -> Iterator[Called]:
+        """Call the function several times, one after the other, with the seeds 0, 1, 2 and so on.
 
         Raises:
-            LearnerError: If it takes too long.
+            LearnerError: In the turn of the call that raises an error.
+        """
+        ...
+
+    def backwards(self, calls: Sequence[tuple[Sequence[Any], Sequence[Tensor]]]) -> Iterator[Backward]:
+        """Call it with arguments and send gradients back from its result, as `answering.call_backward`; as in `calls`.
+
+        Raises:
+            LearnerError: In the turn of the call that takes too long.
         """
         ...
 

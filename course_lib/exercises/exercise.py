@@ -22,10 +22,12 @@ class Case(NamedTuple):
     Attributes:
         arguments: Plain data, tensors and `FromSource`.
         about: What is special about them, as a clause such as "the scores are about 2000"; "" if only sizes differ.
+        trains: Whether gradients are compared although something is special about them.
     """
 
     arguments: tuple[Any, ...]
     about: str = ""
+    trains: bool = False
 
 
 class Wrong(NamedTuple):

@@ -17,7 +17,7 @@ from .axes import axis_names, named_shape
 from .copies import built
 from .differences import Difference, Expected, difference, equal, precision_note
 from .exercise import Case, Exercise, Wrong
-from .function_gradients import LEAVES, gradient_fault
+from .function_gradients import LEAVES, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .relations import relation
@@ -64,23 +64,25 @@ class FunctionExercise(Exercise):
             return not_passed(f"The answer is a {answer.kind}; it should be the function itself, uncalled.", hint=hint)
         cases = list(self.draw(rng))
         results: list[Any] = []
+        expected: list[Expected] = []
         try:
-            for number, case in enumerate(cases):
-                result, changed = answer.call(case.arguments, seed=number)
+            for case, (result, changed) in zip(cases, answer.calls([one.arguments for one in cases]), strict=True):
                 if changed:
                     return self._argument_changed(changed[0], case)
                 results.append(self._extracted(result, case))
         except WrongKind as wrong:
             return not_passed(f"The answer can't be compared: {wrong}.", hint=f"What should `{self.name}` give back?")
         except LearnerError as error:
-            wrong = self._first_wrong(cases, results)
+            wrong = self._first_wrong(cases, results, expected)
             return self._stopped(answer, error, cases, len(results)) if wrong is None else wrong
-        wrong = self._first_wrong(cases, results)  # None, or a verdict, which is false
-        return self._right(answer, cases, results, rng) if wrong is None else wrong
+        wrong = self._first_wrong(cases, results, expected)  # None, or a verdict, which is false
+        return self._right(answer, cases, results, expected, rng) if wrong is None else wrong
 
-    def _first_wrong(self, cases: Sequence[Case], results: Sequence[Any]) -> Verdict | None:
+    def _first_wrong(self, cases: Sequence[Case], results: Sequence[Any], expected: list[Expected]) -> Verdict | None:
+        """Compare the results; what they were compared with is added to `expected`."""
         for number, (case, result) in enumerate(zip(cases, results, strict=False)):
-            if found := difference(result, self._expected(case)):
+            expected.append(self._expected(case))
+            if found := difference(result, expected[-1]):
                 return self._wrong(cases, results, number, found)
         return None
 
@@ -89,8 +91,14 @@ class FunctionExercise(Exercise):
         verdict = stopped(error, (self.name, answer.name), sizes, before, self._argument_axes(cases[number]))
         return replace(verdict, hint=self._first_line()) if error.is_of_call else verdict
 
-    def _right(self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> Verdict:
-        expected = map(self._expected, cases)
+    def _right(
+        self,
+        answer: Answer,
+        cases: Sequence[Case],
+        results: Sequence[Any],
+        expected: Sequence[Expected],
+        rng: InputGenerator,
+    ) -> Verdict:
         notes = {} if self.own_dtype else dict.fromkeys(filter(None, map(precision_note, results, expected)))
         if self.gradients:
             wrong, note = self._backward(answer, cases, rng)
@@ -102,9 +110,11 @@ class FunctionExercise(Exercise):
 
     def _backward(self, answer: Answer, cases: Sequence[Case], rng: InputGenerator) -> tuple[Verdict | None, str]:
         """Compare gradients; return the verdict on wrong ones, and a note on what PyTorch can't send back."""
-        for number, case in enumerate(one for one in cases if not one.about):  # others may be all rounding
+        plain = [one for one in cases if one.trains or not one.about]  # others may be all rounding
+        faults = gradient_faults(self.solution, answer, [self._named(one) for one in plain], self.gradients, rng)
+        for case in plain:
             try:
-                fault = gradient_fault(self.solution, answer, self._named(case), self.gradients, number, rng)
+                fault = next(faults)
             except LearnerError as error:
                 return stopped(error, (self.name, answer.name), self._sizes(case)), ""
             if fault and not fault.wrong:
@@ -246,7 +256,7 @@ class FunctionExercise(Exercise):
                 fits = len(axes) == value.ndim > 1
                 parts.append(f"`{name}` {written if fits else named_shape(value.shape, sizes)}")
             elif isinstance(value, (bool, int, float, str)) or (isinstance(value, (list, tuple)) and _plain(value)):
-                parts.append(f"{name}={value}")
+                parts.append(f"{name}={value!r}")
         return f"{self.name} with {', '.join(parts)}" if parts else f"a call of {self.name}"
 
     def _right_so_far(self, cases: Sequence[Case], number: int) -> tuple[str, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from .answer import Answer
+from .answer import Answer, Backward
 from .answering import call_backward, floating_tensors
 from .copies import copied
 from .input_generator import InputGenerator
@@ -23,15 +24,14 @@ class GradientFault(NamedTuple):
     wrong: bool
 
 
-def gradient_fault(
+def gradient_faults(
     solution: Callable[..., Any],
     answer: Answer,
-    arguments: Mapping[str, Any],
+    calls: Sequence[Mapping[str, Any]],
     reached: Sequence[str],
-    seed: int,
     rng: InputGenerator,
-) -> GradientFault | None:
-    """Run one backward pass through the answer and through the solution; None if both give the same gradients.
+) -> Iterator[GradientFault | None]:
+    """Run a backward pass of each call through the answer and the solution; yield None if both gradients are the same.
 
     An answer through which PyTorch can't send a gradient, because it changes in place what is needed later or goes
     through NumPy, fails loudly in training. One that leaves the graph silently is wrong.
@@ -39,20 +39,27 @@ def gradient_fault(
     Args:
         solution: The right function.
         answer: The learner's function, whose results are right.
-        arguments: Name -> value, of one call.
+        calls: Name -> value, of each call.
         reached: The names of the arguments that a gradient must reach.
-        seed: Of PyTorch's random stream.
         rng: Where the gradient of the result comes from.
 
     Raises:
         LearnerError: If the answer takes too long.
     """
-    values = list(arguments.values())
-    parts = floating_tensors(solution(*copied(tuple(values))))
-    cotangents = [rng.normal(*part.shape) for part in parts]
-    expected = call_backward(solution, copied(tuple(values)), cotangents, seed)["gradients"]
+    asked = []
+    for arguments in calls:
+        values = tuple(arguments.values())
+        parts = floating_tensors(solution(*copied(values)))
+        asked.append((values, [rng.normal(*part.shape) for part in parts]))
+    for seed, (backward, (values, cotangents)) in enumerate(zip(answer.backwards(asked), asked, strict=True)):
+        expected = call_backward(solution, copied(values), cotangents, seed)["gradients"]
+        yield _fault(backward, expected, calls[seed], reached)
+
+
+def _fault(
+    backward: Backward, expected: Sequence[Tensor | None], arguments: Mapping[str, Any], reached: Sequence[str]
+) -> GradientFault | None:
     owners = [name for name, value in arguments.items() for _ in floating_tensors(value)]
-    backward = answer.backward(values, cotangents, seed)
     if backward.failed or len(backward.gradients) != len(owners):
         reason = backward.failed.split(". ")[0][:200].rstrip(".:, ") or "no reason was given"
         return GradientFault(f"Its numbers are right, but it can't be trained as it is: {reason}.", False)

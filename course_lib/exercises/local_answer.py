@@ -14,14 +14,14 @@ from torch import Tensor, nn
 from course_lib.diagnosis import diagnose
 from course_lib.tracing import SourceLine, is_foreign
 
-from .answer import Backward, Called, Ran
+from .answer import Asked, Backward, Called, Ran
 from .answering import (
     TimeLimit,
+    build_described,
     build_module,
     call_backward,
     call_function,
     describe_error,
-    describe_module,
     run_module,
     time_limit,
 )
@@ -53,20 +53,26 @@ class LocalAnswer:
         with _own_errors(self.seconds):
             return Called(*call_function(self.code, built(tuple(arguments)), seed))
 
-    def backward(self, arguments: Sequence[Any], cotangents: Sequence[Tensor], seed: int) -> Backward:
+    def calls(self, calls: Sequence[Sequence[Any]]) -> Iterator[Called]:
         """See `Answer`."""
-        with _own_errors(self.seconds):
-            return Backward(**call_backward(self.code, built(tuple(arguments)), cotangents, seed))
+        return (self.call(arguments, seed) for seed, arguments in enumerate(calls))
+
+    def backwards(self, calls: Sequence[tuple[Sequence[Any], Sequence[Tensor]]]) -> Iterator[Backward]:
+        """See `Answer`."""
+        for seed, (arguments, cotangents) in enumerate(calls):
+            with _own_errors(self.seconds):
+                backward = Backward(**call_backward(self.code, built(tuple(arguments)), cotangents, seed))
+            yield backward
 
     def build(self, sizes: Sequence[int], seed: int) -> LocalModule:
         """See `Answer`."""
         with _own_errors(self.seconds):
-            module = build_module(self.code, sizes, seed)
+            module, described = build_described(self.code, sizes, seed)
         if not isinstance(module, nn.Module):
             name = self.code.__name__
             report = {"kind": "TypeError", "message": f"it is no `nn.Module`: write `class {name}(nn.Module)`"}
             raise LearnerError(report)
-        return LocalModule(module, self.seconds)
+        return LocalModule(module, described, self.seconds)
 
     def diagnose(self, sizes: Sequence[int], x: Tensor, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """See `Answer`; lines of the course's own files are left out."""
@@ -82,19 +88,23 @@ class LocalAnswer:
 class LocalModule:
     """A module in this process; see `BuiltModule`."""
 
-    def __init__(self, module: nn.Module, seconds: float) -> None:
+    def __init__(self, module: nn.Module, described: dict[str, Any], seconds: float) -> None:
         self._module, self._seconds = module, seconds
-        described = describe_module(module)
         self.parameters: dict[str, tuple[int, ...]] = described["parameters"]
         self.forward: bool = described["forward"]
         self.plain_modules: list[str] = described["plain_modules"]
         self.plain_tensors: list[str] = described["plain_tensors"]
         self.shared: dict[str, str] = described["shared"]
+        self.dtypes: dict[str, str] = described["dtypes"]
 
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """See `BuiltModule`."""
         with _own_errors(self._seconds):
             return Ran(**run_module(self._module, weights, copied(tuple(inputs)), **options))
+
+    def runs(self, asked: Sequence[Asked]) -> Iterator[Ran]:
+        """See `BuiltModule`."""
+        return (self.run(one.weights, one.inputs, **one.options) for one in asked)
 
 
 def _kind(code: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from course_lib.markup import backticks_to_code
 
 from .input_generator import InputGenerator
-from .review_answers import is_right
+from .review_answers import PRECISION, is_right, is_too_rough
 from .review_questions import QUESTIONS
 
 COUNT = 3
@@ -21,6 +21,11 @@ class Question(NamedTuple):
     answer: Any
     why: str
     lesson: str
+
+    @property
+    def asked(self) -> str:
+        """Return the text and, where the answer is no whole number, how precise it must be."""
+        return f"{self.text} {PRECISION}" if isinstance(self.answer, float) else self.text
 
 
 class Review:
@@ -65,7 +70,7 @@ def review(lesson: str, answers: Sequence[Any] | None = None, *, seed: int = 0) 
     """
     questions = _drawn(str(lesson), seed)
     if answers is None or all(answer is ... for answer in answers):
-        return Review([question.text for question in questions], False)
+        return Review([question.asked for question in questions], False)
     if isinstance(answers, str) or len(answers) != COUNT:
         raise ValueError(f"answers must be a list of {COUNT}, one for each question, got {answers!r}.")
     judged = [is_right(question.answer, answer) for question, answer in zip(questions, answers, strict=True)]
@@ -85,7 +90,9 @@ def _drawn(lesson: str, seed: int) -> list[Question]:
 
 def _line(question: Question, answer: Any, right: bool) -> str:
     if answer is ...:
-        return f"… {question.text}"
+        return f"… {question.asked}"
     if right:
         return f"✓ {answer!r} {question.why}"
-    return f"✗ {answer!r} is not it. Look again at lesson {question.lesson}: {question.text}"
+    if is_too_rough(question.answer, answer):
+        return f"✗ {answer!r} is near, but has too few right digits. {question.asked}"
+    return f"✗ {answer!r} is not it. Look again at lesson {question.lesson}: {question.asked}"

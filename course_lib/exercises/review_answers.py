@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 DIGITS = ".3g"  # how a fraction such as 1/3 is written; whole numbers must be exact
+PRECISION = 'Give three digits, or a fraction as text, such as "2/7".'
 UNREADABLE = (ValueError, SyntaxError, TypeError, ZeroDivisionError, OverflowError, MemoryError, RecursionError)
 
 
@@ -27,6 +28,14 @@ def is_right(answer: Any, given: Any) -> bool:
         same_length = isinstance(given, (list, tuple)) and len(given) == len(answer)
         return same_length and all(map(_is_number, answer, given))
     return _is_number(answer, given)
+
+
+def is_too_rough(answer: Any, given: Any) -> bool:
+    """Return whether a number would be right if fewer digits were asked for: 0.33 for 1/3."""
+    given = _read(given)
+    if isinstance(answer, bool) or not isinstance(answer, float) or isinstance(given, bool):
+        return False
+    return isinstance(given, (int, float)) and bool(given) and abs(given - answer) <= 0.05 * abs(answer)
 
 
 def _read(given: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
-from .graph import Operation, Trace, Value
+from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
 from .replay import replay
@@ -22,6 +22,7 @@ __all__ = [
     "DispatchWatch",
     "FunctionWatch",
     "Layout",
+    "ModuleCall",
     "Operation",
     "Source",
     "SourceLine",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import CodeType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .source_line import SourceLine
 from .statement import Statement, line_at, statement_of
@@ -101,6 +101,33 @@ class Operation:
 
 
 @dataclass(eq=False)
+class ModuleCall:
+    """One call of a module.
+
+    Attributes:
+        module: the module.
+        outer: the call that it was made in, or None.
+        first, last: its operations are those from `first` up to, without, `last`.
+        inputs: position or name of each tensor argument -> its value.
+        output: the tensor that it returned, or None if it returned anything else.
+    """
+
+    module: nn.Module
+    outer: ModuleCall | None
+    first: int
+    last: int = 0
+    inputs: dict[int | str, Value] = field(default_factory=dict)
+    output: Value | None = None
+
+    def chain(self) -> Iterator[ModuleCall]:
+        """Yield the call itself and those around it, from the inside outwards."""
+        call: ModuleCall | None = self
+        while call is not None:
+            yield call
+            call = call.outer
+
+
+@dataclass(eq=False)
 class Trace:
     """The operations of one run in order, with copies of their tensors.
 
@@ -110,6 +137,7 @@ class Trace:
         x: the input.
         output: what the code returned, or None if it raised or returned anything but a tensor.
         caller: code that called the traced code and is not part of it, although its lines ran.
+        calls: the calls of modules in the order in which they began, if they were asked for.
     """
 
     operations: list[Operation]
@@ -117,6 +145,7 @@ class Trace:
     x: Value
     output: Value | None
     caller: CodeType | None = None
+    calls: tuple[ModuleCall, ...] = ()
 
     @cached_property
     def writers(self) -> dict[int, list[int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import CodeType, FrameType
 from typing import Any
 
@@ -16,20 +16,24 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from .fused import is_fused_attention, unfused_attention
 from .graph import Operation, Trace, Value
 from .modes import DispatchWatch
+from .module_calls import noting_calls
 from .tensors import map_instances, tensors_in
 from .torch_private import OpOverload, operation_name, storage_of, without_compiling, without_modes
 
 
-def trace_run(run: Callable[[Tensor], Any], x: Tensor, caller: CodeType | None = None) -> tuple[Trace, Any]:
+def trace_run(
+    run: Callable[[Tensor], Any], x: Tensor, caller: CodeType | None = None, *, modules: bool = False
+) -> tuple[Trace, Any]:
     """Run a function on a copy of x, (batch, token, d_in), and trace its operations.
 
-    `caller` is code that calls the traced code and is not part of it, although its lines run. Returns the trace, up to
-    the exception if `run` raised, and the output or the exception.
+    `caller` is code that calls the traced code and is not part of it, although its lines run; with `modules`, the calls
+    of modules are noted, too. Returns the trace, up to the exception if `run` raised, and the output or the exception.
     """
     tracer = _Tracer(sys._getframe(), caller)
     given = x.clone()
     result: Any
-    with _decomposed(), torch.random.fork_rng(devices=[]):
+    noting = noting_calls(lambda: len(tracer.operations), tracer.value_of) if modules else nullcontext(())
+    with noting as calls, _decomposed(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         start = tracer.value_of(given)
         try:
@@ -39,7 +43,7 @@ def trace_run(run: Callable[[Tensor], Any], x: Tensor, caller: CodeType | None =
             result = error
     output = tracer.value_of(result) if isinstance(result, Tensor) else None
     tracer.let_go()
-    return Trace(tracer.operations, tracer.values, start, output, caller), result
+    return Trace(tracer.operations, tracer.values, start, output, caller, tuple(calls)), result
 
 
 class _Tracer(DispatchWatch):

@@ -9,11 +9,11 @@
 # takes these words into account.
 #
 # In this course you write attention yourself: one head first, then many heads, then the forms that today's language
-# models use, and at the end a tiny model that writes. In this lesson you check that your notebook works, see
-# attention change a word's numbers, and learn to read its picture.
+# models use, and at the end a tiny model that writes. In this lesson you check that your notebook works, help a mouse
+# to its meaning in three lines of code, see attention change a word's numbers, and learn to read its picture.
 #
 # **You need** Python, basic PyTorch (tensors, `@`, `nn.Module`), and a rough idea of what a matrix product is.
-# **It takes** about 15 minutes.
+# **It takes** about 25 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
@@ -52,27 +52,139 @@ print("torch", torch.__version__, "on", device)
 #
 # A model does not read words. A text is cut into **tokens**, which are words or pieces of words, and each token is
 # looked up in a table that holds a row of numbers for it. This row is the token's **embedding**. Real models use
-# hundreds or thousands of numbers per token and learn them in training. Most lessons use six tokens with three
-# made-up numbers each, so that you can check every one of them by eye:
+# hundreds or thousands of numbers per token and learn them in training. For the two sentences about the mouse, eight
+# words with two numbers each will do. We made the numbers up: the first says how much a word has to do with animals
+# and food, the second how much it has to do with computers.
 
 # %%
 from course_lib.exercises import check, filled, from_earlier, predict
-from course_lib.inputs import dream_big
 from course_lib.show import show
 
-words, embeddings, x = dream_big(device=device)
-show("embeddings", embeddings, "token width", words, digits=2)
+vocabulary = ["the", "mouse", "ate", "cheese", "is", "next", "to", "keyboard"]
+rows = [[0.1, 0.1], [0.6, 0.6], [0.8, 0.1], [0.9, 0.1], [0.1, 0.1], [0.1, 0.2], [0.1, 0.1], [0.0, 1.0]]
+table = torch.tensor(rows, device=device)
+show("table", table, "token width", vocabulary, digits=1)
 
 # %% [markdown]
 # `show` is the course's way to print a tensor: it names the axes and their sizes, and it labels each row with its
-# word. The layers of this course always take a **batch**, which is several sentences at once. Their input `x`
-# therefore has one axis more, even if there is only one sentence in it:
+# word. The row of "mouse" has as much of the animal as of the computer, because a table can't know which one is meant.
+#
+# **Write it yourself.** Turn a sentence into its embeddings, one row per token. Put your lines in place of
+# `raise NotImplementedError`; such a function that you write is called a **blank**. As long as a blank is empty or
+# wrong, the lesson goes on with the course's version.
 
 # %%
+def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+    raise NotImplementedError  # three lines: split, vocabulary.index, the rows
+
+
+embed_sentence = filled("embed_sentence", embed_sentence)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+#     tokens = sentence.split()
+#     rows = [vocabulary.index(token) for token in tokens]
+#     return table[rows]
+# ```
+#
+# A tensor that is indexed with a list of row numbers returns these rows, in this order.
+#
+# </details>
+
+# %%
+at_the_cheese = embed_sentence("the mouse ate the cheese", vocabulary, table)
+at_the_keyboard = embed_sentence("the mouse is next to the keyboard", vocabulary, table)
+print(tuple(at_the_cheese.shape), "and", tuple(at_the_keyboard.shape), "= (token, width)")
+print("'mouse' is the same in both:", torch.equal(at_the_cheese[1], at_the_keyboard[1]))
+
+# %% [markdown]
+# ## Let the neighbours in
+#
+# The table holds one mouse for both sentences. The simplest remedy is to give each token something of its whole
+# sentence: it keeps a part of its own vector, and takes the rest from the mean of all vectors.
+#
+# **Write it yourself.** `share` is the part that comes from the mean.
+
+# %%
+def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
+    raise NotImplementedError  # three lines: the mean, the own part, both
+
+
+blend_with_mean = filled("blend_with_mean", blend_with_mean)
+
+# %% [markdown]
+# <details><summary>Solution</summary>
+#
+# ```python
+# def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
+#     mean = embeddings.mean(dim=0)  # (width), the mean over all tokens
+#     own = (1 - share) * embeddings
+#     return own + share * mean
+# ```
+#
+# The mean is a single row. PyTorch adds it to each row of `own`, which is called *broadcasting*.
+#
+# </details>
+#
+# Here is the mouse after each sentence has given it one half, as arrows: to the right is animals and food, upwards is
+# computers.
+
+# %%
+from course_lib.pictures import draw_vectors
+
+mouse_at_the_cheese = blend_with_mean(at_the_cheese, 0.5)[1]
+mouse_at_the_keyboard = blend_with_mean(at_the_keyboard, 0.5)[1]
+arrows = {"in the table": embed_sentence("mouse cheese keyboard", vocabulary, table)}
+arrows |= {"mouse at the cheese": mouse_at_the_cheese, "mouse at the keyboard": mouse_at_the_keyboard}
+draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title="One word, two sentences, two vectors")
+
+# %%
+both = torch.stack([mouse_at_the_cheese, mouse_at_the_keyboard])
+show("'mouse'", both, "token width", ["at the cheese", "at the keyboard"], digits=2)
+
+# %% [markdown]
+# One word now has two vectors. The mouse that ate the cheese has more of the animal, 0.55 against 0.40, and the mouse
+# next to the keyboard has more of the computer, 0.46 against 0.38. The table did not say so; the neighbours did.
+#
+# **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
+# same vector as in "the mouse ate the cheese"? Write your guess in place of the dots and run the cell. As long as
+# there is no guess, it gives nothing away.
+
+# %%
+eaten_mouse = blend_with_mean(embed_sentence("the cheese ate the mouse", vocabulary, table), 0.5)[4]
+guess = ...  # write "yes" or "no" in place of the dots
+predict(guess, lambda: torch.allclose(eaten_mouse, mouse_at_the_cheese))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It gives the same vector, because a mean does not depend on the order. Attention has the same weakness by itself, and
+# [lesson 07](07_order_and_padding.ipynb) removes it.
+#
+# </details>
+#
+# The mean is a crude tool: each time that "the" stands in a sentence, it counts as much as "cheese", although it
+# says nothing about mice. Attention lets each token choose: it takes much from some tokens and little from others, and
+# a model learns from which.
+#
+# ## Attention changes a word's numbers
+#
+# Most lessons use another sentence, six tokens with three made-up numbers each, so that you can check every one of
+# them by eye:
+
+# %%
+from course_lib.inputs import dream_big
+
+words, embeddings, x = dream_big(device=device)
+show("embeddings", embeddings, "token width", words, digits=2)
 print("x:", tuple(x.shape), "= (batch, token, width)")
 
 # %% [markdown]
-# ## Attention changes a word's numbers
+# The layers of this course always take a **batch**, which is several sentences at once. Their input `x` therefore has
+# one axis more than `embeddings`, even if there is only one sentence in it.
 #
 # Here is an attention layer. You need not understand this cell yet, because you will write such a layer yourself in
 # [lesson 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
@@ -90,12 +202,8 @@ output, weights = head(x, return_weights=True)
 show("output", output[0], "token width", words)
 
 # %% [markdown]
-# Each row is now the output of one token. An embedding is looked up in a table, so the embedding of "work" is the
-# same in every sentence. You can find out whether that is also true of the outputs.
-#
 # **Predict.** We replace the three numbers of the first token, "Dream", by others and leave the other five tokens as
-# they are. How many of the six rows of the output change? Write your guess in place of the dots and run the cell. As
-# long as there is no guess, it gives nothing away.
+# they are. How many of the six rows of the output change?
 
 # %%
 other = x.clone()
@@ -142,9 +250,9 @@ heatmap(weights, words)
 # **Predict.** From which token does "and" take most? Find its row, then the brightest cell in it.
 
 # %%
-table = weights[0, 0]  # the first sentence and the first head: (batch, head, query, key) -> (query, key)
+weight_table = weights[0, 0]  # the first sentence and the first head: (batch, head, query, key) -> (query, key)
 guess = ...  # write a word in quotes in place of the dots
-predict(guess, lambda: words[table[words.index("and")].argmax()])
+predict(guess, lambda: words[weight_table[words.index("and")].argmax()])
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -154,25 +262,15 @@ predict(guess, lambda: words[table[words.index("and")].argmax()])
 #
 # </details>
 #
-# Rows and columns can't be exchanged. What "for" takes from "and" is one number, and what "and" takes from "for" is
-# another:
-
-# %%
-and_, for_ = words.index("and"), words.index("for")
-print(f"'for' takes {table[for_, and_]:.2f} from 'and'; 'and' takes {table[and_, for_]:.2f} from 'for'")
-
-# %% [markdown]
 # ## How the lessons work
 #
-# Lessons consist of small cells, and the sentence below a cell tells you what to notice in its output. Change a
-# number and run the cell again. You can't break anything: *Ctrl + Z* takes back what you typed in a cell, and
-# *Restart Kernel and Run All Cells* in the menu *Kernel* computes everything anew from the cells as they are. A term is
-# set in bold and explained where it first appears; the course's web book has a glossary of them all.
+# The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
+# break anything: *Ctrl + Z* takes back what you typed in a cell, and *Restart Kernel and Run All Cells* in the menu
+# *Kernel* computes everything anew from the cells as they are. A term is set in bold and explained where it first
+# appears, and the course's web book has a glossary.
 #
-# You have already met **predictions**. Guess before you run the cell, because a wrong guess shows you what you have not
-# understood yet. You will also meet **blanks**, which are short functions that you write yourself. In the first
-# one, put your line in place of `raise NotImplementedError`. As long as a blank is empty or wrong, the lesson goes on
-# with the course's version.
+# You have already met blanks and **predictions**. Guess before you run the cell, because a wrong guess shows you what
+# you have not understood yet. Here is one more blank, about the table of attention weights above.
 
 # %%
 def row_sums(weights):  # (query, key) -> (query): what does each row add up to?
@@ -192,7 +290,7 @@ row_sums = filled("row_sums", row_sums)
 # </details>
 
 # %%
-show("row sums", row_sums(table), "query", words)
+show("row sums", row_sums(weight_table), "query", words)
 
 # %% [markdown]
 # Each row sums to 1, up to rounding.
@@ -204,8 +302,6 @@ show("row sums", row_sums(table), "query", words)
 check("row_sums", lambda weights: weights.sum(dim=0))
 
 # %% [markdown]
-# It recognised the mistake, compared the shapes, and asked a question that leads you to the answer.
-#
 # If you work in *my_course*, the folder of your own copies of the lessons, a right answer is kept there. A later
 # lesson brings it back with `from_earlier`, so that you go on building with your own code. In other places, such as
 # Colab, nothing is kept, and `from_earlier` returns the course's version even if your own has passed:
@@ -216,11 +312,10 @@ row_sums = from_earlier("row_sums")
 # %% [markdown]
 # ## What is different here
 #
-# 1. **You write the code, and mistakes have names.** You write each form of attention yourself, step by step. If it
-#    is wrong, the check tells you so, and it recognises the usual mistakes by their results and names them. In
+# 1. **You write the code, and mistakes have names.** The check recognises the usual mistakes by their results. In
 #    [lesson 12](12_debugging_attention.ipynb) you meet a tool that does the same for attention code from elsewhere.
-# 2. **Pictures are drawn from your tensors.** Each is computed from the tensors in front of you when you run its cell,
-#    so it changes with your code.
+# 2. **Pictures are drawn from your tensors.** They are computed when you run their cell, so they change with your code.
+#    (Only some pictures of lessons 11 and 13 show stored measurements and the limits of machines.)
 # 3. **Claims are checked.** Where a lesson says that two ways of computing attention are the same, it compares their
 #    numbers in a cell, like this:
 
@@ -240,7 +335,7 @@ print("the course's head and PyTorch's own attention are equal")
 #
 # | lesson | you end up with | minutes |
 # |---|---|---|
-# | 00 Start here | a working notebook, and how to read a heatmap | 15 |
+# | 00 Start here | one word, two vectors, and how to read a heatmap | 25 |
 # | [01 Build one attention head](01_single_head.ipynb) | one token by hand, then matrices, then your `MyHead` | 40 |
 # | [02 Hide what must not be seen](02_masks_and_dropout.ipynb) | causal and padding masks, and a test for both | 45 |
 # | [03 Put heads side by side](03_wrapper.ipynb) | several heads as a list, and why several | 35 |

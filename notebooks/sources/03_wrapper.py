@@ -478,33 +478,16 @@ print("the last token's largest attention weight: from", f"{largest.min():.2f} t
 #
 # </details>
 #
-# <details><summary>Do you know two heads that are written out by hand? Here they are with the right numbers</summary>
-#
-# Their sentences have twelve numbers per token, each head has sixteen, and all matrices come from `torch.rand`:
-#
-# ```python
-# torch.manual_seed(0)
-# torch.randn(2, 4, 12), torch.rand(3, 16, 12)  # of the single head that comes first
-# by_hand_x, contexts = torch.randn(2, 4, 12), []
-# for _ in range(2):
-#     keys, queries, values = (by_hand_x @ torch.rand(16, 12).T for _ in range(3))
-#     scores = queries @ keys.transpose(1, 2) * 16**-0.5
-#     weights = scores.masked_fill(torch.ones(4, 4, dtype=torch.bool).triu(1), -torch.inf).softmax(dim=-1)
-#     print(weights[0, 3])  # 0.0932 0.1606 0.0208 0.7254, then 0.1030 0.4093 0.0380 0.4497
-#     contexts.append(weights @ values)
-# output = torch.cat(contexts, dim=-1) @ torch.rand(16, 32).T
-# print(output[0, 0, :4])  # -7.9324 -8.1896 -8.6480 -9.3436
-# ```
-#
-# If both heads print the same weights, one line takes its scores from another head, or from a cell above.
-#
-# </details>
-#
 # ## What you have now
 #
 # You have multi-head attention as a loop over heads, which is easy to read, and you know what the output projection
 # adds. To run all heads in a single product, the heads must be cut out of one wide tensor. The next lesson shows how to
 # cut.
+#
+# **With other numbers:** this class [with untrained heads](https://attention-course.github.io/attention-course/known_numbers.html#two-causal-heads-in-a-list)
+# and [on a book's six tokens](https://attention-course.github.io/attention-course/known_numbers.html#a-books-six-tokens),
+# [two heads written out by hand](https://attention-course.github.io/attention-course/known_numbers.html#two-heads-written-out-by-hand),
+# and [what a stored mask costs](https://attention-course.github.io/attention-course/known_numbers.html#what-a-stored-mask-costs).
 #
 # **Practise:** [three exercises](exercises/03_exercises.ipynb), about twenty minutes.
 #

@@ -472,6 +472,8 @@ print("from_heads:", tuple(heads.shape), "->", tuple(from_heads(heads).shape))
 # You have the two functions that carry heads into and out of one tensor, and you know why their steps come in this
 # order.
 #
+# **With other numbers:** [four tokens of width 6](https://attention-course.github.io/attention-course/known_numbers.html#view-and-transpose-by-hand).
+#
 # **Practise:** [five exercises](exercises/04_exercises.ipynb), about half an hour.
 #
 # **Next:** [05 Split the weights](05_weight_split.ipynb), where the two functions become multi-head attention.

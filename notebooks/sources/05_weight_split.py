@@ -68,9 +68,9 @@ print("two matrices of", tuple(wrapper.heads[0].q_proj.weight.shape), "-> one of
 draw_matrix_product(x, W_q.T, names=("x", "W_q.T", "queries"), words=words, num_heads=2, highlight=(0, 3, 5))
 
 # %% [markdown]
-# Look at the colours. Each column of the result is made of `x` and the same column of `W_q.T`, so that nothing of head
-# 1 gets into the columns of head 0, and nothing of head 0 into those of head 1. The wide product is therefore the two
-# narrow products side by side. The outlined number belongs to "work" in head 1, and its sum is written out below.
+# Look at the colours. Each column of the result is made of `x` and the same column of `W_q.T`, so that nothing of one
+# head gets into the columns of the other. The wide product is therefore the two narrow products side by side. The
+# outlined number belongs to "work" in head 1, and its sum is written out below.
 #
 # This is what the name **weight split** means: there is one wide weight matrix per role (queries, keys, values), and
 # its rows are divided among the heads. The code never cuts the matrix itself, but the queries, keys and values that
@@ -165,7 +165,7 @@ two_steps = record(lambda queries: queries.view(batch, num_tokens, num_heads, he
 layout_steps(two_steps, words=words)
 
 # %% [markdown]
-# Follow the outlined cell. It stays in the row of its token, and at the end it is in the table of its head.
+# Follow the outlined cell: it stays in the row of its token, and ends in the table of its head.
 #
 # **Write it yourself.** The keys and the values go the same way, so put steps 3, 4 and 5 into one function.
 
@@ -220,7 +220,7 @@ predict(guess, lambda: scores.shape)
 #
 # </details>
 #
-# The batched product is nothing new: for head 1 it does what a plain product of two tables does.
+# For head 1 the batched product does what a plain product of two tables does:
 
 # %%
 one_table = (queries_by_head[0, 1] * head_dim**-0.5) @ keys_transposed[0, 1]  # (query, head_dim) @ (head_dim, key)
@@ -296,9 +296,9 @@ torch.testing.assert_close(output, wrapper(x))
 print("eleven steps = the wrapper of lesson 03")
 
 # %% [markdown]
-# That is all of multi-head attention. Steps 4, 5 and 10 only rearrange axes. All the arithmetic is in steps 3, 6, 8, 9
-# and 11. [Attention Is All You Need](https://arxiv.org/abs/1706.03762) (Vaswani et al., 2017) defines it in two
-# formulas, here with the heads counted from 0 as in the code:
+# Steps 4, 5 and 10 only rearrange axes. The arithmetic is in steps 3, 6, 8, 9 and 11. [Attention Is All You
+# Need](https://arxiv.org/abs/1706.03762) (Vaswani et al., 2017) defines multi-head attention in two formulas, with
+# the heads counted from 0 as in the code:
 #
 # $$
 # \mathrm{head}_i = \mathrm{softmax}\left(\frac{Q_i K_i^{\top}}{\sqrt{d}}\right) V_i, \qquad
@@ -446,24 +446,27 @@ print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{n
 #
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #
-# A comparison proves something only if it could fail. It is therefore made in float64, on two *different* samples, with
-# sizes that differ wherever they can, and with queries and keys that are scaled up until the attention is neither flat
-# nor all on one token. `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals `d_out`
-# here:
+# A comparison proves something only if it could fail. It is therefore made in float64, on two samples, with sizes that
+# differ wherever they can, and with queries and keys that are scaled up until the attention is neither flat nor all on
+# one token. `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals `d_out` here:
 
 # %%
 width, heads, tokens = 12, 3, 5
 generator = torch.Generator().manual_seed(1)
 samples = torch.randn(2, tokens, width, generator=generator, dtype=torch.float64).to(device)
 torch.manual_seed(2)
-mine = MyMultiHeadAttention(width, width, heads).double().to(device)
+yours = MyMultiHeadAttention(width, width, heads).double().to(device)
 with torch.no_grad():
-    mine.q_proj.weight *= 2
-    mine.k_proj.weight *= 2
+    yours.q_proj.weight *= 2
+    yours.k_proj.weight *= 2
+
+# %% [markdown]
+# The others get the same matrices. `split_to_wrapper` cuts them into heads, and `to_torch` copies them into PyTorch's
+# module, which takes the input once each for the queries, the keys and the values:
 
 # %%
 split = MultiHeadAttention(width, width, heads).double().to(device)
-split.load_state_dict(mine.state_dict())
+split.load_state_dict(yours.state_dict())
 by_split, attention = split(samples, return_weights=True)
 by_wrapper = split_to_wrapper(split)(samples)
 torch_module = to_torch(split)
@@ -474,7 +477,7 @@ by_torch, _ = torch_module(samples, samples, samples, attn_mask=hidden)
 largest = attention[:, :, -1].amax(dim=-1)  # the largest attention weight of each last row: (sample, head)
 print("largest weights:", [round(one, 2) for one in largest.flatten().tolist()], " in a flat row:", 1 / tokens)
 for result in (by_split, by_wrapper, by_torch):
-    torch.testing.assert_close(mine(samples), result, rtol=0, atol=1e-12)
+    torch.testing.assert_close(yours(samples), result, rtol=0, atol=1e-12)
 print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals")
 
 # %% [markdown]
@@ -482,14 +485,14 @@ print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals
 # line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module compute the
 # same function.
 #
-# You may ask why it takes two different samples. In the next module each sample takes the values of the *other* sample.
-# This is done by a **hook**, a function that PyTorch calls with what `v_proj` returns and that may replace it:
+# In the next module each sample takes the values of the *other* sample. This is done by a **hook**, a function that
+# PyTorch calls with what `v_proj` returns and that may replace it:
 
 # %%
 mixed_up = MyMultiHeadAttention(width, width, heads).double().to(device)
-mixed_up.load_state_dict(mine.state_dict())
+mixed_up.load_state_dict(yours.state_dict())
 mixed_up.v_proj.register_forward_hook(lambda module, inputs, values: values.flip(0))  # exchange the samples
-print("passes on our samples:", torch.allclose(mixed_up(samples), mine(samples), rtol=0, atol=1e-12))
+print("passes on our samples:", torch.allclose(mixed_up(samples), yours(samples), rtol=0, atol=1e-12))
 same_twice = samples[:1].repeat(2, 1, 1)
 
 # %% [markdown]
@@ -498,13 +501,13 @@ same_twice = samples[:1].repeat(2, 1, 1)
 
 # %%
 guess = ...  # "yes" or "no"
-predict(guess, lambda: torch.allclose(mixed_up(same_twice), mine(same_twice), rtol=0, atol=1e-12))
+predict(guess, lambda: torch.allclose(mixed_up(same_twice), yours(same_twice), rtol=0, atol=1e-12))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
 # It passes, although it is badly wrong, because the values of the other sample are now equal to its own. A test with
-# two equal samples can't find a mistake that mixes samples.
+# two equal samples can't find a mistake that mixes samples, and so ours are different.
 #
 # </details>
 #
@@ -527,8 +530,8 @@ torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 # ## What it buys
 #
 # For the projections the wrapper runs three small products per head, and the weight split runs three wide ones with the
-# same arithmetic. How much time this saves depends on the machine and the sizes. The more important gain is that all
-# heads are now one tensor, because the next lesson, the cache of lesson 08 and the fast kernels of lesson 11 need that.
+# same arithmetic. The time that this saves depends on the machine and the sizes. The more important gain is that all
+# heads are now one tensor, because the next lesson, the cache of lesson 08 and the fast code of lesson 11 need that.
 #
 # ## Your turn
 #
@@ -547,61 +550,14 @@ torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 #
 # </details>
 #
-# <details><summary>Do you know "The Kid Smiles" or the "three rows"? Here they are with the right numbers</summary>
-#
-# Some courses take these steps with three tokens, "The Kid Smiles", whose embeddings are whole numbers, and with
-# matrices from `torch.manual_seed(0)` that are used as `x @ W`:
-#
-# ```python
-# from course_lib.inputs import kid_smiles
-#
-# kid_words, _, kid = kid_smiles()
-# torch.manual_seed(0)
-# kid_W = [torch.randn(6, 6) for _ in range(3)]  # queries, keys, values
-# kid_q, kid_k, kid_v = ((kid @ W).view(1, 3, 2, 3).transpose(1, 2) for W in kid_W)
-# kid_scores = kid_q @ kid_k.transpose(2, 3)  # from -318 to 178
-# kid_weights = (kid_scores * 3**-0.5).masked_fill(~causal_keep(3), -torch.inf).softmax(dim=-1)
-# kid_merged = (kid_weights @ kid_v).transpose(1, 2).reshape(1, 3, 6)
-# show("merged", kid_merged, "batch token width", kid_words)
-# # The      0.5076  -3.4353   1.8576   2.8041   8.9427  13.1841
-# # Kid     -1.9113  -3.6934   1.8502   2.7883   8.8330  13.0314
-# # Smiles  -1.9083  -3.6887   1.8478   2.8013   8.9237  13.1576
-# ```
-#
-# The scores are so large that nearly every row of the attention weights is all on one token. This is why we took
-# another example. You may also find the numbers computed with dropout switched on. A number can then come out larger
-# than it should, because dropout with a probability of one tenth divides whatever it keeps by nine tenths, so that the
-# mean stays the same:
-#
-# ```python
-# torch.manual_seed(0)
-# kid_W = [torch.randn(6, 6) for _ in range(3)]
-# dropped = nn.functional.dropout(kid_weights, 0.1)
-# print(f"{dropped.sum(dim=-1).max():.4f}")  # 1.1111 on a CPU, in place of 1
-# print(f"{(dropped @ kid_v).max():.4f}")  # 14.6490, in place of 13.1841
-# ```
-#
-# So switch dropout off, with `eval()`, before you compare numbers. The other example has two equal samples of three
-# tokens, biases, and `torch.manual_seed(123)`:
-#
-# ```python
-# from course_lib.inputs import three_rows
-#
-# row_words, _, rows = three_rows()
-# torch.manual_seed(123)
-# with_bias = MultiHeadAttention(6, 6, num_heads=2, bias=True)
-# show("with bias", with_bias(rows)[0], "token width", row_words)
-# # row 0  -0.3068   0.3131   0.3645  -0.1419   0.1140   0.0421
-# # row 1  -0.3564   0.3206   0.3539  -0.1722   0.1056   0.0009
-# # row 2  -0.3465   0.3427   0.3842  -0.1503   0.1512   0.0489
-# ```
-#
-# </details>
-#
 # ## What you have now
 #
 # You have multi-head attention as real models have it, written by you and proven equal to a loop over heads and to
 # PyTorch's module.
+#
+# **With other numbers:** ["The Kid Smiles"](https://attention-course.github.io/attention-course/known_numbers.html#the-kid-smiles-step-by-step),
+# [three rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases),
+# and [values of another width](https://attention-course.github.io/attention-course/known_numbers.html#values-of-another-width-than-keys).
 #
 # **Practise:** [six exercises](exercises/05_exercises.ipynb), about fifty minutes.
 #

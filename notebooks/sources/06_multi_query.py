@@ -530,25 +530,13 @@ show("'it'", torch.cat([step_output, mine(x)[:, 5]]), "token width", ("with the 
 #
 # </details>
 #
-# <details><summary>Do you know multi-query attention on ten samples of a hundred tokens? Here are its sizes</summary>
-#
-# ```python
-# from course_lib.attention import MultiHeadAttention, MultiQueryAttention
-#
-# for kind in (MultiQueryAttention, MultiHeadAttention):
-#     layer = kind(512, 64, num_heads=8, d_qk=128, d_v=128, bias=True)
-#     print(tuple(layer(torch.randn(10, 100, 512)).shape), sum(one.numel() for one in layer.parameters()))
-# # (10, 100, 64) 90336
-# # (10, 100, 64) 205248
-# ```
-#
-# </details>
-#
 # ## What you have now
 #
 # You have written one head, many heads as a list, many heads from one matrix, and heads that share their keys and
-# values, and each form was compared with the one before it. The next lessons add an order to the tokens and build the
-# attention of Llama. [Lesson 09](09_smaller_caches.ipynb) makes the cache smaller still.
+# values, and you compared each form with the one before it. [Lesson 09](09_smaller_caches.ipynb) makes the cache
+# smaller still.
+#
+# **With other numbers:** [ten samples of a hundred tokens](https://attention-course.github.io/attention-course/known_numbers.html#one-set-of-keys-and-values-for-all-heads).
 #
 # **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 75 minutes.
 #

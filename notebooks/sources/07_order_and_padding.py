@@ -63,9 +63,9 @@ show("Dream big", mix(embed("Dream big"))[0, :, :4], "token width", ("Dream", "b
 show("big Dream", mix(embed("big Dream"))[0, :, :4], "token width", ("big", "Dream"))
 
 # %% [markdown]
-# Compare the two rows of "Dream": they are the same numbers. A score compares two words, whatever their places, and the
-# order in which the weighted vectors are added doesn't matter. Swapping the words therefore swaps the output rows and
-# changes nothing else. Weight matrices don't help, because they treat a word alike wherever it is.
+# The two rows of "Dream" are the same numbers. A score compares two words, whatever their places, and the order in
+# which the weighted vectors are added doesn't matter, so swapping the words swaps the output rows and changes nothing
+# else. Weight matrices don't help, because they treat a word alike wherever it is.
 #
 # A causal mask may change that. Take your own multi-head attention of lesson 05, with doubled parameters, so that each
 # head clearly prefers some of the words. **Predict** whether its output for the last word, "it", changes if the five
@@ -91,7 +91,7 @@ predict(guess, lambda: moved(layers[0]) > 1e-5)
 # **Predict** again, for a second layer on top of the first, as in every real model: does the output for "it" change?
 
 # %%
-two_layers = torch.nn.Sequential(*layers)
+two_layers = torch.nn.Sequential(*layers)  # the second reads what the first returns
 guess = ...  # "yes" or "no"
 predict(guess, lambda: moved(two_layers) > 1e-5)
 
@@ -112,7 +112,7 @@ predict(guess, lambda: moved(two_layers) > 1e-5)
 #
 # ## Rotate two numbers
 #
-# The idea of **rotary positions** (Su et al., [RoFormer: Enhanced Transformer with Rotary Position
+# The idea of **rotary positions** (RoPE; Su et al., [RoFormer: Enhanced Transformer with Rotary Position
 # Embedding](https://arxiv.org/abs/2104.09864), 2021) is to *rotate* each query and each key by an angle that grows with
 # its position. Take two numbers, $a$ and $b$, as an arrow in the plane. Rotating it by an angle $t$ gives
 #
@@ -134,8 +134,8 @@ for position in range(4):
     print(f"position {position}: the query is ({a:7.4f}, {b:7.4f}), its length {(a * a + b * b) ** 0.5:.4f}")
 
 # %% [markdown]
-# The direction changes from row to row and the length stays 2.2361, because a rotation changes nothing but the
-# direction. Next the query is compared with a key, each rotated by its own position:
+# A rotation changes the direction, and the length stays 2.2361. Next the query is compared with a key, each rotated by
+# its own position:
 
 # %%
 def score(query_at, key_at):
@@ -173,8 +173,8 @@ between = [[degrees(turn(query, q)) - degrees(turn(query, k)) for k in range(4)]
 show("degrees from key to query", torch.tensor(between) % 360, "query key", digits=1)
 
 # %% [markdown]
-# Read along a diagonal: a query one position after its key is always 57.3 degrees ahead of it. Above the main diagonal
-# the key comes after the query, so the angle is negative, and 302.7 is 360 minus 57.3.
+# Read along a diagonal: a query one position after its key is always 57.3 degrees ahead of it. Where the key comes
+# after the query, the angle is negative, and 302.7 is 360 minus 57.3.
 #
 # ## The table of rotations
 #
@@ -216,8 +216,8 @@ cos, sin = (one.to(device, torch.float32) for one in rotary_table(6, head_dim, b
 show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", digits=1)
 
 # %% [markdown]
-# Each column is one pair. Pair 0 gains 57.3 degrees per token, pair 1 12.3 and pair 2 only 2.7. (With a base of 100 all
-# three can be seen to move; Llama 2 uses 10000.)
+# Each column is one pair. Pair 0 gains 57.3 degrees per token, pair 1 12.3 and pair 2 only 2.7. (Llama 2 has a base of
+# 10000; with 100 all three can be seen to move.)
 #
 # **Predict.** A head of Llama 2 has 128 elements, the base is 10000, and its texts have up to 4096 tokens. Does the
 # slowest pair make a full turn within such a text?
@@ -230,8 +230,9 @@ predict(guess, lambda: turns >= 1)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It doesn't, because it covers less than a tenth of a turn. A pair that comes round again can't tell a distance from
-# that distance plus one turn. Longer texts therefore need a larger base, and lesson 08 looks at the base of Llama 3.
+# It doesn't, because it covers less than a tenth of a turn. In a text many times as long it would come round, and a
+# pair that does so can't tell a distance from that distance plus one turn. The much longer texts of Llama 3 therefore
+# need a larger base (lesson 08).
 #
 # </details>
 #
@@ -269,7 +270,7 @@ w_q, w_k, w_v = (0.5 * torch.randn(2, 8, head_dim).to(device) for _ in range(3))
 
 
 def project(x, weight):  # (b, t, m), (h, m, d) -> (b, h, t, d)
-    return x[:, None] @ weight
+    return x[:, None] @ weight  # (b, 1, t, m) @ (h, m, d), for all heads at once
 
 
 queries, keys, values = (project(sentence, weight) for weight in (w_q, w_k, w_v))
@@ -277,10 +278,10 @@ words = vocabulary[:6]
 draw_rotary(queries[0, 0], rotate(queries, cos, sin)[0, 0], words=words)
 
 # %% [markdown]
-# Each dial is one pair of one word's query, dashed before and solid after the rotation. Read along a row: the blue
-# angle grows by the same step from word to word, which is large for pair 0 and small for pair 2.
+# Each dial is one pair of one word's query, dashed before and solid after the rotation. Along a row the blue angle
+# grows by the same step, which is large for pair 0 and small for pair 2.
 #
-# The proof compares your two functions with the library's, on queries of two samples:
+# Compare your two functions with the library's, on queries of two samples:
 
 # %%
 both = project(torch.cat([sentence, shuffled]), w_q)  # two different samples
@@ -299,9 +300,8 @@ for query_at, key_at in ((3, 0), (4, 1), (5, 2), (0, 3)):
     print(f"'big' at {query_at}, 'work' at {key_at}: score {table[query_at, key_at]:7.4f}")
 
 # %% [markdown]
-# The score is the same wherever the two words are, as long as the query comes three positions after the key. If it
-# comes three positions *before* the key, the score is another one. **Predict** how many different numbers are in the
-# whole table, rounded to four decimals.
+# The score is the same wherever the query comes three positions after the key, and another one where it comes three
+# positions *before* it. **Predict** how many different numbers are in the whole table, rounded to four decimals.
 
 # %%
 guess = ...  # of the 36 scores
@@ -315,23 +315,24 @@ predict(guess, lambda: len(set(table.mul(1e4).round().int().flatten().tolist()))
 #
 # </details>
 #
-# You can now do exercises 3 to 5 of [the sheet](exercises/07_exercises.ipynb).
+# Now do exercises 1 and 2 of [the sheet](exercises/07_exercises.ipynb).
 #
 # ## Three mistakes that raise no error
 #
 # Rotary code is short, and wrong versions of it run just as well. In the first of these the values are rotated, too, in
 # the second the exponent has lost its 2, and in the third the pairs are neighbours (0 and 1, 2 and 3) instead of
-# halves.
+# halves. To make halves of neighbours, the code slices with a **step**: `x[..., 0::2]` begins at element 0 and takes
+# every second one (0, 2, 4), and `x[..., 1::2]` takes the others (1, 3, 5).
 
 # %%
 def attention(queries, keys, values, keep):  # keep broadcasts to (b, h, query, key)
     scores = queries @ keys.transpose(2, 3) / queries.shape[-1] ** 0.5
-    return scores.masked_fill(~keep, -1e30).softmax(dim=-1) @ values
+    return scores.masked_fill(~keep, -1e30).softmax(dim=-1) @ values  # -1e30: a row of padding must not become nan
 
 
 def by_neighbours(x, cos, sin):
-    order = [0, 2, 4, 1, 3, 5]  # neighbours become halves
-    return rotate(x[..., order], cos, sin)[..., [0, 3, 1, 4, 2, 5]]  # and back
+    rotated = rotate(torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1), cos, sin)  # of elements 0, 2, 4, 1, 3, 5
+    return rotated[..., [0, 3, 1, 4, 2, 5]]  # and back: element 1 is now in place 3
 
 
 def run(rotation=rotate, with_values=False, exponent=-2.0, first=0):  # the words are at first, first + 1, ...
@@ -350,9 +351,9 @@ for name, mistake in mistakes.items():
     print(f"{name:16} the output is off by {(run(**mistake) - run()).abs().max().item():.3f}")
 
 # %% [markdown]
-# All three are far off, and none of them raises an error. A test that needs no reference would help. With rotary
-# positions only distances count, so that moving the whole text by 100 positions must not change the output. **Predict**
-# how many of the three mistakes this test finds.
+# All three are far off, and no error is raised. A test that needs no reference would help: moving the whole text by 100
+# positions must not change the output, because only distances count. **Predict** how many of the three mistakes this
+# test finds.
 
 # %%
 def is_found(mistake):
@@ -375,6 +376,8 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 # when it converts them. In exercise 5 of lesson 08 you do the same.
 #
 # </details>
+#
+# Exercise 3 of [the sheet](exercises/07_exercises.ipynb) asks for the rotation of neighbours, for any head.
 #
 # ## A batch of different lengths
 #
@@ -420,8 +423,7 @@ positions = real_positions(real)
 show("positions", positions, "sample token")
 
 # %% [markdown]
-# Indexing the table with these positions gives each sample angles of its own. The second axis, of size 1, stands for
-# the heads, which share them:
+# Indexing the table with these positions gives each sample angles of its own, which its heads share:
 
 # %%
 def attend_batch(x, keep, positions):
@@ -462,7 +464,7 @@ predict(guess, lambda: difference > 1e-4)
 #
 # </details>
 #
-# Exercise 1 of [the sheet](exercises/07_exercises.ipynb) asks for the last real word of each sentence of a batch that
+# Exercise 4 of [the sheet](exercises/07_exercises.ipynb) asks for the last real word of each sentence of a batch that
 # is padded on the right.
 #
 # ## Two sentences: cross-attention
@@ -480,9 +482,9 @@ weights = (q @ k.transpose(2, 3) / head_dim**0.5).softmax(dim=-1)
 head_heatmaps(weights[:1], words[3:], key_words=words[:5])
 
 # %% [markdown]
-# This is the first of two samples, with one row per word that asks and one column per word that is asked. Attention
-# weights need not be square, but each row still sums to 1. **Predict** the shape of `weights @ v` for the whole batch,
-# as four numbers in parentheses. (A value has six elements.)
+# This is the first of two samples, with a row per word that asks and a column per word that is asked. The table need
+# not be square, but each row still sums to 1. **Predict** the shape of `weights @ v` for the whole batch, as four
+# numbers in parentheses. (A value has six elements.)
 
 # %%
 guess = ...  # (batch, head, token, head_dim)
@@ -503,7 +505,7 @@ torch.testing.assert_close(weights @ v, F.scaled_dot_product_attention(q, k, v))
 print("equal to F.scaled_dot_product_attention")
 
 # %% [markdown]
-# Exercise 2 of [the sheet](exercises/07_exercises.ipynb) lets you write it for one head.
+# Exercise 5 of [the sheet](exercises/07_exercises.ipynb) lets you write it for one head.
 #
 # ## Widths that differ
 #

@@ -72,9 +72,10 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent)
 #
 # ## Write it
 #
-# **Write it yourself.** The stub holds everything that you have written before. Three things are missing, and their
-# order matters: rotate the queries and keys; if there is a cache, hand it the new keys and values and get back those of
-# all tokens so far; and repeat each kv head for the query heads that share it, with `repeat_interleave` (lesson 06).
+# **Write it yourself.** The stub holds everything that you have written before. (`register_buffer` keeps a tensor that
+# `.to(device)` moves with the module and no training changes.) Three things are missing, and their order matters:
+# rotate the queries and keys; if there is a cache, hand it the new keys and values and get back those of all tokens so
+# far; and repeat each kv head for the query heads that share it, with `repeat_interleave` (lesson 06).
 
 # %%
 class MyLlamaAttention(nn.Module):
@@ -188,7 +189,7 @@ def three_outputs(num_kv_heads):
     mine = MyLlamaAttention(24, 24, 4, num_kv_heads).to(device, torch.float64)
     mine.load_state_dict({name.replace("o_proj", "out_proj"): one for name, one in theirs.state_dict().items()})
     mine.cos[:5], mine.sin[:5] = cos[0, :, :3], sin[0, :, :3]  # they repeat the three pairs for both halves
-    hidden = torch.full((5, 5), -torch.inf, dtype=torch.float64, device=device).triu(1)
+    hidden = torch.full((5, 5), -torch.inf, dtype=torch.float64, device=device).triu(1)  # is added to the scores
     return mine(tokens), theirs(tokens, (cos, sin), hidden)[0], LlamaAttention.from_transformers(theirs)(tokens)
 
 # %%
@@ -257,7 +258,7 @@ MyCache = filled("MyCache", MyCache)
 #
 # </details>
 #
-# Now six words, one at a time, against all six at once:
+# Now six words, one at a time, and all at once:
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -275,8 +276,8 @@ with torch.no_grad():
         print(f"{word:6} {cache.length} in the cache; equal to row {number} of all at once")
 
 # %% [markdown]
-# Each step got one word and gave the row that the whole sentence gives. The position of the new word came from
-# `cache.length`. Without it, each word would be rotated as if it were the first.
+# Each step got one word and gave the row that the whole sentence gives. The word's position came from `cache.length`.
+# Without it, each word would be rotated as if it were the first.
 #
 # What if several words come at once, while others are in the cache? We take two words back, for which it is enough to
 # make the length smaller, and then hand in both in one step. **Predict** how many of the 2 times 6 scores of a head the
@@ -311,8 +312,8 @@ top_left = F.scaled_dot_product_attention(queries, keys, torch.eye(6, device=dev
 heatmap(top_left[0, 0], words[4:], key_words=words, title="is_causal=True, two queries and six keys")
 
 # %% [markdown]
-# The newest word, "it", sees only the two *oldest* words and doesn't see itself, and no error is raised. So with a
-# cache you must pass a mask of your own, as your module does with `seen`.
+# The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache you must pass a mask
+# of your own, as your module does with `seen`.
 #
 # ## A padded batch with a cache
 #
@@ -412,7 +413,8 @@ print(len(vocabulary), "words; a batch of", tuple(ids.shape))
 # At each word the model has to predict the next one, so the targets are the same numbers, moved by one place.
 # `cross_entropy` is small where the right word gets a high probability, and it leaves out targets of -100, which are
 # the padding. In the input `clamp` turns the padding into word 0, which is harmless, because it comes after all real
-# words.
+# words. In each step `backward` computes how the loss depends on each parameter, and the optimizer, here Adam, moves
+# all parameters a little so that it falls ([lesson 10](10_what_heads_learn.ipynb) says more).
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.manual_seed(1)
@@ -468,28 +470,28 @@ for prompt in ("the night", "the morning", "small steps", "work in"):
     print(write(prompt, with_cache=True))
 
 # %% [markdown]
-# Your attention, your rotation and your cache have written four sentences. All four are in the text, so they show only
-# that the model has memorized it. But after "the night is for" it writes "dreams", and after "the morning is for" it
-# writes "work". The last two words that it has read are the same, so the difference must have come from the second
-# word, and only attention carries anything from one word to another.
+# Your code has written four sentences. All four are in the text, so they show only that the model has memorized it. But
+# after "the night is for" it writes "dreams", and after "the morning is for" it writes "work". The last two words that
+# it has read are the same, so the difference must have come from the second word, and only attention carries anything
+# from one word to another.
 #
-# The proof for the cache is that for all twelve beginnings writing with it gives what writing without it gives.
-# **Predict** how many of the twelve sentences the model completes word for word from their first *two* words.
+# From their first *two* words the model completes all twelve sentences word for word, with the cache and without it.
+# **Predict** how many it completes from their first word alone. (Look at the text.)
 
 # %%
-beginnings = [" ".join(line.split()[:2]) for line in lines]
-written = [write(beginning, with_cache=True, most=11) for beginning in beginnings]
-assert written == [write(beginning, with_cache=False, most=11) for beginning in beginnings]
-print("with the cache and without it: the same", len(written), "sentences")
+def complete(num_words, with_cache=True):  # all sentences, from their first words
+    return [write(" ".join(line.split()[:num_words]), with_cache, most=11) for line in lines]
+
+
+assert complete(2) == complete(2, with_cache=False) == lines
 guess = ...  # of 12
-predict(guess, lambda: sum(one == line for one, line in zip(written, lines, strict=True)))
+predict(guess, lambda: sum(one == line for one, line in zip(complete(1), lines, strict=True)))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It completes all twelve. No two sentences begin with the same two words, so there is always one right continuation.
-# From the first word alone only some can be completed, because three words ("dream", "work", "the") begin two sentences
-# each.
+# Nine. Three words ("dream", "work", "the") begin two sentences each, and greedy decoding always writes the same one of
+# the two. No two sentences begin with the same two words, so from two words there is always one right continuation.
 #
 # </details>
 #

@@ -52,7 +52,7 @@ def draw(num_samples, generator, shortest=4, longest=12):  # how many letters a 
     period = torch.randint(shortest, longest + 1, (num_samples, 1), generator=generator)
     order = torch.rand(num_samples, 26, generator=generator).argsort(dim=1)  # all different within a round
     place = torch.arange(num_tokens)
-    return order.gather(1, place % period), place >= period
+    return order.gather(1, place % period), place >= period  # in each row the letters at these numbers
 
 
 # %%
@@ -63,7 +63,8 @@ for row, can in zip(letters.tolist(), known.tolist(), strict=True):
 # %% [markdown]
 # Small letters are the first round, which can't be predicted. Capitals can, if you ask: *where was the letter before
 # this one seen earlier, and what came after it?* The rounds have different lengths, so looking back by a fixed number
-# of places isn't enough. The first capital of a row, which comes after a new letter, will matter later.
+# of places isn't enough. The first capital of a row will matter later: the letter before it is still a new one, such as
+# the h before the I.
 #
 # ## The model
 #
@@ -134,11 +135,12 @@ print(f"untrained: {accuracy(untrained):.2f} right")
 #
 # Each step draws 32 sequences and computes the **cross-entropy**: minus the logarithm of the probability that the model
 # gives to the right letter, averaged over the letters that can be known. 0 is perfect, and guessing costs
-# $\ln 26 = 3.26$. Then autograd finds in which direction this loss falls, and all parameters move a little that way.
+# $\ln 26 = 3.26$. The gradients say in which direction this loss falls, and all parameters move a little that way.
 #
-# **Adam** (Kingma and Ba, [Adam: A Method for Stochastic Optimization](https://arxiv.org/abs/1412.6980), 2015) adapts
-# how far each parameter moves to its recent gradients. The moves grow during a **warm-up** of 50 steps and shrink
-# afterwards, and gradients that are too long are **clipped**. We keep copies of the model on the way.
+# How far each of them moves, **Adam** (Kingma and Ba, [Adam: A Method for Stochastic
+# Optimization](https://arxiv.org/abs/1412.6980), 2015) decides from its recent gradients, and the **learning rate**
+# (`"lr"`) scales all moves. It grows during a **warm-up** of 50 steps and shrinks afterwards, and gradients that are
+# too long are **clipped**.
 
 
 # %%
@@ -170,8 +172,8 @@ assert min(map(accuracy, models.values())) > 0.98
 model = models["multi-head"]
 
 # %% [markdown]
-# Both models solve the task. Your machine may end with other decimals, or with two heads exchanged; what the text
-# claims is checked by an `assert` in your run, too.
+# Both models solve the task. Your machine may end with other decimals, or with two heads exchanged; an `assert` checks
+# what the text claims in your run, too.
 #
 # ## Look at the heads
 #
@@ -192,14 +194,14 @@ def look(model, layer):
 look(model, layer=0)
 
 # %% [markdown]
-# In one head of layer 0 the cells right below the diagonal are bright: each letter looks at **the letter before it**,
-# so this is a **previous-token head**. Further down the line fades; "Your turn" asks why.
+# In one head of layer 0 the cells right below the diagonal are bright: each letter looks at **the letter before it**.
+# This is a **previous-token head**. Further down the line fades; "Your turn" asks why.
 
 # %% tags=["trained", "nbval-ignore-output"]
 look(model, layer=1)
 
 # %% [markdown]
-# In layer 1 the first five rows are bright in the first column; we come back to them. Then a line begins. The second D
+# In layer 1 the first five rows are bright in the first column, as we will see later. Then a line begins. The second D
 # looks at the first R, the letter that came *after* the first D, which is the answer. Such heads are called **induction
 # heads** (Elhage et al., [A Mathematical Framework for Transformer
 # Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
@@ -208,7 +210,7 @@ look(model, layer=1)
 # ## Measure the first habit
 #
 # A picture shows one word; a number per head tells about many. **Write it yourself.** The mean weight that a query
-# gives to the token right before it, for each head. Query 0 has no token before it, so it doesn't count.
+# gives to the token right before it, for each head. Query 0 has no such token, so it doesn't count.
 
 
 # %%
@@ -279,7 +281,7 @@ induction_score = filled("induction_score", induction_score)
 #
 # </details>
 #
-# Now all heads, by numbers. We measure the first habit on the first six letters, before the line fades.
+# We measure the first habit on the first six letters, before the line fades.
 
 
 # %%
@@ -301,8 +303,8 @@ for back, after in map(habits, models.values()):
 looks_back = habits(model)[0][0].argmax().item()  # the number of the head in layer 0
 
 # %% [markdown]
-# Compared with untrained heads, which spread their weight nearly evenly, one head of layer 0 and both heads of layer 1
-# have a clear habit. The multi-query model has the same habits. Its two heads of layer 0 share their keys, and look at
+# Untrained heads spread their weight nearly evenly. In the trained model one head of layer 0 and both heads of layer 1
+# have a clear habit, and so have those of the multi-query model. Its two heads of layer 0 share their keys, and look at
 # different places because their queries differ:
 
 # %% tags=["trained", "nbval-ignore-output"]
@@ -335,7 +337,7 @@ assert fallen[40] < 0.85 and before[40] < 0.6 and after[40] < 0.25 and min(befor
 # ## Switch a head off
 #
 # Attention weights show where a head looks, but not whether anything depends on it. An **ablation** removes what the
-# head found, here by a hook just before `out_proj` mixes the heads, and measures the accuracy again.
+# head found, and measures the accuracy again. Here a hook (lesson 05) does it, just before `out_proj` mixes the heads.
 
 
 # %%
@@ -401,7 +403,7 @@ words = draw(300, torch.Generator().manual_seed(9), 5, 5)[0][:, :5]
 def next_or_previous(model, heads):  # how often it says the next letter, and how often the one before
     def exchange(by_head):  # (2 * b, h, 2 * t, d): first the forward words, then the backward ones
         forward, backward = by_head.chunk(2)
-        in_order = backward.unflatten(2, (2, -1)).flip(3).flatten(2, 3)  # of D R E A M D R E A M again
+        in_order = backward.unflatten(2, (2, -1)).flip(3).flatten(2, 3)  # turns each round: D R E A M D R E A M again
         forward[:, heads] = in_order[:, heads]
 
     with heads_edited(model.layers[0], exchange):
@@ -427,11 +429,11 @@ predict(guess, lambda: next_or_previous(model, [looks_back])[1] > 0.85)
 #
 # ## Rows that find nothing
 #
-# In the first round no letter has an earlier copy, so an induction head finds nothing. In the picture of layer 1 most
-# of its weight goes to the first letter, which makes the first column bright. In large language models such a column is
-# an **attention sink** (Xiao et al., [Efficient Streaming Language Models with Attention
-# Sinks](https://arxiv.org/abs/2309.17453), 2023): softmax must give away a total weight of 1, and the first token takes
-# what isn't needed, and adds nearly nothing to the answer (lesson [09](09_smaller_caches.ipynb)). Is it one here, too?
+# In the first round no letter has an earlier copy, so an induction head finds nothing. In the picture of layer 1 the
+# first column is bright there. In large language models such a column is an **attention sink** (Xiao et al., [Efficient
+# Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023): softmax must give away a
+# total weight of 1, and the first token takes what isn't needed, and adds nearly nothing to the answer (lesson
+# [09](09_smaller_caches.ipynb)). Is it one here?
 #
 # **Predict.** In the first round, does the model say the first letter of the row in more than half of the cases?
 
@@ -455,7 +457,7 @@ predict(guess, lambda: says_first(model) > 0.5)
 #
 # </details>
 #
-# So a bright column alone doesn't tell what it is for. Now do exercises 5 and 6 of [the
+# A bright column alone doesn't tell what it is for. Now do exercises 5 and 6 of [the
 # sheet](exercises/10_exercises.ipynb).
 #
 # ## Without positions
@@ -471,7 +473,7 @@ assert habits(blind)[0].max() < 0.45 and says_first(model) > 0.9
 look(blind, layer=0)
 
 # %% [markdown]
-# There is no line below the diagonal: no head is like the one without which the first model failed.
+# There is no line below the diagonal, and so no head like the one that the first model needed.
 #
 # **Predict.** Is the accuracy of this model above 0.75?
 
@@ -523,10 +525,10 @@ print(f"the next letter {after:.2f}, the one before {before:.2f}")
 assert after < 0.1 and min(before, next_or_previous(model, [looks_back])[1]) > 0.8
 
 # %% [markdown]
-# They do. Haviv et al. ([Transformer Language Models without Positional Encodings Still Learn Positional
-# Information](https://arxiv.org/abs/2203.16634), 2022) found that language models without positional encodings work
-# nearly as well, too. That a model needs a previous-token head was true of our first model, and it isn't true of the
-# task. A circuit found in one model is one solution, not the only one.
+# They do. Language models without positions work nearly as well, too (Haviv et al., [Transformer Language Models
+# without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022). That a
+# model needs a previous-token head was true of our first model, and it isn't true of the task. A circuit found in one
+# model is one solution, not the only one.
 #
 # ## Your turn
 #

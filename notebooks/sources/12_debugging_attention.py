@@ -61,7 +61,7 @@ class Outline(nn.Module):
         return self.out_proj(self.merge(weights @ self.share(values)))
 
 # %% [markdown]
-# These are the steps, all from earlier lessons:
+# These are the steps, from earlier lessons:
 
 # %%
 class Attention(Outline):
@@ -70,7 +70,7 @@ class Attention(Outline):
 
     def rotated(self, rows, start):  # rotates by the positions start, start + 1, ...
         here = slice(start, start + rows.shape[2])
-        return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))
+        return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))  # .to: device and dtype of the rows
 
     def remember(self, cache, keys, values):  # (b, g, new, d) -> (b, g, all so far, d)
         if cache:
@@ -92,11 +92,10 @@ class Attention(Outline):
         return context.transpose(1, 2).flatten(2)
 
 # %% [markdown]
-# Two habits make mistakes visible before any probe runs. First, *no two sizes of the input and the heads are equal*:
-# three samples, six words, seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes
-# agree, exchanging them changes no shape. Second, all patients get the same weights, with those of queries and keys
-# tripled, because untrained weights attend to everything nearly alike, and then it hardly matters what attention does.
-# We compute in float64.
+# Two habits make mistakes visible before any probe runs. First, *no two sizes are equal*: three samples, six words,
+# seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes agree, exchanging them
+# changes no shape. Second, all patients get the same weights, with those of queries and keys tripled, because untrained
+# weights attend to everything nearly alike, and then it hardly matters what attention does. We compute in float64.
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -117,9 +116,9 @@ healthy = admit(Attention)
 # %% [markdown]
 # ## Probes
 #
-# A probe works on *any* attention code without knowing the right output: change the input in a way whose effect is
-# known in advance, and look at the effect. (In software testing this is called **metamorphic testing**: Chen et al.,
-# [Metamorphic Testing: A New Approach for Generating Next Test Cases](https://arxiv.org/abs/2002.12543), 1998.)
+# A probe works on *any* attention code without knowing the right output: change the input in a way whose effect you
+# know in advance, and look. (In software testing this is called **metamorphic testing**: Chen et al., [Metamorphic
+# Testing: A New Approach for Generating Next Test Cases](https://arxiv.org/abs/2002.12543), 1998.)
 #
 # **1. The future.** If one token changes, no earlier output may move. **Write it yourself**: add 1 to the token in a
 # copy of `x`, run `code` on both, and return whether an earlier output moved.
@@ -222,7 +221,7 @@ for size in (1, 2, 3, 6):
     print(f"pieces of {size}: at most {cache_probe(healthy, x, size).item():.0e} off")
 
 # %% [markdown]
-# All differences are rounding errors of float64.
+# These are rounding errors of float64.
 #
 # **4. The order.** With positions, the output of the last word has to move if the words before it are reversed. This
 # probe says whether it stays.
@@ -233,7 +232,7 @@ def order_probe(code, x):
     return torch.allclose(code(reversed_x)[:, -1], code(x)[:, -1])
 
 # %% [markdown]
-# A healthy module gets `False` from all four:
+# A healthy module gets `False` from each:
 
 # %%
 def probes(module):
@@ -332,8 +331,8 @@ class Patient3(Attention):
 
 # %% [markdown]
 # The triangle begins at the top left, so the queries of a piece see the *first* keys of the text instead of all keys up
-# to their own. Word by word, each new word sees the first word and nothing else, not even itself. (Lesson 08 showed
-# that `is_causal=True` does the same.)
+# to their own. Word by word, each new word sees only the first word, not even itself. (Lesson 08 showed that
+# `is_causal=True` does the same.)
 #
 # **Patient 4** rotates queries and keys (Su et al., [RoFormer](https://arxiv.org/abs/2104.09864), 2021) by the
 # positions of the tokens that it is given:
@@ -401,7 +400,8 @@ print("the healthy class with query heads 1 and 2 exchanged equals patient 5")
 # Trained from the start, this code is as good as the other. It is wrong only with weights that were trained in the
 # other order, such as those of a released model.
 #
-# The doctor knows the customary order. Here is what it says of patients 2 to 5, which read two words at a time:
+# The doctor knows the customary order. Here is what it says of patients 2 to 5. This time `call` tells it how to run
+# the code, with a cache and two words at a time:
 
 # %%
 for kind in (Patient2, Patient3, Patient4, Patient5):
@@ -424,9 +424,9 @@ def fill(s, diagonal=1):
 
 PLANTED = {
     "values as keys": {"remember": lambda m, cache, k, v: Attention.remember(m, cache, v, v)},
-    "mask discarded": {"hide": lambda m, s: (fill(s), s)[1]},
+    "mask discarded": {"hide": lambda m, s: (fill(s), s)[1]},  # hides in a copy, and goes on with s itself
     "mask one too high": {"hide": lambda m, s: fill(s, 2)},
-    "no scale": {"score": lambda m, q, k: q @ k.mT},
+    "no scale": {"score": lambda m, q, k: q @ k.transpose(2, 3)},
     "softmax twice": {"hide": lambda m, s: fill(fill(s).softmax(-1))},
     "head 0 for all heads": {"hide": lambda m, s: fill(s[:, :1].expand_as(s))},
     "merge, no transpose": {"merge": lambda m, c: c.reshape(len(c), -1, 32)},
@@ -443,12 +443,12 @@ kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0
 def reference(module, x):
     queries, keys, values = (module.split(proj(x)) for proj in (module.q_proj, module.k_proj, module.v_proj))
     queries, keys = Attention.rotated(module, queries, 0), Attention.rotated(module, keys, 0)
-    context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)
+    context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)  # shares kv heads
     return module.out_proj(context.transpose(1, 2).flatten(2))
 
 
 def all_probes(module):
-    far = ~((module(x) - reference(module, x)).abs() < 1e-9).all(dim=-1).all(dim=0)  # (token), nan is far
+    far = ~((module(x) - reference(module, x)).abs() < 1e-9).all(dim=-1).all(dim=0)  # (b, t, m) -> (t); nan is far
     return {"first row": far[0].item(), "last row": far[-1].item()} | probes(module) | {"comparison": far.any().item()}
 
 
@@ -569,8 +569,9 @@ diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num
 # 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
 #    nan; `train` returns nan. A loss reveals this mistake in the first step, and only because it is nan.
 # 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter. A published
-#    example hides mistakes in the same way. In the three rows of lesson 05, without the causal mask, the outputs are
-#    off by `0.0396`, `0.0484` and, in the last row, nothing:
+#    example hides mistakes in the same way. Without the causal mask the outputs of
+#    [three well-known rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases)
+#    are off by `0.0396`, `0.0484` and, in the last row, nothing:
 #
 #    ```python
 #    from course_lib.attention import MultiHeadAttention

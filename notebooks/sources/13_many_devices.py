@@ -45,12 +45,12 @@ MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
 # ## Where to cut
 #
 # A large model does not fit into the memory of one GPU, or one GPU takes too long to read its parameters and its cache
-# ([lesson 11](11_fast.ipynb)). So the weight matrices are cut, and each device gets a part of every one of them. This
-# is called **tensor parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)). A device
-# computes much faster than it sends, so a good cut leaves the devices little to send.
+# ([lesson 11](11_fast.ipynb)). So each weight matrix is cut, and each device gets a part of it. This is called **tensor
+# parallelism** ([Shoeybi et al., Megatron-LM, 2019](https://arxiv.org/abs/1909.08053)). A device computes much faster
+# than it sends, so a good cut leaves the devices little to send.
 #
-# Attention has a natural place for such a cut, because up to its context a head needs nothing from the other heads. And
-# since lesson 05 the heads are stacked in one matrix, one below the other:
+# Attention has a natural place for such a cut, because up to its context a head needs nothing from the other heads, and
+# since lesson 05 the heads are stacked in one matrix:
 
 # %%
 d_in, d_out, num_heads, head_dim = 3, 8, 4, 2
@@ -61,8 +61,8 @@ with torch.no_grad():
     whole.k_proj.weight *= 5
 whole = whole.to(device)
 
-for head, rows in enumerate(whole.q_proj.weight.split(head_dim)):
-    print(f"head {head}: rows {head * head_dim} and {head * head_dim + 1} of q_proj.weight, {tuple(rows.shape)}")
+for head in range(num_heads):
+    print(f"head {head}: rows {head * head_dim} and {head * head_dim + 1} of q_proj.weight")
 
 # %% [markdown]
 # A cut between rows 3 and 4 deals the heads out: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
@@ -149,8 +149,8 @@ predict(guess, lambda: wrong.any(dim=(0, 1)).sum())
 #
 # </details>
 #
-# Each number of the output is a sum with one term per column of `out_proj`. If the columns are cut, this sum is cut
-# into two sums, so the two outputs only have to be added:
+# Each number of the output is a sum with one term per column of `out_proj`. If the columns are cut, so is this sum, and
+# the two outputs only have to be added:
 
 # %%
 two_samples = torch.cat([x, x.flip(1)])  # the sentence, and the sentence backwards
@@ -158,8 +158,8 @@ torch.testing.assert_close(halves[0](two_samples) + halves[1](two_samples), whol
 show("device 0 + device 1", halves[0](x) + halves[1](x), "batch token width", words)
 
 # %% [markdown]
-# The sum equals the output of the whole module, on two different samples. The next picture shows one element of it. It
-# is drawn with the library's class and its function `shard`, which cuts as you did:
+# The sum equals the output of the whole module. The next picture shows one element of it, drawn with the library's
+# function `shard`, which cuts as you did:
 
 # %%
 reference = MultiHeadAttention(d_in, d_out, num_heads).to(device)
@@ -169,40 +169,34 @@ torch.testing.assert_close(parts[1](two_samples), halves[1](two_samples))
 draw_devices(reference, parts, x, words=words)
 
 # %% [markdown]
-# Follow a row of the picture from left to right: all of x goes in, and the device works alone until it has its output.
-# Only then are the outputs added. An operation that adds a tensor over all devices and hands the sum to each of them is
-# called **all-reduce**. In the forward pass of attention it is the only time at which the devices send anything.
+# Follow a row of the picture: all of x goes in, and the device works alone until it has its output. Only then are the
+# outputs added. To add a tensor over all devices and hand the sum to each of them is called **all-reduce**. In the
+# forward pass of attention nothing else is sent.
 #
 # Now do exercises 1 and 2 of [the sheet](exercises/13_exercises.ipynb); the second is about biases.
 #
 # ## Why not cut inside a head?
 #
 # With more devices than heads, you could think of cutting each head's width in two. A score is a sum over that width,
-# so each device would have a part of each *score*. But softmax needs the whole score. We compute the attention weights
-# of head 0 (without a mask, which changes nothing here) from the two parts in two ways:
+# so each device would have a part of each *score*. Here are the parts of head 0, without a mask:
 
 # %%
 queries, keys = whole.q_proj(x)[..., :2] * head_dim**-0.5, whole.k_proj(x)[..., :2]  # head 0: (b, t, 2)
 left = queries[..., :1] @ keys[..., :1].transpose(1, 2)  # (b, q, 1) @ (b, 1, k) -> (b, q, k)
 right = queries[..., 1:] @ keys[..., 1:].transpose(1, 2)
-weights = (queries @ keys.transpose(1, 2)).softmax(-1)
-added_first, averaged_last = (left + right).softmax(-1), (left.softmax(-1) + right.softmax(-1)) / 2
-print(f"scores added, then softmax: weights up to {(added_first - weights).abs().max().item():.4f} off")
-print(f"softmax, then averaged:     weights up to {(averaged_last - weights).abs().max().item():.4f} off")
+torch.testing.assert_close(left + right, queries @ keys.transpose(1, 2))
+averaged = (left.softmax(-1) + right.softmax(-1)) / 2
+print(f"softmax of each, averaged: weights up to {((left + right).softmax(-1) - averaged).abs().max().item():.4f} off")
 
 # %% [markdown]
-# Only the first way is right. So the devices would have to add the scores of every head, for each query and each key,
-# before they could go on. We count these numbers for one text of 4,096 tokens and 32 heads of width 64:
+# The parts add up, but softmax needs whole scores. So the devices would have to add the scores of every head before
+# they could go on. **Predict.** How many times as many numbers does the cut inside heads add as the cut between heads,
+# for a text of 4,096 tokens and 32 heads of width 64?
 
 # %%
 tokens, heads, width = 4096, 32, 64
 inside_heads = heads * tokens * tokens  # scores: (head, query, key)
 between_heads = tokens * heads * width  # outputs: (token, d_out)
-
-# %% [markdown]
-# **Predict.** How many times as many numbers does the cut inside heads add?
-
-# %%
 guess = ...  # a number, within 10 %
 predict(guess, lambda: inside_heads / between_heads)
 
@@ -216,17 +210,16 @@ predict(guess, lambda: inside_heads / between_heads)
 #
 # ## Two real processes
 #
-# Now PyTorch makes the same cut, on two processes that run at the same time. *Both* of them run the function below.
-# Some words in it are new:
+# Now PyTorch makes the same cut, on two processes, which *both* run the function below. Some words in it are new:
 #
-# - The processes form a **process group**, in which they are numbered and can send each other tensors. The number of a
-#   process is its **rank**.
+# - The processes form a **process group**, in which they can send each other tensors. The number of a process in it is
+#   its **rank**.
 # - **gloo** is the library that sends tensors between processes on CPUs. Between GPUs, NVIDIA's **nccl** does it.
 # - A **mesh** is the arrangement of the devices; ours is a row of two.
 # - `ColwiseParallel` cuts the columns of W in $xW$. An `nn.Linear` stores W transposed, so these are the *rows* that
 #   you cut. `RowwiseParallel` cuts what you called columns, and does the all-reduce.
-# - A parameter becomes a **DTensor** (distributed tensor): it still has the shape of the whole, but each process holds
-#   its own part only.
+# - A parameter becomes a **DTensor** (distributed tensor): it has the shape of the whole, but each process holds only
+#   its own part.
 
 # %%
 def on_each_device():
@@ -253,15 +246,8 @@ def on_each_device():
     dist.destroy_process_group()
 
 # %% [markdown]
-# **torchrun** is the program that starts several processes and tells each of them its rank. In a terminal you would
-# type this:
-#
-# ```bash
-# torchrun --nproc-per-node 2 two_devices.py
-# ```
-#
-# In a notebook, the course's `launch` does it and returns what the processes printed. It takes about ten seconds, and
-# longer on a machine that is busy:
+# In a terminal, **torchrun** starts the processes and tells each of them its rank (the appendix has commands). Here the
+# course's `launch` does it and returns what they printed, in about ten seconds:
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -270,13 +256,12 @@ with tempfile.TemporaryDirectory() as folder:
     print(launch(2, script=str(script)))
 
 # %% [markdown]
-# Rank 1 holds half of the rows of `q_proj`, and its output equals that of the uncut module. Rank 0 makes the same
-# comparison and would raise an error if it failed. Change the function as you like, and run both cells again.
+# Rank 1 holds half of the rows of `q_proj`, and the outputs of both ranks equal that of the uncut module.
 #
 # ## What is sent
 #
-# The course has a longer script of this kind. It also compares gradients and cached decoding with the uncut module, in
-# float64, and it lists every tensor that the processes send. Here is what device 0 reports for three forms of attention
+# The course has a longer script of this kind. It also compares gradients and cached decoding with the uncut module, and
+# lists every tensor that the processes send, in float64. Here is what device 0 reports for three forms of attention
 # with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv heads:
 
 # %%
@@ -288,18 +273,16 @@ for form, block in zip(("multi-head", "grouped-query", "multi-query"), of_device
 
 # %% [markdown]
 # In the forward pass every form sends one tensor, which is the output: 2 · 5 · 24 numbers of 8 bytes. Its size depends
-# neither on the number of heads nor on how much is in the cache. For each decoded token it is the same tensor with a
-# single token.
+# neither on the number of heads nor on how much is in the cache. For a decoded token it has a single token.
 #
-# In the backward pass the gradient of x is added over the devices. It is one tensor and not three, although x enters
-# three projections, because each device first adds its three gradients on its own. Only multi-query attention sends two
-# more tensors, and one device caches as much as with 2 kv heads. You will see why.
+# In the backward pass the gradient of x is added over the devices. Only multi-query attention sends two more tensors,
+# and one device caches as much as with 2 kv heads. You will see why.
 #
 # ## One kv head can't be cut
 #
 # Multi-query attention has a single head of keys and values. To cut it would be a cut inside a head, so each device
-# keeps a copy of `k_proj` and `v_proj`, and only the query heads are dealt out. In the next picture a colour stands for
-# a kv head. There is only one, so all query heads have its colour.
+# keeps a copy of `k_proj` and `v_proj`, and only the query heads are dealt out. (In the picture a colour stands for a
+# kv head.)
 
 # %%
 torch.manual_seed(5)
@@ -312,41 +295,43 @@ shared = [shard(multi_query, number, 2) for number in (0, 1)]
 draw_devices(multi_query, shared, x, words=words, title="One kv head: both devices hold it")
 
 # %% [markdown]
-# The outputs still add up. But what about training? Each device has a copy of the key matrix, and each copy receives a
-# gradient. We compute the same loss from the whole module and from the sum of the parts, and call `backward` on both:
+# The outputs still add up. And in training? The gradient of a copy counts only the query heads of its device, so the
+# gradients of `k_proj` and `v_proj` have to be added over the devices. These are the two additional tensors in the
+# report. We compare the sum with the gradient of the whole module:
 
 # %%
 multi_query(x).square().sum().backward()
-output = (shared[0](x) + shared[1](x)).square().sum()
-output.backward()
-expected = multi_query.k_proj.weight.grad
-on_device = [part.k_proj.weight.grad for part in shared]
+loss = (shared[0](x) + shared[1](x)).square().sum()
+loss.backward()
+torch.testing.assert_close(sum(part.k_proj.weight.grad for part in shared), multi_query.k_proj.weight.grad)
 
 # %% [markdown]
-# **Predict.** Which equals the gradient of the uncut module: the gradient on device 0 alone (`"one"`), the `"sum"` of
-# both devices' gradients, or their `"mean"`?
+# Somebody forgets this sum: each device takes a small step of training with its own gradients alone. **Predict.** Does
+# the loss that the two devices compute together still get smaller?
 
 # %%
-guess = ...  # a word in quotation marks
-candidates = {"one": on_device[0], "sum": sum(on_device), "mean": sum(on_device) / 2}
-predict(guess, lambda: next(word for word, one in candidates.items() if torch.allclose(one, expected, atol=1e-4)))
+with torch.no_grad():
+    for parameter in [*shared[0].parameters(), *shared[1].parameters()]:
+        parameter -= 1e-3 * parameter.grad
+guess = ...  # "yes" or "no"
+predict(guess, lambda: (shared[0](x) + shared[1](x)).square().sum() < loss)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The sum, because on each device the gradient counts only that device's query heads. So the gradients of `k_proj` and
-# `v_proj` have to be added over the devices, and these are the two additional tensors in the report above. If somebody
-# forgets them, the shapes are right, the first output is right and there is no error, but after one step of training
-# the copies differ. As in [lesson 12](12_debugging_attention.ipynb), only a comparison finds such a mistake.
+# It does, because each gradient is right for its own copy. But the copies now differ, so that what is trained is no
+# longer multi-query attention: it is grouped-query attention with two kv heads. No error is raised, and the loss looks
+# fine. Whoever later takes one copy for both has another model. As in [lesson 12](12_debugging_attention.ipynb), only a
+# comparison finds such a mistake.
 #
 # </details>
 #
 # ## More devices than kv heads
 #
-# The kv heads of grouped-query attention can be dealt out as long as there are enough of them. If there are fewer kv
-# heads than devices, systems that serve models, such as [vLLM](https://github.com/vllm-project/vllm), do what you have
-# just seen ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245) describe it). They **replicate** kv heads, so
-# that several neighbouring devices hold the same one.
+# The kv heads of grouped-query attention can be dealt out while there are enough of them. If there are fewer than
+# devices, systems that serve models, such as [vLLM](https://github.com/vllm-project/vllm), **replicate** kv heads, so
+# that several neighbouring devices hold the same one ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245)
+# describe it).
 #
 # **Write it yourself.** Which kv heads does a device hold? Return the index of its first kv head, and how many it has.
 # With 2 kv heads on 4 devices, devices 0 and 1 hold kv head 0, and devices 2 and 3 hold kv head 1. (The larger of the
@@ -382,19 +367,17 @@ for num_devices in (1, 2, 4, 8, 16, 32):
     print(f"{num_devices:7}   {on_one:30,}   {num_devices * on_one:14,}")
 
 # %% [markdown]
-# Up to 8 devices the cache of one device shrinks and the total stays the same. From there on it is the other way
-# around: a device keeps one kv head however many devices there are, and the total grows because the same head is kept
-# several times. Multi-query attention is in that situation from the second device on. So models with 8 kv heads and
+# Up to 8 devices the cache of one device shrinks. From there on a device keeps one kv head however many devices there
+# are, and the total grows; with multi-query attention it grows from the second device on. So models with 8 kv heads and
 # machines with 8 GPUs go well together. Now do exercise 3 of [the sheet](exercises/13_exercises.ipynb).
 #
 # ## How long does it take?
 #
-# How long an all-reduce takes depends on how it is done. The usual way with large tensors is a **ring** ([Patarasuk and
-# Yuan, Bandwidth optimal all-reduce algorithms, 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form
-# a circle, and the tensor is cut into n pieces. In each step every device sends one piece to its neighbour, and all of
-# them do so at the same time. After n - 1 steps each piece has been added up on one of the devices, and n - 1 more
-# steps hand the sums round. Each step takes the time to send a piece plus a **latency**, which is the time that passes
-# even for an empty message.
+# The usual way to all-reduce large tensors is a **ring** ([Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms,
+# 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form a circle, and the tensor is cut into n pieces.
+# In each step every device sends one piece to its neighbour, all at the same time. After n - 1 steps each piece has
+# been added up on one of the devices, and n - 1 more steps hand the sums round. Each step takes the time to send a
+# piece plus a **latency**, which is the time that passes even for an empty message.
 #
 # **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
 
@@ -416,22 +399,22 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 #
 # </details>
 #
-# In total a device sends 2 (n - 1) / n times the tensor, which is always less than twice its size. But each additional
-# device adds two latencies.
+# In total a device sends 2 (n - 1) / n times the tensor, always less than twice its size. But each additional device
+# adds two latencies.
 #
 # Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the parameters
 # and of the cache, and lesson 11 found that this reading is what takes the time. A layer does two all-reduces: one
-# after attention, and one after its feedforward part, which is cut in the same way. The GPU is an [NVIDIA
-# H100](https://www.nvidia.com/en-us/data-center/h100/). According to its data sheet it reads 3.35 TB per second, and
-# its NVLink carries 900 GB per second, which is 450 in each direction. Eight of them are in one machine. Between
-# machines we take 50 GB per second for each GPU (a network card of 400 Gb per second). The data sheets don't give the
-# latencies, so we assume 1 microsecond per step within a machine, and 5 for every step as soon as the ring leaves it.
+# after attention, and one after its **feedforward part**, the small network behind the attention of lesson 08, which is
+# cut in the same way. The GPU is an [NVIDIA H100](https://www.nvidia.com/en-us/data-center/h100/). According to its
+# data sheet it reads 3.35 TB per second, and NVLink, which joins the eight GPUs of a machine, carries 900 GB per
+# second, 450 in each direction. Between machines we take 50 GB per second for each GPU (a network card of 400 gigabits
+# per second). For the latencies we assume 1 microsecond per step within a machine, and 5 as soon as the ring leaves it.
 
 # %%
 GB = 1e9
 READ = 3350 * GB  # per second: 3.35 TB
 WITHIN = 900 / 2 * GB, 1e-6  # 450 GB per second in each direction; seconds of latency
-BETWEEN = 400 / 8 * GB, 5e-6  # 400 Gb per second are 50 GB per second
+BETWEEN = 400 / 8 * GB, 5e-6  # 400 gigabits, 8 to a byte, are 50 GB per second
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8, "width": 128, "hidden": 28672}
 
 
@@ -452,32 +435,27 @@ degrees = (1, 2, 4, 8, 16, 32, 64)
 times = {n: step_ms(llama_70b, n) for n in degrees}
 curves = {name: {n: times[n][name] for n in degrees if times[n][name] > 0} for name in times[1]}
 curves["whole step"] = {n: sum(times[n].values()) for n in degrees}
-line_plot(
-    curves,
-    title="One decoding step of Llama 3 70B, computed",
-    xlabel="devices",
-    ylabel="milliseconds",
-    note="16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. A single one could not hold the model.",
-)
+note = "16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. A single one could not hold the model."
+title = "One decoding step of Llama 3 70B, computed"
+line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=note)
 
 # %% [markdown]
-# The curve of the weights is halved with every doubling of the devices. That of the cache falls with it up to 8 devices
-# and is flat from there on, because the kv heads can't be cut any further. The time of the all-reduces grows, and it
-# jumps where the ring leaves the machine. The sum of the three is smallest at 8 devices:
+# The weights' time is halved with every doubling of the devices. The cache's falls with it up to 8 devices and is flat
+# from there on, because the kv heads can't be cut any further. The time of the all-reduces grows, and it jumps where
+# the ring leaves the machine. The sum of the three is smallest at 8 devices:
 
 # %%
+step = curves["whole step"]
 for n in (1, 4, 8, 16):
-    whole_step = sum(times[n].values())
-    print(f"{n:2} devices: {whole_step:4.1f} ms, {curves['whole step'][1] / whole_step:3.1f} times as fast as one")
+    print(f"{n:2} devices: {step[n]:4.1f} ms, {step[1] / step[n]:3.1f} times as fast as one")
 message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
 print(f"sending alone, of the all-reduces on 8 devices: {160 * all_reduce_seconds(message, 8, WITHIN[0], 0):.6f} s")
 print(f"waiting alone:                                  {160 * all_reduce_seconds(0, 8, *WITHIN):.6f} s")
 
 # %% [markdown]
-# Eight devices are not eight times as fast as one, so a token costs more time of devices in total. In return the reader
-# waits less, and the model fits at all. The last two lines show that nearly all of an all-reduce is latency, because
-# the tensors of decoding are small. (That is why libraries such as nccl have other algorithms for small tensors, with
-# fewer steps than a ring. With those, the jump at 16 devices would be smaller.)
+# Eight devices are not eight times as fast as one, but the reader waits less, and the model fits. Nearly all of an
+# all-reduce is latency, because the tensors of decoding are small. (For these, libraries such as nccl have algorithms
+# with fewer steps than a ring, so that the jump at 16 devices would be smaller.)
 #
 # **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. How many times as fast as one device are
 # eight: `"more"` times than for the 70B model, or `"less"`?
@@ -525,12 +503,12 @@ torch.testing.assert_close(merged, on_one_device(keys, values)[0])
 print("seven keys here and three there give the attention over all ten")
 
 # %% [markdown]
-# The devices send the output and one number per query and head. The number of kv heads does not limit this cut, and no
-# key is kept twice, but each device needs the queries of all heads. In training the queries are cut as well, and the
-# keys and values are sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)).
-# Large systems combine such cuts ([Pope et al., Efficiently Scaling Transformer Inference,
-# 2022](https://arxiv.org/abs/2211.05102), compare several). Now do exercise 6 of [the
-# sheet](exercises/13_exercises.ipynb), which merges the results of any number of devices.
+# The devices send the output and one number per query and head. No key is kept twice, however few kv heads there are,
+# but each device needs the queries of all heads. In training the queries are cut as well, and the keys and values are
+# sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)). Large systems
+# combine such cuts ([Pope et al., Efficiently Scaling Transformer Inference, 2022](https://arxiv.org/abs/2211.05102),
+# compare several). Now do exercise 6 of [the sheet](exercises/13_exercises.ipynb), which merges the results of any
+# number of devices.
 #
 # <details><summary>Appendix: the same script on real GPUs</summary>
 #

@@ -5,7 +5,7 @@
 #
 # You will write multi-head attention, and then multi-query attention with a cache, from empty cells and without looking
 # anything up. Then you build a tiny GPT around the second of them, train it on the fables of Aesop, and let it write a
-# few lines. In that model a character learns about the others only through code that you wrote.
+# few lines.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
 
@@ -36,9 +36,9 @@ device = course_device()
 # %% [markdown]
 # ## Multi-head attention, from memory
 #
-# Close the other lessons. If you get stuck, write the steps as comments first, with the shape after each of them:
-# project, split into heads, score, hide what is later, softmax, mix the values, merge the heads, project. The names and
-# the layout of the weight matrices are up to you, because the check compares what your class computes.
+# Close the other lessons. If you get stuck, write the steps as comments first, each with its shape:
+# project, split into heads, score, hide what is later, softmax, mix the values, merge the heads, project. Names and
+# layout of the weight matrices are up to you, because the check compares what your class computes.
 
 # %%
 class MultiHeadFromMemory(nn.Module):
@@ -97,10 +97,9 @@ predict(guess, lambda: sum(one.numel() for one in MultiHeadFromMemory(width, wid
 # ## Multi-query attention with a cache, from memory
 #
 # In multi-query attention all heads share one head of keys and one of values (Shazeer, [Fast Transformer Decoding: One
-# Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019). The cache keeps them from call to call, so that
-# each token is projected only once. Here `forward` returns two things: the output for the new tokens, and the cache, a
-# tuple of all keys and all values so far. The mask needs some care, because the new tokens come after the cached ones.
-# For example, if five tokens are in the cache and two are new, the first of these two sees six keys.
+# Write-Head is All You Need](https://arxiv.org/abs/1911.02150), 2019). The cache keeps them from call to call. Here
+# `forward` returns two things: the output for the new tokens, and the cache, a tuple of all keys and all values so far.
+# The mask needs some care: if five tokens are in the cache and two are new, the first of these two sees six keys.
 
 # %%
 class MultiQueryWithCache(nn.Module):
@@ -142,8 +141,7 @@ MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
 #
 # </details>
 #
-# A cache must not change any output. The next cell tests that with seven tokens in one call, and the same seven in two
-# pieces:
+# A cache must not change any output. Test it with seven tokens in one call and in two pieces:
 
 # %%
 torch.manual_seed(0)
@@ -156,7 +154,7 @@ torch.testing.assert_close(torch.cat([first, second], dim=1), at_once)
 print("seven tokens at once, and five and then two: the same output")
 
 # %% [markdown]
-# The outputs agree, so the two tokens of the second piece have seen the five of the first.
+# So the two tokens of the second piece have seen the five of the first.
 #
 # **Predict.** How many numbers does your cache keep for each token of a text?
 
@@ -185,10 +183,9 @@ print(f"{text.count(chr(10) * 2) + 1} fables, {len(text):,} characters, {len(voc
 print(text[:120])
 
 # %% [markdown]
-# The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells you how well the
-# model predicts fables that it has not read. From the rest we cut training samples. On a sample of `length` characters
-# the model makes `length` predictions in one pass, one after each character, because the causal mask keeps it from
-# seeing what comes next.
+# The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells you how well it
+# predicts fables that it has not read. From the rest we cut training samples. On a sample of `length` characters the
+# model makes `length` predictions in one pass, because the causal mask keeps each of them from seeing what comes next.
 #
 # **Write it yourself:** cut one sample at each of the `starts`, and its targets, which are the characters one place
 # later. (If you index `tokens` with a table of integers, you get a table of the same shape.)
@@ -224,12 +221,11 @@ for row in range(2):
     print(repr(as_text(inputs[row])), "->", repr(as_text(targets[row])))
 
 # %% [markdown]
-# The right text is the left one, moved by one character. So each character on the right is what the model should
-# predict after it has read the left text up to that place.
+# Each character on the right is what the model should predict after it has read the left text up to that place.
 #
 # ## What surrounds attention
 #
-# Besides attention, and a last matrix for the scores of the next character, a GPT needs five parts, each of them small.
+# Besides attention and a last matrix, a GPT needs five small parts.
 #
 # **Embedding.** A table with one row of learned numbers per token of the vocabulary turns the integers into vectors,
 # because attention compares and mixes vectors.
@@ -240,17 +236,33 @@ for row in range(2):
 # text can be longer than the table.
 #
 # **Residual connection.** A layer's output is added to its input and does not replace it. Each layer therefore needs to
-# learn only what to add, and during training the gradient reaches the first layer through the sums (He et al., [Deep
-# Residual Learning for Image Recognition](https://arxiv.org/abs/1512.03385), 2015).
+# learn only what to add, and during training the gradient reaches the first layer through the sums, which pass it on
+# unchanged (He et al., [Deep Residual Learning for Image Recognition](https://arxiv.org/abs/1512.03385), 2015).
 #
 # **LayerNorm.** It shifts and scales each token's vector to mean 0 and variance 1, so that what a layer reads has the
 # same size however much was added before, and then it applies a learned gain and shift (Ba, Kiros and Hinton, [Layer
-# Normalization](https://arxiv.org/abs/1607.06450), 2016). Exercise 2 of [the sheet](exercises/14_exercises.ipynb) asks
-# you to write it.
+# Normalization](https://arxiv.org/abs/1607.06450), 2016). You write it in exercise 2 of [the
+# sheet](exercises/14_exercises.ipynb).
 #
-# **MLP** (multilayer perceptron). Two linear layers with a nonlinear function (GELU) between them are applied to each
-# token by itself. Attention gathers what a token should know of the others, and the MLP computes with what was
-# gathered.
+# **MLP** (multilayer perceptron, or feedforward part). Two linear layers with a nonlinear function (GELU) between them
+# are applied to each token by itself. Attention gathers what a token should know of the others, and the MLP computes
+# with what was gathered.
+#
+# <details><summary>What other models do differently</summary>
+#
+# - The first transformer normalized *after* each addition. Here, as in GPT-2 and nearly all models since, LayerNorm
+#   stands before the layer, so that the sums run undisturbed from the first block to the last; without this, training
+#   needs a careful warm-up (Xiong et al., [On Layer Normalization in the Transformer
+#   Architecture](https://arxiv.org/abs/2002.04745), 2020).
+# - GPT-2 trains with **dropout** (lesson 02) on the attention weights and on what each layer adds. It also uses the
+#   table of embeddings a second time as its last matrix (Press and Wolf, [Using the Output Embedding to Improve
+#   Language Models](https://arxiv.org/abs/1608.05859), 2017).
+# - Llama has RMSNorm in place of LayerNorm (lesson 08), rotary positions in place of the second table (lesson 07), and
+#   a third matrix in the MLP.
+# - A translator has a second stack of blocks without a causal mask, the **encoder**, which reads the other sentence and
+#   is asked by cross-attention (lesson 07). Ours is a **decoder** alone.
+#
+# </details>
 #
 # The last three make up a block, together with your attention:
 
@@ -269,7 +281,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# LayerNorm and the MLP work on each token by itself. To test it, we change token 3 of seven and see which outputs
+# To test that LayerNorm and the MLP work on each token by itself, we change token 3 of seven and see which outputs
 # change, first without attention and then with it:
 
 # %%
@@ -282,13 +294,12 @@ show("LayerNorm and MLP alone: changed", without.abs().amax(dim=(0, 2)) > 1e-6, 
 show("the whole block: changed", whole.abs().amax(dim=(0, 2)) > 1e-6, "token")
 
 # %% [markdown]
-# Without attention only token 3 changes. In the whole block the tokens after it change, too, because they attend to it,
-# and those before it don't, because the mask hides it from them. So only the class that you wrote moves anything from
-# one character to another.
+# Without attention only token 3 changes. In the whole block the tokens after it change, too, because they attend to it.
+# So only the class that you wrote moves anything from one character to another.
 #
 # The model consists of the two tables, two blocks, one more LayerNorm, and a last matrix that gives each character of
-# the vocabulary a score for being the next one. Each block has a cache of its own. The number of tokens read so far is
-# kept beside the caches, because the position of a new token follows from it.
+# the vocabulary a score for being the next one. Each block has a cache of its own. Beside the caches we keep the number
+# of tokens read so far, which is the position of the next one.
 
 # %%
 class TinyGPT(nn.Module):
@@ -319,15 +330,14 @@ gpt = TinyGPT(MultiQueryWithCache).to(device)
 print(f"{sum(one.numel() for one in gpt.parameters()):,} parameters")
 
 # %% [markdown]
-# (Your number differs a little if your class has biases.) In exercise 5 of [the sheet](exercises/14_exercises.ipynb)
+# (Biases add a few.) In exercise 5 of [the sheet](exercises/14_exercises.ipynb)
 # you count the parameters of any GPT from its sizes.
 #
 # ## How wrong is it?
 #
 # Softmax turns the scores into a probability for each character. The **loss** is minus the logarithm of the probability
-# that the model gave to the character that really came next, averaged over all predictions (**cross-entropy**). A model
-# that is always sure and always right has the loss 0. Exercise 1 of [the sheet](exercises/14_exercises.ipynb) computes
-# it from scores and tokens.
+# that the model gave to the character that really came next, averaged over all predictions (**cross-entropy**). You
+# write it in exercise 1 of [the sheet](exercises/14_exercises.ipynb).
 
 # %%
 @torch.no_grad()
@@ -337,8 +347,8 @@ def held_out_loss(model):
     return F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten()).item()
 
 # %% [markdown]
-# **Predict.** Before training, the model knows nothing about English. Which loss does it have? (You may need `math.log`
-# in a cell of your own. An answer within a tenth counts.)
+# **Predict.** Which loss does the model have before training? (You may need `math.log` in a cell of your own. An answer
+# within a tenth counts.)
 
 # %%
 untrained = held_out_loss(gpt)
@@ -357,9 +367,9 @@ predict(guess, untrained)
 # ## Train it
 #
 # Each step cuts 12 samples from the text at random places, computes the loss, and lets AdamW move all parameters a
-# little so that the loss falls. AdamW is the Adam of lesson 10 that also shrinks the parameters slightly. Its step size
-# (the **learning rate**) first grows, because the optimizer has seen few gradients and can be misled by them. Then it
-# shrinks to 0, because with large steps the parameters keep jumping around the values at which the loss is smallest.
+# little so that the loss falls. AdamW is the Adam of lesson 10 that also shrinks the parameters slightly. Its learning
+# rate first grows, because the optimizer has seen few gradients and can be misled by them. Then it shrinks to 0,
+# because with large steps the parameters keep jumping around the values at which the loss is smallest.
 
 # %%
 def train(model, steps=800, fastest=1e-2):
@@ -381,7 +391,7 @@ def train(model, steps=800, fastest=1e-2):
 
 
 # %% [markdown]
-# Training takes about 20 seconds on one core, and longer on a machine that is busy.
+# Training takes about 20 seconds on one core.
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.set_num_threads(1)  # products this small are slower when they are shared out
@@ -389,8 +399,7 @@ curve = train(gpt)
 line_plot({"loss": curve}, title="The loss on the text it trains on", xlabel="steps", ylabel="loss")
 
 # %% [markdown]
-# Each point is the mean loss of 50 steps. Both axes are logarithmic: the left half of the picture is only the first
-# quarter of the 800 steps.
+# Each point is the mean loss of 50 steps. Both axes are logarithmic.
 
 # %% tags=["trained", "nbval-ignore-output"]
 trained = held_out_loss(gpt)
@@ -398,8 +407,7 @@ print(f"loss on fables that it has not read: {trained:.2f}, e to the loss: {torc
 
 # %% [markdown]
 # The second number is called **perplexity**: the model is as uncertain as if it had to choose among so many characters
-# that are all equally likely. (Your digits may differ from those of another machine, because training amplifies every
-# rounding error. The next cell prints two results that hold in spite of such differences.)
+# that are all equally likely. (Your digits may differ. The next cell prints two results that hold all the same.)
 
 # %%
 print("less than half of the untrained loss:", trained < 0.5 * untrained)
@@ -408,8 +416,8 @@ print("the first 100 steps did more than the 700 after them:", untrained - curve
 # %% [markdown]
 # ## It writes
 #
-# A model writes by reading its own output. It gives each character a score for being the next one, one of them is
-# chosen, and the model reads this character next. With the cache it has to read only this one.
+# A model writes by reading its own output. It gives each character a score, one of them is chosen, and the model reads
+# this character next. With the cache it has to read only this one.
 #
 # **Write it yourself:** the loop for the simplest choice, which always takes the character with the largest score
 # (**greedy decoding**).
@@ -442,9 +450,9 @@ with torch.no_grad():
     print(as_text(write_greedily(gpt, start, max_len - start.shape[1])[0]))
 
 # %% [markdown]
-# The pieces look like English, but a greedy text soon repeats itself, because after the same few characters the same
-# character is the likeliest again. The remedy is to draw the next character at random, with the model's probabilities.
-# Dividing the scores by a **temperature** below 1 makes the likely characters likelier still.
+# A greedy text soon repeats itself, because after the same few characters the same character is the likeliest again.
+# The remedy is to draw the next character at random, with the model's probabilities. Dividing the scores by a
+# **temperature** below 1 makes the likely characters likelier still.
 
 # %%
 @torch.no_grad()
@@ -465,9 +473,9 @@ for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature
 
 # %% [markdown]
 # From examples alone the model has learned that spaces separate words, that the names of the animals often begin with a
-# capital letter, and how short English words are spelled. It has not learned what a fable means, because it has only
-# about a hundred thousand parameters and has read one short book. A large language model is made of the same kinds of
-# parts. Exercises 3 and 4 of [the sheet](exercises/14_exercises.ipynb) go on with choosing the next character.
+# capital letter, and how short English words are spelled. It has not learned what a fable means: it has about a hundred
+# thousand parameters and has read one short book. A large language model is made of the same kinds of parts. Exercises
+# 3 and 4 of [the sheet](exercises/14_exercises.ipynb) go on with choosing the next character.
 #
 # This model can't write more than `max_len` characters, because its table of positions ends there. Rotary positions
 # ([lesson 07](07_order_and_padding.ipynb)) need no such table, and a rolling cache ([lesson
@@ -476,7 +484,8 @@ for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature
 # ## Your turn
 #
 # 1. Write with `temperature = 0.1`, and then with `temperature = 1.5`. What changes?
-# 2. Take the positions away and train a new model. Is it worse on the held-out fables?
+# 2. Take one part away and train a new model: the positions, the residual additions, LayerNorm, the MLP, or attention
+#    itself. Which part costs the held-out loss most? Guess an order first.
 # 3. Train a model with your multi-head class. Is its loss lower than with shared keys and values?
 # 4. Let the doctor of [lesson 12](12_debugging_attention.ipynb) examine your two classes.
 #
@@ -484,15 +493,39 @@ for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature
 #
 # 1. At the low temperature the four texts resemble each other and the greedy one: they use the most frequent words and
 #    repeat themselves. At the high one rare characters come up so often that few words are spelled right.
-# 2. Yes, clearly: in our run the loss rose by about a quarter. The causal mask still lets the second layer know
-#    something about the order, but too little.
+# 2. In our run the loss was `1.76` with all parts, `1.87` without LayerNorm, `2.04` without the MLP, `2.20` without
+#    positions, `2.39` without attention and `3.08` without the residual additions. Without attention the model knows
+#    only the newest character, and it predicts as well as a table that counts which character follows which. Without
+#    the additions nothing that it read comes through, and it predicts as well as a table that counts how frequent each
+#    character is. LayerNorm costs little to leave out in a model of two blocks.
 #
 #    ```python
-#    torch.manual_seed(0)
-#    model = TinyGPT(MultiQueryWithCache).to(device)
-#    model.positions.requires_grad_(False).weight.zero_()
-#    train(model)
-#    print(held_out_loss(model))
+#    class WithoutAdding(Block):
+#        def forward(self, x, cache=None):
+#            found, cache = self.attention(self.norms[0](x), cache)
+#            return self.mlp(self.norms[1](found)), cache
+#
+#
+#    def loss_without(part):
+#        torch.manual_seed(0)
+#        model = TinyGPT(MultiQueryWithCache).to(device)
+#        if part == "residual":
+#            blocks = [WithoutAdding(MultiQueryWithCache, width, num_heads) for _ in model.blocks]
+#            model.blocks = nn.ModuleList(blocks).to(device)
+#        if part == "LayerNorm":
+#            model.norm = nn.Identity()
+#            for block in model.blocks:
+#                block.norms = nn.ModuleList([nn.Identity(), nn.Identity()])
+#        attention, mlps = zip(*((block.attention, block.mlp) for block in model.blocks))
+#        zeros = {"positions": [model.positions], "attention": attention, "MLP": mlps}.get(part, ())
+#        for parameter in nn.ModuleList(zeros).parameters():
+#            parameter.requires_grad_(False).zero_()  # and zeros they stay
+#        train(model)
+#        return held_out_loss(model)
+#
+#
+#    for part in ("nothing", "LayerNorm", "MLP", "positions", "attention", "residual"):
+#        print(f"without {part}: {loss_without(part):.2f}")
 #    ```
 #
 # 3. This model is too small to tell: in our run the loss was higher by about one percent, and with another seed it was

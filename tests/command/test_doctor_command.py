@@ -164,7 +164,7 @@ def test_what_the_file_prints_does_not_get_into_the_data(doctor, file):
 
 def test_code_that_can_not_be_run_is_a_finding(doctor):
     status, shown, _ = doctor("Breaks", "--args", "11, 7")
-    assert status == 1 and "RuntimeError: shape '[7]' is invalid" in shown
+    assert status == 2 and "RuntimeError: shape '[7]' is invalid" in shown
     assert f"Look at {line_of('.view(7)')}:  return super().forward(x).view(7)" in shown
 
 

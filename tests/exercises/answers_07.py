@@ -189,7 +189,7 @@ WRONG = {
     "last_real_output": [
         (lambda o, n: o[:, -1], "the last column of the batch"),
         (lambda o, n: o[:, 0], "the first token"),
-        (lambda o, n: o[:, n - 1], "a batch axis too many"),
+        (lambda o, n: o[:, n - 1], "a table of all samples by all lengths"),
         (lambda o, n: o[torch.arange(len(o)), n - 2], "the token before the last real one"),
         (lambda o, n: o[n - 1], "has the shape", "Which line decides this size?"),
         (lambda o, n: o.sum(1), "the sum over all tokens"),

@@ -1,259 +1,155 @@
-"""Answers to the exercises of lesson 11, right and wrong, as learners write them."""
+"""Answers to the exercises of lesson 09, right and wrong, as learners write them."""
 
-import importlib.util
-import math
-from pathlib import Path
+import itertools
 
 import torch
-import torch.nn.functional as F
 
 
-def _of(name):
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-step = _of("answers_blanks_11").step
-
-
-def bound_by_times(operations, bytes_moved, flops_per_second, bytes_per_second):
-    computing, reading = operations / flops_per_second, bytes_moved / bytes_per_second
-    if reading > computing:
-        return "memory"
-    return "compute"
-
-
-def explicit_step_by_step(num_tokens, num_heads, head_dim, bytes_per_number):
-    flops = 0
-    for _ in ("scores", "context"):
-        flops += 2 * num_heads * num_tokens**2 * head_dim
-    numbers = 0
-    for _ in ("queries", "keys", "values", "context"):
-        numbers += num_heads * num_tokens * head_dim
-    for _ in ("scores out", "scores in", "weights out", "weights in"):
-        numbers += num_heads * num_tokens**2
-    return flops / (numbers * bytes_per_number)
-
-
-def explicit(t, h, d, size, flops=4, pairs=4):
-    return flops * h * t * t * d / (size * h * (4 * t * d + pairs * t * t))
-
-
-def tokens_by_time(num_texts, weight_bytes, cache_bytes, bytes_per_second):
-    seconds = weight_bytes / bytes_per_second
-    for _ in range(num_texts):
-        seconds += cache_bytes / bytes_per_second
-    return num_texts / seconds
-
-
-def blocks_by_mask(num_tokens, query_block, key_block):
-    keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
-    rows = [torch.stack([block.any() for block in row.split(key_block, 1)]) for row in keep.split(query_block)]
-    return torch.stack(rows)
-
-
-def blocks_by_loop(num_tokens, query_block, key_block):
-    table = torch.zeros(math.ceil(num_tokens / query_block), math.ceil(num_tokens / key_block), dtype=torch.bool)
-    for i in range(table.shape[0]):
-        for j in range(table.shape[1]):
-            last_query = min((i + 1) * query_block, num_tokens) - 1
-            table[i, j] = j * key_block <= last_query
-    return table
-
-
-def blocks_by_pooling(num_tokens, query_block, key_block):
-    keep = torch.ones(1, num_tokens, num_tokens).tril()
-    return F.max_pool2d(keep, (query_block, key_block), ceil_mode=True)[0].bool()
-
-
-def blocks_by_list(num_tokens, query_block, key_block):
+def mask_by_loop(query_len, key_len, window, num_sinks):
     rows = []
-    for first in range(0, num_tokens, query_block):
-        rows.append([start < first + query_block for start in range(0, num_tokens, key_block)])
+    for query in range(query_len):
+        position = key_len - query_len + query
+        rows.append([key <= position and (position - key < window or key < num_sinks) for key in range(key_len)])
     return torch.tensor(rows)
 
 
-def blocks_rounded_down(num_tokens, query_block, key_block):
-    return blocks_by_list(num_tokens, query_block, key_block)[: num_tokens // query_block, : num_tokens // key_block]
+def mask_cut_out(query_len, key_len, window, num_sinks):
+    keep = torch.ones(key_len, key_len, dtype=torch.bool).tril()
+    band = keep.triu(1 - window)
+    band[:, :num_sinks] = keep[:, :num_sinks]
+    return band[key_len - query_len :]
 
 
-def triangle(num_tokens, query_block, key_block):
-    return torch.ones(-(-num_tokens // query_block), -(-num_tokens // key_block)).tril().bool()
+def mask_by_distance(query_len, key_len, window, num_sinks):
+    key = torch.arange(key_len)
+    distance = torch.arange(key_len - query_len, key_len).unsqueeze(1) - key
+    return torch.logical_and(distance >= 0, torch.logical_or(distance < window, key < num_sinks))
 
 
-def blocks_of_first_queries(num_tokens, query_block, key_block):
-    first_query, first_key = torch.arange(0, num_tokens, query_block), torch.arange(0, num_tokens, key_block)
-    return first_query[:, None] >= first_key
+def slot_by_walking(position, window, num_sinks):
+    slot = 0
+    for _ in range(position):
+        slot = slot + 1 if slot + 1 < num_sinks + window else num_sinks
+    return slot
 
 
-def blocked_with_step(queries, keys, values, block, causal):
-    rows, computed = [], 0
-    positions = torch.arange(len(queries))
-    for q, at in zip(queries.split(block), positions.split(block), strict=True):
-        state = torch.full((len(q),), -torch.inf), torch.zeros(len(q)), torch.zeros(len(q), values.shape[1])
-        for k, v, key_at in zip(keys.split(block), values.split(block), positions.split(block), strict=True):
-            if causal and key_at[0] > at[-1]:
-                continue
-            scores = q @ k.T / q.shape[1] ** 0.5
-            if causal:
-                scores = scores.masked_fill(key_at > at[:, None], -torch.inf)
-            state = step(*state, scores, v)
-            computed += 1
-        rows.append(state[2] / state[1][:, None])
-    return torch.cat(rows), computed
+def slot_by_subtraction(position, window, num_sinks):
+    while position >= num_sinks + window:
+        position -= window
+    return position
 
 
-def blocked_by_merging(queries, keys, values, block, causal):
-    rows, computed = [], 0
-    for i, q in enumerate(queries.split(block)):
-        parts, lses = [], []
-        for j, (k, v) in enumerate(zip(keys.split(block), values.split(block), strict=True)):
-            if causal and j > i:
-                break
-            scores = q @ k.T * q.shape[-1] ** -0.5
-            if causal and j == i:
-                scores += torch.full_like(scores, -torch.inf).triu(1)
-            parts.append(scores.softmax(-1) @ v)
-            lses.append(scores.logsumexp(-1))
-            computed += 1
-        shares = torch.stack(lses).softmax(0)
-        rows.append((shares[..., None] * torch.stack(parts)).sum(0))
-    return torch.cat(rows), torch.tensor(computed)
+def earliest_by_layers(position, window, layers):
+    for kind in reversed(layers):
+        position = 0 if kind == "G" else max(0, position - window + 1)
+    return position
 
 
-def blocked_from_the_diagonal(queries, keys, values, block, causal):
-    context, computed = torch.empty(len(queries), values.shape[1], dtype=values.dtype), 0
-    for first in range(0, len(queries), block):
-        end = min(first + block, len(queries))
-        m = torch.full((end - first, 1), -1e300, dtype=values.dtype)
-        t, c = torch.zeros_like(m), torch.zeros(end - first, values.shape[1], dtype=values.dtype)
-        for start in reversed(range(0, end if causal else len(keys), block)):
-            s = queries[first:end] @ keys[start : start + block].T / math.sqrt(queries.shape[1])
-            if causal:
-                hidden = torch.arange(start, start + s.shape[1]) > torch.arange(first, end)[:, None]
-                s[hidden] = float("-inf")
-            new = torch.maximum(m, s.amax(1, keepdim=True))
-            t = t * (m - new).exp() + (s - new).exp().sum(1, keepdim=True)
-            c = c * (m - new).exp() + (s - new).exp() @ values[start : start + block]
-            m, computed = new, computed + 1
-        context[first:end] = c / t
-    return context, computed
+def earliest_by_sets(position, window, layers):
+    reached = {position}
+    for kind in layers[::-1]:
+        wide = position + 1 if kind == "G" else window
+        reached = {before for at in reached for before in range(max(0, at - wide + 1), at + 1)}
+    return min(reached)
 
 
-def whole(queries, keys, values, block, causal, **options):
-    blocks = -(-len(queries) // block)
-    context = F.scaled_dot_product_attention(queries[None], keys[None], values[None], is_causal=causal, **options)[0]
-    return context, blocks * (blocks + 1) // 2 if causal else blocks * blocks
+def absorb_by_loop(value_up, out_weight, num_heads):
+    width = value_up.shape[0] // num_heads
+    parts = []
+    for head in range(num_heads):
+        rows = slice(head * width, (head + 1) * width)
+        parts.append(out_weight[:, rows] @ value_up[rows])
+    return torch.cat(parts, dim=1)
 
 
-def sum_of_softmaxes(queries, keys, values, block, causal):
-    scores = queries @ keys.T / queries.shape[1] ** 0.5
-    if causal:
-        scores = scores.masked_fill(~torch.ones_like(scores).tril().bool(), -torch.inf)
-    context = 0
-    for s, v in zip(scores.split(block, 1), values.split(block), strict=True):
-        context = context + s.softmax(-1).nan_to_num(0.0) @ v
-    return context, whole(queries, keys, values, block, causal)[1]
+def absorb_by_blocks(value_up, out_weight, num_heads):
+    return out_weight @ torch.block_diag(*value_up.chunk(num_heads))
 
 
-def blocked_unshrunk(queries, keys, values, block, causal):
-    scores = queries @ keys.T / queries.shape[1] ** 0.5
-    if causal:
-        scores = scores.masked_fill(~torch.ones_like(scores).tril().bool(), -torch.inf)
-    m, t, c = torch.full((len(queries),), -torch.inf), 0, 0
-    for s, v in zip(scores.split(block, 1), values.split(block), strict=True):
-        m, t, c = step(m, t, c, s, v, False, False)
-    return c / t[:, None], whole(queries, keys, values, block, causal)[1]
+def absorb_by_einsum(value_up, out_weight, num_heads):
+    by_head = value_up.view(num_heads, -1, value_up.shape[1])
+    out = out_weight.view(len(out_weight), num_heads, -1)
+    return torch.einsum("mhv,hvl->mhl", out, by_head).reshape(len(out), -1)
 
 
-def blocked_all(queries, keys, values, block, causal):
-    return whole(queries, keys, values, block, causal)[0], (-(-len(queries) // block)) ** 2
-
-
-def blocked_too_short(queries, keys, values, block, causal):
-    blocks = len(queries) // block
-    return whole(queries, keys, values, block, causal)[0][: blocks * block], blocks * (blocks + 1) // 2
-
-
-def filled_with_1000(queries, keys, values, block, causal):
-    scores = queries @ keys.T * queries.shape[1] ** -0.5
-    later = torch.ones_like(scores).triu(1).bool() & causal
-    blocks = -(-len(queries) // block)
-    computed = blocks * (blocks + 1) // 2 if causal else blocks**2
-    return scores.masked_fill(later, -1000.0).softmax(-1) @ values, computed
+def slot_by_listing(position, block_table, block_size):
+    slots = [range(block * block_size, (block + 1) * block_size) for block in block_table]
+    return list(itertools.chain.from_iterable(slots))[position]
 
 
 RIGHT = {
-    "bound_by": [
-        bound_by_times,
-        lambda o, b, f, m: "memory" if o * m < f * b else "compute",
-        lambda o, b, f, m: ["compute", "memory"][o / b < f / m],
+    "window_with_sinks": [mask_by_loop, mask_cut_out, mask_by_distance],
+    "rolling_slot": [
+        slot_by_walking,
+        slot_by_subtraction,
+        lambda p, w, s: p if p < s + w else s + (p - s) % w,
     ],
-    "explicit_intensity": [
-        explicit_step_by_step,
-        explicit,
-        lambda t, h, d, size: t * d / (size * (d + t)),
-        lambda t, h, d, size: torch.tensor(explicit(t, h, d, size), dtype=torch.float64),
+    "earliest_token": [
+        earliest_by_layers,
+        earliest_by_sets,
+        lambda p, w, kinds: torch.tensor(earliest_by_layers(p, w, kinds)),
     ],
-    "tokens_per_second": [
-        tokens_by_time,
-        lambda n, w, c, m: n / ((w + n * c) / m),
-        lambda n, w, c, m: m / (w / n + c),
+    "latent_cache_bytes": [
+        lambda t, n, h, latent, rotary, size: (latent + rotary) * size * n * t,
+        lambda t, n, h, latent, rotary, size: sum((latent + rotary) * t * size for _ in range(n)),
+        lambda t, n, h, latent, rotary, size: torch.tensor(t * n * (latent + rotary) * size),
     ],
-    "causal_blocks": [blocks_by_mask, blocks_by_loop, blocks_by_pooling, blocks_by_list],
-    "blocked_attention": [blocked_with_step, blocked_by_merging, blocked_from_the_diagonal, whole],
+    "absorb_value_projection": [absorb_by_loop, absorb_by_blocks, absorb_by_einsum],
+    "flat_slot": [
+        slot_by_listing,
+        lambda p, t, s: t[divmod(p, s)[0]] * s + divmod(p, s)[1],
+        lambda p, t, s: p + (t[p // s] - p // s) * s,
+    ],
 }
 
 WRONG = {
-    "bound_by": [
-        (lambda o, b, f, m: "compute" if o / b < f / m else "memory", "the two words exchanged"),
-        (lambda o, b, f, m: "memory" if o < b else "compute", "operations per byte are not used"),
-        (lambda o, b, f, m: "memory" if o / b < m / f else "compute", "upside down"),
-        (lambda *a: "memory", "the word for memory, always"),
-        (lambda *a: True, "Your answer is True"),
-        (lambda o, b, f, m: o / b < f / m, "a word is asked for"),
-        (lambda o, b, f, m: "memory" if o // b < f // m else "compute", "it should be"),
-        (lambda o, b, f, m: "memory-bound", "it should be '"),
+    "window_with_sinks": [
+        (lambda q, k, w, s: mask_by_loop(q, k, w, 0), "without the sinks"),
+        (lambda q, k, w, s: mask_by_loop(k, k, w, s)[:q], "causal-top-left"),
+        (lambda q, k, w, s: mask_by_loop(q, k, w + 1, s), "mask-off-by-one", "too wide"),
+        (lambda q, k, w, s: mask_by_loop(q, k, w, 0) | (torch.arange(k) < s), "no-causal-mask"),
+        (lambda q, k, w, s: ~mask_by_loop(q, k, w, s), "mask-inverted"),
+        (lambda q, k, w, s: mask_by_loop(k, k, w, s), "has the shape"),
+        (lambda q, k, w, s: mask_by_loop(q, k, w, s).float(), "bool"),
     ],
-    "explicit_intensity": [
-        (lambda *a: explicit(*a, pairs=0), "the fused form"),
-        (lambda *a: explicit(*a, pairs=2), "two passes of tables like the scores"),
-        (lambda *a: explicit(*a, flops=2), "multiplications alone"),
-        (lambda t, h, d, size: explicit(t, h, d, 1), "per element, not per byte"),
-        (lambda *a: 1 / explicit(*a), "bytes per operation"),
-        (lambda *a: int(explicit(*a)), "it should be"),
+    "rolling_slot": [
+        (lambda p, w, s: p % w, "without sinks"),
+        (lambda p, w, s: s + (p - s) % w if p > s else p * (p < s), "it should be"),
+        (lambda p, w, s: p % (w + s), "those of the sinks included"),
+        (lambda p, w, s: p if p < s else s + p % w, "not counted out of"),
+        (lambda p, w, s: p, "keeps everything"),
+        (lambda p, w, s: min(p, s + w - 1), "old tokens would have to move"),
+        (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
     ],
-    "tokens_per_second": [
-        (lambda n, w, c, m: m / (w + n * c), "the tokens of one text"),
-        (lambda n, w, c, m: n * m / (w + c), "all texts share"),
-        (lambda n, w, c, m: n * m / (n * w + n * c), "anew for each text"),
-        (lambda n, w, c, m: (w + n * c) / m, "the seconds of a step"),
-        (lambda n, w, c, m: n * m / w, "without the caches"),
-        (lambda n, w, c, m: n * m // (w + n * c), "it should be"),
+    "earliest_token": [
+        (lambda p, w, kinds: earliest_by_layers(p, w + 1, kinds), "mask-off-by-one"),
+        (lambda p, w, kinds: earliest_by_layers(p, w, kinds[-1]), "the last layer alone"),
+        (lambda p, w, kinds: earliest_by_layers(p, w, kinds.replace("G", "")), "global layers skipped"),
+        (lambda p, w, kinds: 0 if "G" in kinds else p - len(kinds) * (w - 1), "before the first token"),
+        (lambda p, w, kinds: p - earliest_by_layers(p, w, kinds), "how many tokens"),
+        (lambda p, w, kinds: sum(p - w for _ in kinds), "it should be"),
     ],
-    "causal_blocks": [
-        (triangle, "only if both blocks are equally long"),
-        (blocks_of_first_queries, "whose first query"),
-        (blocks_rounded_down, "without the smaller blocks"),
-        (lambda n, q, k: ~blocks_by_mask(n, q, k), "mask-inverted"),
-        (lambda n, q, k: blocks_by_mask(n, k, q), "has the shape"),
-        (lambda n, q, k: blocks_by_mask(n, q, k).T, "mask-transposed"),
-        (lambda n, q, k: torch.ones(n, n).tril().bool(), "of single tokens"),
-        (lambda n, q, k: torch.ones_like(blocks_by_mask(n, q, k)), "no-causal-mask"),
-        (lambda n, q, k: blocks_by_mask(n, q, k).int(), "int32; it should be bool"),
+    "latent_cache_bytes": [
+        (lambda t, n, h, latent, rotary, size: t * n * h * (latent + rotary) * size, "for each head"),
+        (lambda t, n, h, latent, rotary, size: 2 * t * n * (latent + rotary) * size, "two latent vectors"),
+        (lambda t, n, h, latent, rotary, size: t * n * latent * size, "without the rotary keys"),
+        (lambda t, n, h, latent, rotary, size: t * n * (latent + rotary), "not of bytes"),
+        (lambda t, n, h, latent, rotary, size: t * (latent + rotary) * size, "a single layer"),
     ],
-    "blocked_attention": [
-        (blocked_all, "with every block computed"),
-        (blocked_unshrunk, "not made smaller"),
-        (sum_of_softmaxes, "a sum of softmaxes"),
-        (blocked_too_short, "has the shape"),
-        (lambda *a: whole(*a, scale=1.0), "missing-scale"),
-        (lambda *a: (whole(*a[:4], False)[0], whole(*a)[1]), "no-causal-mask"),
-        (lambda *a: whole(*a)[0], "the context alone"),
-        (lambda *a: (whole(*a)[0], -(-len(a[0]) // a[3])), "the blocks of keys"),
-        (lambda *a: (whole(*a)[0], "all"), "Of the parts, `computed` is off"),
-        (filled_with_1000, "it should be"),
+    "absorb_value_projection": [
+        (lambda v, o, h: o @ v, "sums over the heads"),
+        (lambda v, o, h: torch.cat([a @ b for a, b in zip(o.chunk(h, 1), v.chunk(h), strict=True)]), "below each"),
+        (lambda v, o, h: absorb_by_loop(v, o, h).T, "transposed"),
+        (lambda v, o, h: absorb_by_loop(v.flip(0), o, h), "it should be"),
+        (lambda v, o, h: v @ o, "stopped"),
+        (lambda v, o, h: absorb_by_einsum(v, o, h).unflatten(1, (h, -1)).mT.flatten(1), "latent by latent"),
+    ],
+    "flat_slot": [
+        (lambda p, t, s: p, "without blocks"),
+        (lambda p, t, s: t[p // s], "alone"),
+        (lambda p, t, s: t[p // s] * s, "the first slot"),
+        (lambda p, t, s: t[p // s] + p % s, "not one slot wide"),
+        (lambda p, t, s: (t[p // s], p % s), "as a pair"),
+        (lambda p, t, s: t[p % len(t)] * s + p // len(t), "in turn"),
     ],
 }

@@ -1,192 +1,227 @@
-"""Answers to the exercises of lesson 12, right and wrong, as learners write them."""
-
-import importlib.util
-from pathlib import Path
+"""Answers to the exercises of lesson 10, right and wrong, as learners write them."""
 
 import torch
 
 
-def _of(lesson):
-    path = Path(__file__).with_name(f"answers_{lesson}.py")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def ablate_columns(contexts, w_o, head):
+    head_dim = contexts.shape[-1]
+    without = w_o.clone()
+    without[:, head * head_dim : (head + 1) * head_dim] = 0
+    return contexts.transpose(1, 2).reshape(len(contexts), contexts.shape[2], -1) @ without.T
 
 
-FIVE, SIX = _of("05"), _of("06")
+def ablate_by_sum(contexts, w_o, head):
+    parts = w_o.split(contexts.shape[-1], dim=1)
+    return sum(contexts[:, i] @ part.T for i, part in enumerate(parts) if i != head)
 
 
-def leaks_by_gradient(code, x):
-    x, found = x.clone().requires_grad_(), []
-    for token in range(x.shape[1]):
-        (gradient,) = torch.autograd.grad(code(x)[:, token].sum(), x)
-        if gradient[:, token + 1 :].any():
-            found.append(token)
-    return found
+def ablate_by_difference(contexts, w_o, head):
+    d = contexts.shape[-1]
+    whole = contexts.transpose(1, 2).flatten(2) @ w_o.T
+    return whole - contexts[:, head] @ w_o[:, head * d : head * d + d].T
 
 
-def leaks_by_jacobian(code, x):
-    slopes = torch.autograd.functional.jacobian(lambda x: code(x).sum((0, 2)), x)  # (token out, batch, token in, width)
-    return slopes.abs().sum((1, 3)).triu(1).any(1).nonzero().flatten()
+def ablate_by_mask(contexts, w_o, head):
+    keep = torch.ones(contexts.shape[1], dtype=contexts.dtype)
+    keep[head] = 0
+    return torch.einsum("bhtd,h,ohd->bto", contexts, keep, w_o.unflatten(1, (len(keep), -1)))
 
 
-def leaks_by_noise(code, x):
-    before, moved = code(x), set()
-    for token in range(1, x.shape[1]):
-        changed = torch.cat([x[:, :token], torch.rand_like(x[:, token:])], 1)
-        for at, distance in enumerate((code(changed) - before)[:, :token].abs().amax((0, 2)).tolist()):
-            if distance > 1e-9:
-                moved.add(at)
-    return moved
+def ablate_in_place(contexts, w_o, head):
+    contexts[:, head] = 0
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
-def leaks_by_prefix(code, x):
-    """Compare each output with that of the text which ends there."""
-    full = code(x)
-    return [t for t in range(x.shape[1]) if not torch.allclose(code(x[:, : t + 1])[:, t], full[:, t])]
+def ablate_weight_in_place(contexts, w_o, head):
+    d = contexts.shape[-1]
+    w_o[:, head * d : (head + 1) * d] = 0.0
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
-def leaks_as_in_the_lesson(code, x):
-    columns = []
-    for t in range(x.shape[1]):
-        changed = x.clone()
-        changed[:, t] = 9.0
-        columns.append((code(changed) - code(x)).abs().amax(dim=(0, 2)))
-    return torch.stack(columns, dim=1).triu(1).amax(dim=1)
+def drop_the_head(contexts, w_o, head):
+    others = torch.cat([contexts[:, :head], contexts[:, head + 1 :]], 1)
+    merged = others.transpose(1, 2).flatten(2)
+    return merged @ w_o.T
 
 
-def leaks_in_place(code, x):
-    before = code(x)
-    x[:, -1] = 9.0
-    return moved_outputs(code(x), before)[:-1]
+def drop_the_head_and_last_columns(contexts, w_o, head):
+    others = torch.cat([contexts[:, :head], contexts[:, head + 1 :]], 1)
+    merged = others.transpose(1, 2).flatten(2)
+    return merged @ w_o[:, : merged.shape[-1]].T
 
 
-def moved_outputs(after, before):
-    return [at for at in range(before.shape[1]) if not torch.allclose(after[:, at], before[:, at])]
+def zero_rows(contexts, w_o, head):
+    d, without = contexts.shape[-1], w_o.clone()
+    without[head * d : (head + 1) * d] = 0
+    return contexts.transpose(1, 2).flatten(2) @ without.T
 
 
-def change(code, x, token):
-    changed = x.clone()
-    changed[:, token] += 1.0
-    return moved_outputs(code(changed), code(x))
+def zero_one_column(contexts, w_o, head):
+    without = w_o.clone()
+    without[:, head] = 0
+    return contexts.transpose(1, 2).flatten(2) @ without.T
 
 
-def change_last(code, x):
-    return [at for at in change(code, x, -1) if at < x.shape[1] - 1]
+def merge_by_view(contexts, w_o, head):
+    kept = contexts.clone()
+    kept[:, head] = 0
+    return kept.view(len(kept), kept.shape[2], -1) @ w_o.T
 
 
-def change_first(code, x):
-    return [at for at in change(code, x, 0) if at > 0]
+def accuracy_by_loop(logits, tokens, known):
+    hits = []
+    for sample in range(len(tokens)):
+        for t in range(1, tokens.shape[1]):
+            if known[sample, t]:
+                hits.append(int(logits[sample, t - 1].argmax() == tokens[sample, t]))
+    return sum(hits) / len(hits)
 
 
-def leaks_or_itself(code, x):
-    return sorted({at for token in range(x.shape[1]) for at in change(code, x, token) if at <= token})
+def accuracy_by_counts(logits, tokens, known):
+    right = (logits.argmax(2)[:, :-1] == tokens[:, 1:]) & known[:, 1:]
+    return right.sum() / known.sum()
 
 
-def gradients(module, x, token=slice(None)):
-    module(x)[:, token].pow(2).sum().backward()
-    return dict(module.named_parameters())
+def accuracy_by_roll(logits, tokens, known):
+    said = logits.argmax(-1).roll(1, 1)  # token 0 gets the last answer, and is never known
+    return (said == tokens)[known].double().mean().item()
 
 
-def unused_by_loop(module, x, token):
-    module.zero_grad()
-    module(x)[:, token].square().mean().backward()
-    names = set()
-    for name, parameter in module.named_parameters():
-        if parameter.grad is None or parameter.grad.abs().sum() == 0:
-            names.add(name)
-    return names
+def before_by_loop(weights):
+    places = [weights[:, :, t, t - 1].mean(0) for t in range(1, weights.shape[2])]
+    return torch.stack(places, 1)
 
 
-def unused_by_grad(module, x, token):
-    names, parameters = zip(*module.named_parameters(), strict=True)
-    found = torch.autograd.grad(module(x)[:, token].exp().sum(), parameters, allow_unused=True)
-    return [name for name, grad in zip(names, found, strict=True) if grad is None or not grad.any()]
+def before_by_index(weights):
+    query = torch.arange(1, weights.shape[2])
+    return weights.mean(0)[:, query, query - 1]
+
+
+def before_by_shift(weights):
+    return torch.diagonal(weights[:, :, 1:, :-1], dim1=-2, dim2=-1).sum(0) / len(weights)
+
+
+def replaced(contexts, w_o, head, found):
+    others = contexts.clone()
+    others[:, head] = found
+    return others.transpose(1, 2).reshape(len(others), others.shape[2], -1) @ w_o.T
+
+
+def mean_by_difference(contexts, w_o, head):
+    d = contexts.shape[-1]
+    found = contexts[:, head]
+    change = found.flatten(0, 1).mean(0) - found
+    whole = contexts.transpose(1, 2).flatten(2) @ w_o.T
+    return whole + change @ w_o[:, head * d : (head + 1) * d].T
+
+
+def mean_by_sum(contexts, w_o, head):
+    output = 0
+    for i, (found, part) in enumerate(zip(contexts.unbind(1), w_o.split(contexts.shape[-1], dim=1), strict=True)):
+        output = output + (found.mean((0, 1), keepdim=True).expand_as(found) if i == head else found) @ part.T
+    return output
+
+
+def mean_in_place(contexts, w_o, head):
+    contexts[:, head] = contexts[:, head].mean((0, 1))
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
+
+
+def patch_by_where(contexts, others, w_o, head):
+    mine = (torch.arange(contexts.shape[1]) == head)[:, None, None]
+    return torch.where(mine, others, contexts).transpose(1, 2).flatten(2) @ w_o.T
+
+
+def patch_by_list(contexts, others, w_o, head):
+    heads = list(contexts.unbind(1))
+    heads[head] = others[:, head]
+    return torch.cat(heads, -1) @ w_o.T
+
+
+def patch_by_difference(contexts, others, w_o, head):
+    d = contexts.shape[-1]
+    change = (others - contexts)[:, head] @ w_o[:, head * d : (head + 1) * d].T
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T + change
+
+
+def patch_in_place(contexts, others, w_o, head):
+    contexts[:, head] = others[:, head]
+    return contexts.transpose(1, 2).flatten(2) @ w_o.T
 
 
 RIGHT = {
-    "leaks": [leaks_by_gradient, leaks_by_jacobian, leaks_by_noise, leaks_by_prefix],
-    "without_gradient": [
-        unused_by_loop,
-        unused_by_grad,
-        lambda m, x, t: tuple(n for n, p in gradients(m, x, t).items() if p.grad is None or (p.grad == 0).all()),
-        lambda m, x, t: {n: 0.0 for n, p in gradients(m, x, t).items() if p.grad is None or p.grad.norm() == 0},
+    "ablate_head": [ablate_columns, ablate_by_sum, ablate_by_difference, ablate_by_mask],
+    "known_accuracy": [accuracy_by_loop, accuracy_by_counts, accuracy_by_roll],
+    "weight_before_by_place": [before_by_loop, before_by_index, before_by_shift],
+    "mean_ablate": [
+        lambda c, w, h: replaced(c, w, h, c[:, h].mean((0, 1))),
+        mean_by_difference,
+        mean_by_sum,
     ],
-    "patient_a": [lambda: "scores-from-values", lambda: "Scores_From_Values ", "scores from values"],
-    "patient_b": [lambda: "merge-without-transpose", lambda: "Merge without transpose", "merge-without-transpose"],
-    "patient_c": [lambda: "kv-heads-tiled", lambda: "KV heads tiled", "kv_heads_tiled"],
-    "MendedB": [FIVE.Split, FIVE.SplitByLoop, FIVE.SplitFused],
-    "MendedC": [SIX.Grouped, SIX.GroupedFused, SIX.GroupedByEinsum],
+    "patch_head": [patch_by_where, patch_by_list, patch_by_difference],
+    "sink_weight": [
+        lambda w: w[:, :, 1:, 0].mean((0, 2)),
+        lambda w: w[..., 0][..., 1:].transpose(0, 1).flatten(1).mean(1),
+        lambda w: (w[..., 0].sum((0, 2)) - len(w)) / (len(w) * (w.shape[2] - 1)),
+    ],
 }
 
 WRONG = {
-    "leaks": [
-        (change_last, "changes the last token only"),
-        (leaks_in_place, "input-modified"),
-        (change_first, "changes the first token"),
-        (leaks_or_itself, "own output, too"),
-        (lambda code, x: [], "never finds anything"),
-        (lambda code, x: [*range(x.shape[1])], "a leak at every token"),
-        (lambda code, x: {*range(x.shape[1])} - {*leaks_by_prefix(code, x)}, "the tokens that don't leak"),
-        (lambda code, x: leaks_by_prefix(lambda x: code(x)[:1], x), "the first sample only"),
-        (lambda code, x: bool(leaks_by_prefix(code, x)), "gives back a bool; it should be"),
-        (leaks_as_in_the_lesson, "Your function gives back"),
-        (lambda code, x: code(x, x), "stopped", "TypeError"),
+    "ablate_head": [
+        (ablate_in_place, "input-modified", "`contexts`"),
+        (ablate_weight_in_place, "input-modified", "`w_o`"),
+        (zero_rows, "a head owns columns"),
+        (zero_one_column, "a single column"),
+        (merge_by_view, "merge-without-transpose"),
+        (drop_the_head, "stopped", "the last size of the left equal"),
+        (drop_the_head_and_last_columns, "the heads behind it moved up"),
+        (lambda c, w, h: c.transpose(1, 2).flatten(2) @ w.T, "nothing was taken away"),
+        (lambda c, w, h: ablate_columns(c, w, h) * c.shape[1] / (c.shape[1] - 1), "as dropout does it"),
+        (lambda c, w, h: ablate_columns(c, w, h - 1), "it should be"),
     ],
-    "without_gradient": [
-        (lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is None], "teaches nothing, either"),
+    "known_accuracy": [
+        (lambda x, t, k: (x.argmax(-1) == t)[k].float().mean(), "name token t itself"),
+        (lambda x, t, k: (x.argmax(-1)[:, :-1] == t[:, 1:])[k[:, :-1]].float().mean(), "positions that are known"),
+        (lambda x, t, k: (x.argmax(-1)[:, :-1] == t[:, 1:]).float().mean().item(), "known or not"),
+        (lambda x, t, k: accuracy_by_loop(x, t, k) * k.sum().item(), "how many are right"),
+        (lambda x, t, k: (x.argmax(-1)[:, :-1] == t[:, 1:])[k[:, 1:]], "it should be"),
+        (lambda x, t, k: (x.argmax(1) == t)[k].float().mean(), "stopped", "RuntimeError"),
         (
-            lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is not None and p.grad.any()],
-            "do get a gradient",
+            lambda logits, tokens, known: (logits[:, :-1].argmax(-1) == tokens[:, 1:])[known[:, 1:]].mean(),
+            "number with decimals",
         ),
-        (
-            lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is None or not p.grad.any(-1).all()],
-            "some rows",
-        ),
-        (lambda m, x, t: [n for n, p in m.named_parameters() if p.grad is None], "all parameters"),
-        (lambda m, x, t: [], "no parameter at all"),
-        (lambda m, x, t: [n.split(".")[0] for n in unused_by_loop(m, x, t)], "of the submodules"),
-        (lambda m, x, t: len(unused_by_loop(m, x, t)), "how many there are"),
-        (lambda m, x, t: unused_by_loop(m, x, slice(None)), "the outputs of all tokens together"),
-        (lambda m, x, t: m(x)[:, t].backward(), "stopped", "RuntimeError"),
     ],
-    "patient_a": [
-        (lambda: "no-causal-mask", "`leaks` finds no token"),
-        (lambda: "projection-reused", "Follow the three names"),
-        (lambda: "double-softmax", "weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)", "how often"),
-        (lambda: "keys-ignored", "No mistake is called 'keys-ignored'", "Print the catalogue"),
-        (lambda: 3, "The answer is a int"),
-        (lambda: "dropout-at-eval", "Which line of the code could do that"),
+    "weight_before_by_place": [
+        (lambda w: w.diagonal(-1, 2, 3), "nothing was averaged"),
+        (lambda w: w.diagonal(-1, 2, 3).mean((0, 2)), "one score per head"),
+        (lambda w: w.diagonal(-1, 2, 3).mean(1), "over the heads"),
+        (lambda w: w.diagonal(0, 2, 3).mean(0), "on the token itself"),
+        (lambda w: w.diagonal(-1, 2, 3).mean(0).T, "two axes exchanged"),
+        (lambda w: before_by_loop(w) * len(w), "the sum over the samples"),
     ],
-    "patient_b": [
-        (lambda: "no-causal-mask", "The leak comes after the mix"),
-        (lambda: "split-without-transpose", "The way in is right"),
-        (lambda: "mask-discarded", "what softmax gets"),
-        (lambda: "heads-averaged", "in which rows"),
-        (lambda: "wrong-scale", "scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)", "by which number"),
-        (lambda: "no-transpose", "No mistake is called 'no-transpose'"),
+    "mean_ablate": [
+        (mean_in_place, "input-modified", "`contexts`"),
+        (ablate_columns, "zero ablation"),
+        (lambda c, w, h: replaced(c, w, h, c[:, h].mean(0)), "over the samples only"),
+        (lambda c, w, h: replaced(c, w, h, c[:, h].mean(1, keepdim=True)), "over the tokens only"),
+        (lambda c, w, h: replaced(c, w, h, c[:, h].mean()), "one number in the head's place"),
+        (lambda c, w, h: replaced(c, w, h, c.mean(1)), "the mean of all heads"),
+        (lambda c, w, h: replaced(c, w, h, c[:, h].mean((0, 1)))[0], "has the shape"),
     ],
-    "patient_c": [
-        (lambda: "kv-head-zero-only", "Both kv heads are read"),
-        (lambda: "heads-share-scores", "Which keys does it read"),
-        (lambda: "merge-without-transpose", "The way out is right"),
-        (lambda: "mask-inverted", "hidden = torch.ones", "which elements of it are True"),
-        (lambda: "tiled", "Names that are near: kv-heads-tiled"),
-        (lambda: 1 / 0, "stopped", "ZeroDivisionError"),
+    "patch_head": [
+        (patch_in_place, "input-modified", "`contexts`"),
+        (lambda c, o, w, h: o.transpose(1, 2).flatten(2) @ w.T, "all heads were exchanged"),
+        (lambda c, o, w, h: c.transpose(1, 2).flatten(2) @ w.T, "nothing was exchanged"),
+        (lambda c, o, w, h: patch_by_list(o, c, w, h), "the two runs are exchanged"),
+        (lambda c, o, w, h: ablate_columns(c, w, h), "zeros in the head's place"),
+        (lambda c, o, w, h: replaced(c, w, h, c[:, h] + o[:, h]), "added"),
     ],
-    "MendedB": [
-        (FIVE.JoinedByReshape, "merge-without-transpose"),
-        (FIVE.CutByView, "split-without-transpose"),
-        (FIVE.MaskDiscarded, "mask-discarded"),
-        (FIVE.OutProjForgotten, "output-projection-missing"),
-        (FIVE.ScoredWithValues, "scores-from-values"),
-    ],
-    "MendedC": [
-        (SIX.Tiled, "kv-heads-tiled"),
-        (SIX.FirstOnly, "kv-head-zero-only"),
-        (SIX.NotCausal, "no-causal-mask"),
-        (SIX.MaskedAfterwards, "mask-after-softmax"),
-        (SIX.NothingBack, "returns-none"),
+    "sink_weight": [
+        (lambda w: w[..., 0].mean((0, 2)), "counts the first query, too"),
+        (lambda w: w[:, :, 0].mean((0, 2)), "a row, where a column is meant"),
+        (lambda w: w.diagonal(-1, 2, 3).mean((0, 2)), "on the token before"),
+        (lambda w: w[:, :, 1:, 0].sum((0, 2)), "the sum over samples and queries"),
+        (lambda w: w[:, :, 1:, 0].mean(2), "the samples are still apart"),
+        (lambda w: w[:, :, 1:, 0].mean().item(), "a float; it should be"),
     ],
 }

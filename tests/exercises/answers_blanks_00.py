@@ -1,15 +1,82 @@
-"""Answers to the blank of lesson 00, right and wrong, as learners write them."""
+"""Answers to the blanks of lesson 00, right and wrong, as learners write them."""
 
 import torch
+import torch.nn.functional as F
+
+
+def embed_by_loop(sentence, vocabulary, table):
+    embeddings = []
+    for token in sentence.split(" "):
+        for number, word in enumerate(vocabulary):
+            if word == token:
+                embeddings.append(table[number])
+    return torch.stack(embeddings)
+
+
+def embed_by_dictionary(sentence, vocabulary, table):
+    row = dict(zip(vocabulary, table, strict=True))
+    return torch.stack([row[token] for token in sentence.split()])
+
+
+def embed_by_one_hot(sentence, vocabulary, table):
+    numbers = torch.tensor([vocabulary.index(token) for token in sentence.split()])
+    return F.one_hot(numbers, len(vocabulary)).to(table.dtype) @ table
+
+
+def blend_by_loop(embeddings, share):
+    mean = sum(embeddings) / len(embeddings)
+    return torch.stack([(1 - share) * row + share * mean for row in embeddings])
+
+
+def blend_as_a_product(embeddings, share):
+    count = len(embeddings)
+    weights = (1 - share) * torch.eye(count, dtype=embeddings.dtype) + share / count
+    return weights @ embeddings
+
+
+def embed_letters(sentence, vocabulary, table):
+    return table[[vocabulary.index(token) for token in sentence]]
+
+
+def embed_in_columns(sentence, vocabulary, table):
+    return table[[vocabulary.index(token) for token in sentence.split()]].T
+
 
 RIGHT = {
+    "embed_sentence": [embed_by_loop, embed_by_dictionary, embed_by_one_hot],
+    "blend_with_mean": [
+        lambda embeddings, share: torch.lerp(embeddings, embeddings.mean(0, keepdim=True), share),
+        blend_by_loop,
+        blend_as_a_product,
+    ],
     "row_sums": [
         lambda weights: weights.sum(-1),
         lambda weights: torch.stack([row.sum() for row in weights]),
         lambda weights: torch.einsum("qk->q", weights),
-    ]
+    ],
 }
 WRONG = {
+    "embed_sentence": [
+        (lambda s, v, t: t[: len(s.split())], "the first rows of the table"),
+        (lambda s, v, t: t[[v.index(word) for word in dict.fromkeys(s.split())]], "each word once"),
+        (lambda s, v, t: t[sorted(v.index(word) for word in s.split())], "the order of the vocabulary"),
+        (lambda s, v, t: torch.tensor([v.index(word) for word in s.split()]), "the numbers of the rows"),
+        (lambda s, v, t: [v.index(word) for word in s.split()], "gives back a list"),
+        (lambda s, v, t: t[[v.index(word) for word in s.split()]].sum(0), "the sum of the embeddings"),
+        (embed_letters, "stopped", "ValueError"),
+        (embed_in_columns, "has the shape"),
+        (lambda s, v, t: t, "has the shape"),
+    ],
+    "blend_with_mean": [
+        (lambda e, s: s * e + (1 - s) * e.mean(0), "the two parts exchanged"),
+        (lambda e, s: (1 - s) * e + s * e.mean(1, keepdim=True), "each token's own numbers"),
+        (lambda e, s: (1 - s) * e + s * e.mean(), "it should be"),
+        (lambda e, s: (1 - s) * e + s * e.sum(0), "the sum of all vectors"),
+        (lambda e, s: e + s * e.mean(0), "the whole vector plus"),
+        (lambda e, s: e.mean(0).expand_as(e), "the mean alone"),
+        (lambda e, s: 0.5 * e + 0.5 * e.mean(0), "half of each"),
+        (lambda e, s: e.mean(0), "has the shape"),
+    ],
     "row_sums": [
         (lambda weights: weights.sum(0), "the sum of each column"),
         (lambda weights: weights.sum(), "the sum of the whole table"),
@@ -17,5 +84,5 @@ WRONG = {
         (lambda weights: weights.max(1).values, "the largest number of each row"),
         (lambda weights: weights.sum(1, keepdim=True), "it should be"),
         (lambda weights: weights.abs().sum(1), "it should be"),
-    ]
+    ],
 }

@@ -1,28 +1,16 @@
-"""Every exercise takes right answers in any style and names what is wrong with the others."""
+"""Every exercise takes right answers in any style and names what is wrong with the others; grading says the same."""
 
-import importlib
-from pathlib import Path
+import re
 
 import pytest
 
 from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import ALL, check
+from course_lib.exercises import ALL, ModuleExercise, NameExercise, check, checking
 from course_lib.exercises.catalogue import BLANKS, EXERCISES
 
-HERE = Path(__file__).parent
+from .graded_here import graded, guest_module
+from .known_answers import RIGHT, WRONG
 
-
-def _answers(kind):
-    found = {}
-    for path in sorted(HERE.glob("answers_*.py")):
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found |= getattr(module, kind)
-    return found
-
-
-RIGHT, WRONG = _answers("RIGHT"), _answers("WRONG")
 RIGHT_CASES = [
     pytest.param(name, one, id=f"{name}-{at}") for name, all_ in RIGHT.items() for at, one in enumerate(all_)
 ]
@@ -44,16 +32,42 @@ def test_there_are_enough_answers_to_a_blank(name):
     assert len(RIGHT[name]) >= 2 and len(WRONG[name]) >= 3
 
 
+@pytest.fixture(scope="module")
+def guest():
+    with guest_module() as guest:
+        yield guest
+
+
+@pytest.fixture
+def check_both(guest, monkeypatch):
+    """A function that judges an answer in practice and in grading, and returns the first verdict if both agree."""
+    judged, remember = [], checking.remember
+    monkeypatch.setattr(checking, "remember", lambda answer, one: (judged.append(one), remember(answer, one))[1])
+
+    def check_both(name, answer):
+        shown = check(name, answer)
+        (practised,) = judged
+        marked = checking._for_learner(graded(guest, name, answer, checking.SEED))
+        assert (marked.state, marked.mistake, marked.hint) == (practised.state, practised.mistake, practised.hint)
+        if not isinstance(ALL[name], NameExercise) and "stopped" not in practised.message:
+            assert marked.message == practised.message and marked.evidence == practised.evidence
+        return shown
+
+    return check_both
+
+
 @pytest.mark.parametrize(("name", "answer"), RIGHT_CASES)
-def test_a_right_answer_passes_in_any_style(name, answer):
-    verdict = check(name, answer)
+def test_a_right_answer_passes_in_any_style(name, answer, check_both):
+    verdict = check_both(name, answer)
     assert verdict.passed, verdict
     assert repr(verdict).startswith(f"✓ {name}: passed.")
+    if isinstance(ALL[name], ModuleExercise):
+        assert re.fullmatch(r"Right on \d+ inputs of different sizes, with its gradients\.", verdict.message)
 
 
 @pytest.mark.parametrize(("name", "answer", "words"), WRONG_CASES)
-def test_a_wrong_answer_is_named(name, answer, words):
-    verdict = check(name, answer)
+def test_a_wrong_answer_is_named(name, answer, words, check_both):
+    verdict = check_both(name, answer)
     assert not verdict, verdict
     for word in words:
         if word in CATALOGUE:
@@ -65,15 +79,5 @@ def test_a_wrong_answer_is_named(name, answer, words):
     assert (
         verdict.hint or verdict.evidence or verdict.where or "it should be" in verdict.message or ":" in verdict.message
     )
-
-
-FUNCTIONS = [name for name, exercise in ALL.items() if hasattr(exercise, "wrong")]
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_known_wrong_answer_is_told_from_the_others(name):
-    for known in ALL[name].wrong:
-        assert known.mistake is None or known.mistake in CATALOGUE
-        verdict = check(name, known.code)
-        assert not verdict.passed, f"{name}: {known.equals} passes"
-        assert verdict.mistake == known.mistake, f"{known.equals}: {verdict}"
+    if isinstance(ALL[name], ModuleExercise) and isinstance(answer, type):
+        assert verdict.state == "not passed yet" and (verdict.hint or verdict.where), verdict

@@ -288,7 +288,7 @@ def test_a_wrong_class_is_refused_with_its_sizes_and_a_true_sentence(name, edits
 @pytest.mark.parametrize(("name", "edits"), RIGHT, ids=ids(RIGHT))
 def test_a_right_class_passes_on_every_seed(name, edits):
     code = a_class(name, *edits)
-    for seed in range(0, 20, 4):
+    for seed in (0, 8, 16):  # each seed builds the class with several sets of sizes
         verdict = judged(name, code, seed)
         assert verdict.passed, (seed, verdict)
 

@@ -24,8 +24,8 @@ def judged(name, answer, seed):
 
 @pytest.mark.parametrize(("name", "answer"), cases(findings_wrong.WRONG))
 def test_a_wrong_answer_fails_with_every_seed(name, answer):
-    assert check(name, answer).state == "not passed yet"
-    for seed in SEEDS:
+    assert check(name, answer).state == "not passed yet"  # on seed 0
+    for seed in SEEDS[1:]:
         assert judged(name, answer, seed).state == "not passed yet", seed
 
 

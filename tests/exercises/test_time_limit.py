@@ -5,6 +5,7 @@ import time
 import pytest
 
 from course_lib.exercises import ALL, InputGenerator, LocalAnswer
+from course_lib.exercises.answering import TimeLimit, time_limit
 
 from .written_answers import run_cell
 
@@ -64,3 +65,42 @@ def test_a_kernel_goes_on_after_an_endless_loop():
         kernel.shutdown_kernel(now=True)
     assert "stopped in `scores_of_token`" in "".join(shown) and "after 0.3 seconds" in "".join(shown)
     assert shown[-2:].count("42") == 1
+
+
+def forever():
+    while True:
+        pass
+
+
+def test_the_inner_of_two_limits_ends_alone():
+    """The one around it goes on, with its own end."""
+    begin = time.monotonic()
+    with pytest.raises(TimeLimit, match=r"after 1 seconds"), time_limit(1.0):
+        with pytest.raises(TimeLimit, match=r"after 0\.2 seconds"), time_limit(0.2):
+            forever()
+        assert time.monotonic() - begin < 1
+        forever()
+    assert time.monotonic() - begin < 10
+
+
+def test_the_outer_of_two_limits_ends_both():
+    """The inner one had longer, and says nothing."""
+    begin = time.monotonic()
+    with pytest.raises(TimeLimit, match=r"after 0\.2 seconds"), time_limit(0.2), time_limit(60.0):
+        forever()
+    assert time.monotonic() - begin < 10
+
+
+def test_after_an_inner_limit_that_held_the_outer_one_holds():
+    with pytest.raises(TimeLimit, match=r"after 0\.3 seconds"), time_limit(0.3):
+        with time_limit(60.0):
+            pass
+        forever()
+
+
+def test_an_interrupt_by_hand_is_no_time_limit():
+    """Also after an inner limit was over."""
+    with pytest.raises(KeyboardInterrupt), time_limit(60.0):
+        with pytest.raises(TimeLimit), time_limit(0.1):
+            forever()
+        raise KeyboardInterrupt

@@ -215,9 +215,8 @@ class Equal:
 """
 
 FORGED = """
-import os, struct, json, safetensors.torch
-def forge(message, tensors=()):
-    blob = safetensors.torch.save(dict(tensors)) if tensors else b""
+import os, struct, json
+def forge(message, blob=b""):
     text = json.dumps(message).encode()
     for end in range(3, 64):
         try: os.write(end, struct.pack(">II", len(text), len(blob)) + text + blob)
@@ -294,7 +293,7 @@ FOOLING = {
         ".",
     ),
     "a patched way out": (
-        "import safetensors.torch, json\nsafetensors.torch.save = lambda *a: b'junk'\njson.dumps = lambda *a, **k: '\"passed\"'\n"
+        "import ctypes, json\nctypes.string_at = lambda *a: b'junk'\njson.dumps = lambda *a, **k: '\"passed\"'\n"
         + answer("return x"),
         ".",
     ),

@@ -58,13 +58,15 @@ class Forged:
     def __getattr__(self, attribute):
         return getattr(self.remote, attribute)
 
-    def ask(self, request, **arguments):
+    def ask_all(self, requests):
+        request, arguments = requests[0]
         if arguments.get("name") != self.forged:
-            return self.remote.ask(request, **arguments)
+            yield from self.remote.ask_all(requests)
+            return
         message = self.messages.get(request, {})
         if isinstance(message.get("raised"), dict):
             raise _stopped_by(message["raised"])
-        return message
+        yield from [message] * len(requests)
 
 
 FORGED = {

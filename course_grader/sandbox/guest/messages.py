@@ -1,8 +1,8 @@
 """Encode messages of plain data and tensors: objects never cross the boundary of the sandbox.
 
-A message is JSON, followed by its tensors in the safetensors format. Nothing is pickled: what comes from a student's
-process can be wrong, but it cannot run anything here. Torch is imported when it is first needed, so that the grader can
-start a sandbox, which imports torch too, before it imports torch itself.
+A message is JSON, followed by the bytes of its tensors. Nothing is pickled: what comes from a student's process can be
+wrong, but it cannot run anything here. Torch is imported when it is first needed, so that the grader can start a
+sandbox, which imports torch too, before it imports torch itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from .tensors import Reader, Writer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,14 +53,11 @@ def pack(message: Any) -> bytes:
     Raises:
         ProtocolError: The message is too large, too deeply nested or has too many parts.
     """
-    import safetensors.torch
-
-    tensors: dict[str, Tensor] = {}
+    tensors = Writer()
     text = json.dumps(_encode(message, tensors, 0)).encode()
-    blob = safetensors.torch.save(tensors) if tensors else b""
-    if len(text) + len(blob) > MAX_FRAME or len(text) > MAX_JSON or len(tensors) > MAX_PARTS:
-        raise ProtocolError(f"{len(text) + len(blob)} bytes are more than a message may have")
-    return HEADER.pack(len(text), len(blob)) + text + blob
+    if len(text) + tensors.size > MAX_FRAME or len(text) > MAX_JSON or len(tensors.parts) > MAX_PARTS:
+        raise ProtocolError(f"{len(text) + tensors.size} bytes are more than a message may have")
+    return b"".join((HEADER.pack(len(text), tensors.size), text, *tensors.parts))
 
 
 def unpack(text: bytes, blob: bytes) -> Any:
@@ -67,23 +66,22 @@ def unpack(text: bytes, blob: bytes) -> Any:
     Raises:
         ProtocolError: It cannot be decoded.
     """
-    import safetensors.torch
-
-    if int.from_bytes(blob[:8], "little") > MAX_JSON:
-        raise ProtocolError("a list of tensors that is larger than it may be")
     try:
-        tensors = safetensors.torch.load(blob) if blob else {}
-        return _decode(json.loads(text), tensors, 0)
+        tensors = Reader(blob)
+        message = _decode(json.loads(text), tensors, 0)
     except ProtocolError:
         raise
     except Exception as error:  # a forged message may raise anything
         raise ProtocolError(f"a message can't be read ({type(error).__name__})") from None
+    if not tensors.is_at_end():
+        raise ProtocolError("a message with more bytes than its tensors have")
+    return message
 
 
-def _encode(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
-    from torch import Tensor
+def _encode(value: Any, tensors: Writer, depth: int) -> Any:
+    import torch
 
-    if depth > MAX_DEPTH or len(tensors) > MAX_PARTS:
+    if depth > MAX_DEPTH or len(tensors.parts) > MAX_PARTS:
         raise ProtocolError("a result with too many levels or parts")
     if value is None or isinstance(value, bool):
         return value
@@ -91,7 +89,7 @@ def _encode(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
         return float(value) if isinstance(value, float) else int(value)  # a subclass becomes its base class
     if isinstance(value, str):
         return str(value[:MAX_TEXT])
-    if isinstance(value, Tensor):
+    if isinstance(value, torch.Tensor):
         return _encode_tensor(value, tensors)
     if isinstance(value, tuple) and type(value).__module__ == "torch.return_types":  # such as that of `x.max(dim=0)`
         return {"named": [type(value).__name__[:100], _encode(list(value), tensors, depth + 1)]}
@@ -103,17 +101,17 @@ def _encode(value: Any, tensors: dict[str, Tensor], depth: int) -> Any:
     return _encode_object(value, tensors, depth)
 
 
-def _encode_object(value: Any, tensors: dict[str, Tensor], depth: int) -> dict[str, Any]:
-    from torch import Tensor, nn
+def _encode_object(value: Any, tensors: Writer, depth: int) -> dict[str, Any]:
+    import torch
 
     if isinstance(value, dict):
         pairs = value.items()
         return {"dict": [[_encode(key, tensors, depth + 1), _encode(one, tensors, depth + 1)] for key, one in pairs]}
     if isinstance(value, from_source_class()):
         return {"made": [value.source, value.name, _encode(list(value.arguments), tensors, depth + 1)]}
-    if isinstance(value, nn.Module):
+    if isinstance(value, torch.nn.Module):
         parameters = value.state_dict().items()
-        state = {str(name): _encode_tensor(one, tensors) for name, one in parameters if isinstance(one, Tensor)}
+        state = {str(name): _encode_tensor(one, tensors) for name, one in parameters if isinstance(one, torch.Tensor)}
         return {"module": [type(value).__name__[:100], state, _settings(value)]}
     return {"other": type(value).__name__[:100]}
 
@@ -124,20 +122,20 @@ def _settings(module: Any) -> dict[str, bool | int | float]:
     return dict(list(plain.items())[:MAX_SETTINGS])
 
 
-def _encode_tensor(value: Tensor, tensors: dict[str, Tensor]) -> dict[str, str]:
+def _encode_tensor(value: Tensor, tensors: Writer) -> dict[str, Any]:
     import torch
 
     plain = torch.Tensor.detach(value)
-    if plain.layout != torch.strided or plain.is_complex() or plain.is_quantized or plain.is_meta:
-        return {"other": f"{str(plain.dtype).removeprefix('torch.')} tensor on {plain.device} ({plain.layout})"}
+    other = {"other": f"{str(plain.dtype).removeprefix('torch.')} tensor on {plain.device} ({plain.layout})"}
+    if plain.layout != torch.strided or plain.is_quantized or plain.is_meta:
+        return other
     if plain.numel() * plain.element_size() > MAX_FRAME:
         raise ProtocolError("a tensor that is larger than a message may be")
-    key = str(len(tensors))
-    tensors[key] = torch.empty(plain.shape, dtype=plain.dtype).copy_(plain)  # a plain tensor of its own, on the CPU
-    return {"tensor": key}
+    described = tensors.add(plain)
+    return {"tensor": described} if described else other
 
 
-def _decode(data: Any, tensors: dict[str, Tensor], depth: int) -> Any:
+def _decode(data: Any, tensors: Reader, depth: int) -> Any:
     if depth > MAX_DEPTH * 2:
         raise ProtocolError("a message with too many levels")
     if data is None or isinstance(data, (bool, int, float)):
@@ -148,7 +146,7 @@ def _decode(data: Any, tensors: dict[str, Tensor], depth: int) -> Any:
         raise ProtocolError("a message of an unknown kind")
     ((kind, content),) = data.items()
     if kind == "tensor":
-        return tensors[content]
+        return tensors.take(content)
     if kind not in _DECODERS:
         raise ProtocolError("a message of an unknown kind")
     return _DECODERS[kind](content, lambda part: _decode(part, tensors, depth + 1))

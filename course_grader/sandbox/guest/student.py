@@ -3,19 +3,20 @@
 from __future__ import annotations
 import __future__
 
+import builtins
 import inspect
 import linecache
 import sys
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import torch
 from answering import (  # pyright: ignore[reportMissingImports]  # the folder is mounted beside this one
+    build_described,
     build_module,
     call_backward,
     call_function,
     describe_error,
-    describe_module,
     run_module,
 )  # mounted beside it
 from torch import Tensor, nn
@@ -60,6 +61,7 @@ class RunningNotebook:
         sys.modules["__main__"] = self.main
         namespace = self.main.__dict__
         namespace["display"] = namespace["get_ipython"] = DoNothing()  # a notebook has these, Python does not
+        used: set[str] = set()  # the names that the cells so far look up
         futures = 0  # as in Jupyter, a cell's `from __future__ import` holds for the cells below, and ours does not
         for number, source in cells:
             self.channel.send({"cell": number})
@@ -68,7 +70,10 @@ class RunningNotebook:
             try:
                 code = compile(source, file, "exec", futures, dont_inherit=True)
                 futures |= code.co_flags & FUTURES
+                before = {*namespace}
                 exec(code, namespace)
+                _keep_builtins(namespace, used - before)
+                used |= _names(code)
             except BaseException as error:
                 self.channel.send({"cell": number, "raised": describe_error(error, _is_own)})
         return {"loaded": {name: _kind(namespace[name]) for name in names if name in namespace}}
@@ -85,11 +90,11 @@ class RunningNotebook:
 
     def do_build(self, name: str, sizes: tuple[int, ...], seed: int) -> dict[str, Any]:
         """Construct a class. Report the parameters of the module."""
-        module = build_module(self.main.__dict__[name], sizes, seed)
+        module, described = build_described(self.main.__dict__[name], sizes, seed)
         if not isinstance(module, nn.Module):
             return {"no_module": type(module).__name__}
         self.modules.append(module)
-        return {"built": len(self.modules) - 1, **describe_module(module)}
+        return {"built": len(self.modules) - 1, **described}
 
     def do_run(
         self, module: int, weights: dict[str, Tensor], inputs: list[Any], options: dict[str, Any]
@@ -101,9 +106,24 @@ class RunningNotebook:
         """Diagnose a class, only if the course is exposed; the report names a mistake and is not a mark."""
         from course_lib.diagnosis import diagnose
 
-        torch.default_generator.manual_seed(1)
-        report = diagnose(self.main.__dict__[name](*sizes).double().eval(), x, **options)
+        report = diagnose(build_module(self.main.__dict__[name], sizes, 1).eval(), x, **options)
         return {"findings": [finding.as_dict() for finding in report.findings[:3]]}
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names that code and the functions in it look up."""
+    inner = (_names(one) for one in code.co_consts if isinstance(one, CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def _keep_builtins(namespace: dict[str, Any], used: set[str]) -> None:
+    """Leave Python's `sum` and so on to the cells that use them, where a later `from torch import *` replaced them.
+
+    In a notebook their answers were checked before that; in grading they are called when all cells have run.
+    """
+    for name in used & vars(builtins).keys() & namespace.keys():
+        if namespace[name] is getattr(torch, name, None):
+            del namespace[name]
 
 
 def _is_own(file: str) -> bool:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .messages import HEADER, MAX_FRAME, MAX_JSON, ProtocolError, pack, unpack
@@ -21,6 +21,9 @@ class Channel:
 
     def __init__(self, reading: int, writing: int) -> None:
         self.reading, self.writing = reading, writing
+        self._blocking: bool | None = None  # not known yet
+        self._queued = bytearray()  # what is written while this end waits for messages
+        self._read = bytearray()  # what has come of later messages
 
     def send(self, message: Any, deadline: float | None = None) -> None:
         """Send a message.
@@ -29,14 +32,25 @@ class Channel:
             ProtocolError: The other end is gone, or the message cannot be encoded.
             Timeout: The other end did not take the message by the deadline, a time of `time.monotonic()`.
         """
-        rest = memoryview(pack(message))
+        self._queued += pack(message)
         with _error_if_gone():
             # A blocking write waits as long as the other end likes, even where `poll` said that there is room.
-            os.set_blocking(self.writing, deadline is None)
-            while rest:
+            self._set_blocking(deadline is None)
+            while self._queued:
                 self._wait(self.writing, select.POLLOUT, deadline)
-                with contextlib.suppress(BlockingIOError):
-                    rest = rest[os.write(self.writing, rest[: 1 << 16]) :]
+                self._write()
+
+    def queue(self, messages: Iterable[Any]) -> None:
+        """Have messages sent as far as the other end takes them while this end receives, so that neither waits.
+
+        Raises:
+            ProtocolError: The other end is gone, or a message cannot be encoded.
+        """
+        for message in messages:
+            self._queued += pack(message)
+        with _error_if_gone():
+            self._set_blocking(False)
+            self._write()
 
     def receive(self, deadline: float | None = None) -> Any:
         """Wait for a message.
@@ -58,24 +72,44 @@ class Channel:
             os.close(descriptor)
 
     def _read_exactly(self, count: int, deadline: float | None) -> bytes:
-        content = bytearray()
         with _error_if_gone():
-            while len(content) < count:
+            while len(self._read) < count:
                 self._wait(self.reading, select.POLLIN, deadline)
-                part = os.read(self.reading, min(count - len(content), 1 << 20))
-                if not part:
-                    raise BrokenPipeError
-                content += part
-        return bytes(content)
+                with contextlib.suppress(BlockingIOError):
+                    part = os.read(self.reading, max(count - len(self._read), 1 << 16))
+                    if not part:
+                        raise BrokenPipeError
+                    self._read += part
+        content = bytes(self._read[:count])
+        del self._read[:count]
+        return content
 
-    @staticmethod
-    def _wait(descriptor: int, event: int, deadline: float | None) -> None:
+    def _set_blocking(self, blocking: bool) -> None:
+        if blocking != self._blocking:
+            os.set_blocking(self.writing, blocking)
+            self._blocking = blocking
+
+    def _write(self) -> None:
+        """Write what the other end takes now."""
+        with contextlib.suppress(BlockingIOError):
+            while self._queued:
+                del self._queued[: os.write(self.writing, self._queued[: 1 << 16])]
+
+    def _wait(self, descriptor: int, event: int, deadline: float | None) -> None:
+        """Wait for an event, and meanwhile write what is queued."""
         if deadline is None:
             return
-        poll = select.poll()
-        poll.register(descriptor, event)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise Timeout("nothing came in time")
+        while True:
+            poll = select.poll()
+            if self._queued:
+                poll.register(self.writing, select.POLLOUT)
+            poll.register(descriptor, event | (select.POLLOUT if self._queued and descriptor == self.writing else 0))
+            ready = dict(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+            if not ready:
+                raise Timeout("nothing came in time")
+            if event == select.POLLOUT or ready.get(descriptor, 0) & ~select.POLLOUT:
+                return
+            self._write()
 
 
 @contextlib.contextmanager

@@ -63,7 +63,7 @@ HEADS = (
         "`repeat` tiles the kv heads, while consecutive query heads should share one: `repeat_interleave`. Query "
         "heads then read the keys that were trained for others. Shapes and speed are the same, and only weights "
         "from elsewhere show it.",
-        "Change kv head 1: query heads 1 and 3 move instead of 2 and 3.",
+        "With 2 kv heads for 4 query heads, change kv head 1: query heads 1 and 3 move instead of 2 and 3.",
         "Grouped-query code written with `repeat` or `expand` on the wrong axis.",
         "Which query heads read kv head 0?",
         "06",

@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -28,10 +29,14 @@ def call_with(code: Callable[..., Any], **extra: Callable[[Tensor], Any]) -> Cal
 
 
 def first_tensor(output: Any) -> Any:
-    """Return the output alone if the code also returns weights or a cache."""
-    if isinstance(output, (tuple, list)) and output and isinstance(output[0], Tensor):
-        return output[0]
-    return output
+    """Return the output alone if the code also returns weights or a cache, in a tuple or in an object with fields."""
+    if isinstance(output, Mapping) and type(output) is not dict:  # as the outputs of transformers are
+        parts = list(output.values())
+    elif is_dataclass(output):
+        parts = [getattr(output, field.name) for field in fields(output)]
+    else:
+        parts = list(output) if isinstance(output, (tuple, list)) else []
+    return parts[0] if parts and isinstance(parts[0], Tensor) else output
 
 
 def _call_library_module(module: nn.MultiheadAttention, x: Tensor) -> Tensor:

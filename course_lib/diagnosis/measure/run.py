@@ -131,19 +131,21 @@ class Run(Attempt):
 
 def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
     """Run the code on the most informative input that it takes, and trace the run; x is (batch, token, d_in)."""
-    tried, *further = _informative_inputs(x.double(), fixed=options.fixed_tokens)
-    trace, result = subject.trace(tried)
+    inputs = _informative_inputs(x.double(), fixed=options.fixed_tokens)
+    tried, *further = inputs
+    trace, result = subject.trace(tried, modules=True)
     while isinstance(result, Exception) and further:
         subject.code = subject.copy(torch.float64)  # the failed run may have changed the state
         tried = further.pop(0)
-        trace, result = subject.trace(tried)
+        trace, result = subject.trace(tried, modules=True)
     wide = None if subject.widened else _measure_widened(subject, x, options, trace, result)
     if wide is not None:
         return wide
     if isinstance(result, Exception):
-        with suppress(SubjectFailed):
-            subject.run(tried)
-            return UntraceableRun(subject, options, x, tried, trace, result)
+        for one in inputs:
+            with suppress(SubjectFailed):
+                subject.run(one)
+                return UntraceableRun(subject, options, x, one, trace, result)
         return FailedRun(subject, options, x, tried, trace, result)
     if trace.output is None:
         return RunWithoutTensor(subject, options, x, tried, trace, result)

@@ -69,13 +69,18 @@ class Subject:
         return isinstance(self.original, nn.Module)
 
     @property
+    def examined(self) -> Callable[..., Any]:
+        """What the findings are about: the copy in float64, or a module inside it."""
+        return self.code
+
+    @property
     def modules(self) -> dict[str, nn.Module]:
         """The module and those inside it, by name; empty for a function."""
-        return dict(self.code.named_modules()) if isinstance(self.code, nn.Module) else {}
+        return dict(self.examined.named_modules()) if isinstance(self.examined, nn.Module) else {}
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
-        return dict(self.code.named_parameters()) if isinstance(self.code, nn.Module) else {}
+        return dict(self.examined.named_parameters()) if isinstance(self.examined, nn.Module) else {}
 
     def dtype(self, x: Tensor) -> torch.dtype:
         """Return the dtype that the code is meant to run in: that of its parameters, or else of x."""
@@ -102,9 +107,10 @@ class Subject:
             return self.original
         return copy_of(self.original).to("cpu", dtype).train(training)
 
-    def trace(self, x: Tensor, code: Callable[..., Any] | None = None) -> tuple[Trace, Any]:
-        """Trace a run; the result may be the exception that it raised."""
-        return trace_run(lambda given: self.call(self.code if code is None else code, given), x, self.caller)
+    def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
+        """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""
+        code = self.code if code is None else code
+        return trace_run(lambda given: self.call(code, given), x, self.caller, modules=modules)
 
     def run(self, x: Tensor, code: Callable[..., Any] | None = None, *, seed: int = 0) -> Tensor:
         """Run the code on a copy of x.

@@ -144,12 +144,12 @@ def _promised_width(subject: Subject, merged: int) -> int | None:
     if not subject.is_module:
         return None
     try:
-        names = inspect.signature(type(subject.code).__init__).parameters
+        names = inspect.signature(type(subject.examined).__init__).parameters
     except (TypeError, ValueError):
         return None
     if not any(name in OUT_ARGUMENTS for name in names):  # an attribute may name the width of the heads together
         return None
-    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.code, name, None), int)]
+    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.examined, name, None), int)]
     return kept[0] if kept else merged
 
 

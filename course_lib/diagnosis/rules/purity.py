@@ -13,7 +13,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute_read
 from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FunctionWatch, Operation, trace_run
+from course_lib.tracing import FunctionWatch, Operation
 
 DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
 RANDOM = re.compile(r"dropout|bernoulli|rand|normal_|uniform_|multinomial")
@@ -75,13 +75,8 @@ def check_dropout(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
 
 def _run_in_training(run: Run) -> Run | None:
     """Return a run in training with a marker in place of dropout; None if it fails."""
-    code = run.subject.copy(torch.float64, training=True)
-
-    def call(x: Tensor) -> Any:
-        with _MarkedDropout():
-            return run.subject.call(code, x)
-
-    trace, result = trace_run(call, run.x, run.subject.caller)
+    with _MarkedDropout():
+        trace, result = run.subject.trace(run.x, run.subject.copy(torch.float64, training=True))
     if isinstance(result, Exception) or trace.output is None:
         return None
     return Run(run.subject, run.options, run.given, run.x, trace, trace.output)

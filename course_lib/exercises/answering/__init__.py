@@ -4,7 +4,7 @@ This folder is mounted in the sandbox by itself, where nothing else of the cours
 and each other only.
 """
 
-from .calls import INPUT, build_module, call_function, describe_module, run_module
+from .calls import INPUT, build_described, build_module, call_function, run_module
 from .errors import describe_error
 from .gradients import call_backward, floating_tensors
 from .time_limit import TimeLimit, time_limit
@@ -12,11 +12,11 @@ from .time_limit import TimeLimit, time_limit
 __all__ = [
     "INPUT",
     "TimeLimit",
+    "build_described",
     "build_module",
     "call_backward",
     "call_function",
     "describe_error",
-    "describe_module",
     "floating_tensors",
     "run_module",
     "time_limit",

@@ -29,9 +29,17 @@ def call_function(code: Any, arguments: Sequence[Any], seed: int) -> tuple[Any, 
 
 def build_module(code: Callable[..., Any], sizes: Sequence[int], seed: int) -> Any:
     """Construct a class with PyTorch's random stream seeded; a module is returned in float64."""
+    return build_described(code, sizes, seed)[0]
+
+
+def build_described(code: Callable[..., Any], sizes: Sequence[int], seed: int) -> tuple[Any, dict[str, Any]]:
+    """Construct a class as `build_module` does; of a module return what `describe_module` says before float64, too."""
     torch.default_generator.manual_seed(seed)
     module = code(*sizes)
-    return in_float64(module) if isinstance(module, nn.Module) else module
+    if not isinstance(module, nn.Module):
+        return module, {}
+    described = describe_module(module)
+    return in_float64(module), described
 
 
 def in_float64(module: nn.Module) -> nn.Module:
@@ -58,7 +66,9 @@ def describe_module(module: nn.Module) -> dict[str, Any]:
         plain_modules, plain_tensors: The attributes that hold modules, or floating-point tensors, which are not
             registered, so that no optimizer sees their parameters and `.to()` leaves them behind.
         shared: Name of a parameter that is another one under a second name -> the first name.
+        dtypes: Name of a floating-point parameter -> its dtype, where that is not PyTorch's default.
     """
+    default = torch.get_default_dtype()
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     every = module.named_parameters(remove_duplicate=False)
     listed = [name for name, value in vars(module).items() if name != "_modules" and _holds_modules(value)]
@@ -69,6 +79,11 @@ def describe_module(module: nn.Module) -> dict[str, Any]:
         "plain_modules": listed,
         "plain_tensors": tensors,
         "shared": {name: names[id(one)] for name, one in every if names[id(one)] != name},
+        "dtypes": {
+            name: str(one.dtype).removeprefix("torch.")
+            for name, one in module.named_parameters()
+            if one.is_floating_point() and one.dtype != default
+        },
     }
 
 

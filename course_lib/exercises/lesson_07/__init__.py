@@ -1,4 +1,4 @@
-"""Exercises of lesson 07: padding, cross-attention and rotary positions."""
+"""Exercises of lesson 07: rotary positions, padding and cross-attention."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from . import (
 SET = ExerciseSet(
     title="order, padding and two sequences",
     intro=(
-        "You will find the last word of each sentence in a padded batch, let one sentence ask another, and work with "
-        "rotary positions: how far a pair turns, what a score makes of a distance, and pairs of neighbours instead of "
-        "halves.\n\n"
+        "You will work with rotary positions: how far a pair turns, what a score makes of a distance, and pairs of "
+        "neighbours instead of halves. Then you will find the last word of each sentence in a padded batch, and let "
+        "one sentence ask another.\n\n"
         "**You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about 30 minutes. Unless an "
         "exercise says something else, the two elements of pair i are those with index i and i + pairs, the two "
         "halves of a head, as in the lesson and in the Llama of `transformers`."
@@ -34,11 +34,11 @@ rotary_table = from_earlier("rotary_table")
 rotate = from_earlier("rotate")""",
     after="Passed them all? [Lesson 08](../08_llama.ipynb) builds Llama's attention from these pieces.",
     exercises=(
+        tokens_per_turn.EXERCISE,
+        scores_by_distance.EXERCISE,
+        rotate_neighbours.EXERCISE,
         last_real_output.EXERCISE,
         cross_attention.EXERCISE,
-        tokens_per_turn.EXERCISE,
-        rotate_neighbours.EXERCISE,
-        scores_by_distance.EXERCISE,
     ),
-    blanks=(real_positions.EXERCISE, rotary_table.EXERCISE, rotate.EXERCISE),
+    blanks=(rotary_table.EXERCISE, rotate.EXERCISE, real_positions.EXERCISE),
 )

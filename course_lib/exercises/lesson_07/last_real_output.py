@@ -71,7 +71,7 @@ EXERCISE = FunctionExercise(
             hint="Is one token asked for, or all of them?",
         ),
         Wrong(
-            "the tokens of column lengths[b] of all samples, with a batch axis too many",
+            "a table of all samples by all lengths: each sample was asked for the last token of every sample",
             lambda o, n: o[:, n - 1],
             hint="Your index has a `:` for the batch, so every sample gets every length. What should stand there?",
         ),

@@ -32,7 +32,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for pairs, half in rng.size_rows(3, 2, 2, 5):
         query, key = rng.normal(2 * pairs), rng.normal(2 * pairs)
-        cases.append(Case((query, key, 2 * half + 1, rng.choice((10.0, 100.0, 10000.0)))))
+        # An odd number of distances, and more than there are pairs: no axis of the table is taken for another.
+        cases.append(Case((query, key, 2 * half + 3, rng.choice((10.0, 100.0, 10000.0)))))
     return cases
 
 

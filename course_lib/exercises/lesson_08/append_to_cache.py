@@ -38,7 +38,9 @@ def _draw(rng: InputGenerator) -> list[Case]:
     sizes = (rows[0][2], rows[0][2]), (rows[1][2], 1), (rows[2][2], 3), (0, rows[3][2])  # as many first: any axis joins
     for (batch, kv_heads, _, width), (cached, new) in zip(rows, sizes, strict=True):
         about = f"{cached or 'no'} tokens are cached and {new} {'is' if new == 1 else 'are'} new"
-        cases.append(Case((pair(batch, kv_heads, cached, width), *pair(batch, kv_heads, new, width)), about))
+        cases.append(
+            Case((pair(batch, kv_heads, cached, width), *pair(batch, kv_heads, new, width)), about, trains=True)
+        )
     return cases
 
 
@@ -52,7 +54,7 @@ EXERCISE = FunctionExercise(
         "cached token, head_dim); before the first step they hold 0 tokens. `keys` and `values` are those of the new "
         "tokens, (batch, kv head, new token, head_dim). Give back the grown cache: the keys and the values of all "
         "tokens, the oldest first. That is what attention reads in this step, and what the next step gets. Leave the "
-        "old cache as it is."
+        "old cache as it is, and let a gradient reach it: whoever trains on long texts needs that."
     ),
     hints=(
         "`torch.cat` joins tensors along an axis that exists already. Which of the four grows?",
@@ -62,6 +64,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"keys": "batch kv_head new head_dim", "values": "batch kv_head new head_dim"},
     axes="keys values",
+    gradients=("cache", "keys", "values"),
     wrong=(
         Wrong(
             "the new tokens alone: the old ones are forgotten",

@@ -145,7 +145,7 @@ EXERCISE = ModuleExercise(
         "Causal grouped-query attention whose queries and keys are rotated by their positions. The projections are "
         "`q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive query heads share a kv head; pairs are "
         "halves, and the base is 10000. With a cache, the rotated keys and the values go into it, and all tokens so "
-        "far come back."
+        "far come back. `positions` and `keep` serve the lesson; the check gives neither."
     ),
     hints=(
         "Queries and keys are rotated, values are not: `rotate(queries, cos, sin)`. The cache comes next, and the "

@@ -43,12 +43,12 @@ def _probe(*tokens: int, seen: Callable[[int, int], bool]) -> Callable[..., list
 
 
 def _as_tokens(result: object, *_: object) -> object:
-    """Turn a collection of indices into a tuple; what else was given back is compared as it is."""
+    """Turn a collection of indices into a sorted tuple; what else was given back is compared as it is."""
     if isinstance(result, Tensor):
         result = (result.nonzero().flatten() if result.dtype == torch.bool else result).tolist()
     if not isinstance(result, (list, tuple, set, range)):
         return result
-    return tuple(sorted({int(token) for token in result}))
+    return tuple(sorted(int(token) for token in result))
 
 
 MASKED_ATTENTION = """
@@ -134,8 +134,8 @@ EXERCISE = FunctionExercise(
     minutes=8,
     prompt=(
         "`code` is a function or a module that should be causal. Give back the list of all tokens whose output depends "
-        "on a later token, in any sample of the batch: their indices, counted from 0. If nothing leaks, the list is "
-        "empty. `x` is to stay as it is."
+        "on a later token, in any sample of the batch: their indices, counted from 0, each once and in any order; a "
+        "set or a tensor will do. If nothing leaks, it is empty. `x` is to stay as it is."
     ),
     hints=(
         "Run the code twice: on x, and on a copy of x, `x.clone()`, in which one token was changed.",
@@ -147,6 +147,11 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     wrong=(
         Wrong("a probe that never finds anything", lambda code, x: [], hint="Does it find a module without a mask?"),
+        Wrong(
+            "a list that names a token once for each later token it depends on",
+            lambda code, x: [out for t in range(x.shape[1]) for out in _moved(code, x, t) if out < t],
+            hint="How often may one token stand on the list?",
+        ),
         Wrong(
             "a probe that finds a leak at every token",
             lambda code, x: list(range(x.shape[1])),

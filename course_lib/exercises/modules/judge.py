@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -10,19 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.answer import Answer, BuiltModule
+from course_lib.exercises.answer import Answer, BuiltModule, Ran
 from course_lib.exercises.differences import Difference, Expected, difference, equal, precision_note
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.verdict import NEEDS_REVIEW, NOT_PASSED, Verdict, passed, stopped
 
 from .biases import Run, adopt_biases, judge_vectors, kept_note
+from .drawn_run import DrawnRun, built_anew, draw_run
 from .gradients import is_zero, judge_gradients, no_gradient, without_gradient
 from .layouts import CandidateLayouts
 from .naming import WrongRun
 from .parameters import bias_problem, find_problem, is_sane
-from .registration import Problem, examine, listed, made_in_forward
-from .sizes import RunSizes, Sizes, construction_sizes, draw_pieces, make_cache, run_sizes, special_sizes
+from .registration import Problem, dtype_note, examine, listed, made_in_forward
+from .sizes import RunSizes, Sizes, construction_sizes, run_sizes, special_sizes
 from .task import ModuleTask
 from .verdicts import (
     UNREADABLE,
@@ -56,7 +57,6 @@ class ModuleJudge:
         self.right: list[str] = []  # descriptions of the runs whose result was compared and right
         self.notes: dict[str, None] = {}
         self.axes: dict[int, str] = {}
-        self.steps: list[int] = []  # the pieces of the last run
         self.about = ""  # the sizes of the last construction, and of the last run
         self.built = ""
 
@@ -114,12 +114,15 @@ class ModuleJudge:
         self.layouts = layouts
         if problem := find_problem(module, layouts, exercise.takes, exercise.biases):
             return of_problem(self._examined(problem, module, layouts))
+        if module.dtypes:
+            self.notes[dtype_note(module.dtypes)] = None
         runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None)
         if layouts.odd:
-            adopt_biases(layouts, *self._built_anew(layouts, runs[0]))
-        for run in runs[:2] if earlier else runs:
-            self.axes = sizes.axes(run.batch, run.num_tokens)
-            if (wrong := self._run(module, layouts, run)) is not None:
+            adopt_biases(layouts, *self._anew(layouts, runs[0]))
+        drawn = [draw_run(exercise, layouts, run, self.rng) for run in (runs[:2] if earlier else runs)]
+        ran = module.runs([asked for one in drawn for asked in one.asked()])
+        for one in drawn:
+            if (wrong := self._run(ran, layouts, one)) is not None:
                 return wrong
         return self._vectors(layouts, runs[0]) if self.readable and not earlier else None
 
@@ -131,55 +134,57 @@ class ModuleJudge:
         options = {"steps": [2, 1] if self.exercise.in_steps else [], "cotangent": cotangent}
         return examine(problem, lambda: module.run({}, (x,), **options), layouts)
 
-    def _run(self, module: BuiltModule, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
-        sizes = layouts.sizes
-        weights = layouts.draw_weights(self.rng)
-        x = self.rng.normal(run.batch, run.num_tokens, sizes.d_in, std=run.std)
-        cotangent = None if run.cached else self.rng.normal(run.batch, run.num_tokens, sizes.d_out)
-        self.steps = self._steps(run.num_tokens, run.cached)
-        if self.steps:  # the sizes of pieces are numbers of tokens, too
-            taken = {*self.steps, *accumulate(self.steps)}
+    def _run(self, results: Iterator[Ran], layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
+        """Judge the next of the results, which is that of the run; if it is repeated, the one after it is as well."""
+        self.axes = layouts.sizes.axes(run.sizes.batch, run.sizes.num_tokens)
+        if run.steps:  # the sizes of pieces are numbers of tokens, too
+            taken = {*run.steps, *accumulate(run.steps)}
             self.axes = {size: name for size, name in self.axes.items() if size not in taken}
-        self.about = f"{self.built} and {run.about}{self._pieces()}"
-        cache = make_cache(self.exercise.cache, run, sizes)
-        options = {"steps": self.steps, "cotangent": cotangent, "cache": cache}
-        ran = module.run(weights, (x,), training=run.training, **options)
-        evaluated = ran.result if not run.repeated else module.run(weights, (x,), training=False, **options).result
-        if (spoiled := find_spoiled(ran, evaluated, run.training)) is not None:
-            return spoiled
+        self.about = f"{self.built} and {run.about}"
+        ran = next(results)
+        evaluated = next(results).result if run.sizes.repeated else ran.result
+        spoiled = find_spoiled(ran, evaluated, run.sizes.training)
+        return spoiled if spoiled is not None else self._compare(ran, evaluated, layouts, run)
+
+    def _compare(self, ran: Ran, evaluated: Any, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
+        sizes = run.sizes
         with torch.no_grad():
-            outputs = layouts.outputs(weights, x, self.fitting)
-        likeliest = next(iter(outputs.values()), x.new_zeros(run.batch, run.num_tokens, sizes.d_out))
+            outputs = layouts.outputs(run.weights, run.x, self.fitting)
+        likeliest = next(iter(outputs.values()), run.x.new_zeros(sizes.batch, sizes.num_tokens, layouts.sizes.d_out))
         expected = Expected(likeliest, axes=AXES, sizes=self.axes, causal=self.exercise.causal)
         found = difference(ran.result, expected)
         if not isinstance(ran.result, Tensor) or ran.result.shape != likeliest.shape:
             return of_other_kind(ran.result, found, expected, self._right_so_far())
         if not outputs:
             self.readable = False
-            return without_gradient(ran, layouts) if not run.training else None
+            return without_gradient(ran, layouts) if not sizes.training else None
         fitting = [candidate for candidate, output in outputs.items() if equal(ran.result, output)]
         if not fitting:
             found = found or Difference("Your result is not right.")
-            if run.training and any(equal(evaluated, output) for output in outputs.values()):
-                return wrong_in_training(found, self._right_so_far())
             about = self._right_so_far()
-            wrong = (layouts, weights, x, ran, expected, found, self.steps, cache, about)
-            return WrongRun(self.exercise, self.answer, *wrong).verdict()
+            if sizes.training and any(equal(evaluated, output) for output in outputs.values()):
+                return wrong_in_training(found, about)
+            return WrongRun(self.exercise, self.answer, layouts, run, ran, expected, found, about).verdict()
         self.fitting = fitting
         if note := precision_note(ran.result, Expected(outputs[fitting[0]])):
             self.notes[note] = None
-        if (wrong := judge_gradients(ran, layouts, fitting, weights, x, cotangent)) is not None:
+        return self._gradients(ran, layouts, run)
+
+    def _gradients(self, ran: Ran, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
+        wrong = judge_gradients(ran, layouts, self.fitting or (), run.weights, run.x, run.cotangent)
+        if wrong is not None:
             return wrong
         self.right.append(self.about)
-        unused = [name for name in layouts.odd if run.num_tokens > 1 and is_zero(ran.gradients.get(name))]
-        return no_gradient(unused, self.readable) if unused and not (run.training or run.cached) else None
+        sizes = run.sizes
+        unused = [name for name in layouts.odd if sizes.num_tokens > 1 and is_zero(ran.gradients.get(name))]
+        return no_gradient(unused, self.readable) if unused and not (sizes.training or sizes.cached) else None
 
     def _vectors(self, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
         """Judge the parameters that are no matrices, in modules that are built anew."""
         if not layouts.biases and not layouts.odd:
             return None
         self.about = f"{self.built} and {run.about}, biases that are not 0"
-        vectors = judge_vectors(layouts, *self._built_anew(layouts, run), self.rng)
+        vectors = judge_vectors(layouts, *self._anew(layouts, run), self.rng)
         if vectors.kept:
             self.notes[kept_note(vectors.kept)] = None
         if vectors.biases and not self.exercise.biases:
@@ -189,22 +194,8 @@ class ModuleJudge:
             return None
         return of_no_bias(vectors.wrong, layouts.shapes[vectors.wrong])
 
-    def _built_anew(self, layouts: CandidateLayouts, run: RunSizes) -> tuple[Run, dict[str, Tensor], Tensor]:
-        """Return what runs a new module with given weights on x, weights for it, and x."""
-        x, steps = self.rng.normal(run.batch, run.num_tokens, layouts.sizes.d_in), self._steps(run.num_tokens)
-        seed = self.rng.integer(2**31)
-        arguments = [getattr(layouts.sizes, name) for name in self.exercise.takes]
-
-        def result(weights: Mapping[str, Tensor]) -> Any:
-            return self.answer.build(arguments, seed).run(weights, (x,), steps=steps).result
-
-        return result, layouts.draw_weights(self.rng), x
-
-    def _steps(self, num_tokens: int, cached: bool = False) -> list[int]:
-        return draw_pieces(num_tokens, self.rng) if self.exercise.in_steps or cached else []
-
-    def _pieces(self) -> str:
-        return f" in pieces of {', '.join(map(str, self.steps))}" if self.steps else ""
+    def _anew(self, layouts: CandidateLayouts, run: RunSizes) -> tuple[Run, dict[str, Tensor], Tensor]:
+        return built_anew(self.exercise, self.answer, layouts, run, self.rng)
 
     def _right_so_far(self) -> tuple[str, ...]:
         if self.right:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises.answer import Answer, Ran
-from course_lib.exercises.answering import run_module
-from course_lib.exercises.answering.from_source import FromSource
+from course_lib.exercises.answering import build_module, run_module
 from course_lib.exercises.differences import Difference, Expected, equal
 from course_lib.exercises.exercise import Wrong
 from course_lib.exercises.input_generator import InputGenerator
@@ -23,6 +21,7 @@ from course_lib.exercises.relations import relation
 from course_lib.exercises.verdict import Verdict, not_passed
 
 from .attention_steps import RIGHT, KnownMistake
+from .drawn_run import DrawnRun
 from .gradients import is_zero
 from .layouts import CandidateLayouts
 from .registration import listed
@@ -54,25 +53,20 @@ class WrongRun:
     Attributes:
         exercise, answer: What was asked for, and what answered.
         layouts: What the parameters may mean.
-        weights, x: What the module ran with.
+        run: What the module ran with.
         ran: What it gave.
         expected: What is right in the likeliest layout.
         found: How the two differ.
-        steps: The numbers of tokens of the pieces of x, or none.
-        cache: What makes the cache that was handed in, or None.
         about: What is known of this run and those before.
     """
 
     exercise: ModuleTask
     answer: Answer
     layouts: CandidateLayouts
-    weights: Mapping[str, Tensor]
-    x: Tensor
+    run: DrawnRun
     ran: Ran
     expected: Expected
     found: Difference
-    steps: Sequence[int]
-    cache: FromSource | None
     about: tuple[str, ...]
 
     def verdict(self) -> Verdict:
@@ -93,7 +87,7 @@ class WrongRun:
             seen = f"Seen: {finding['evidence']}."
             return not_passed(entry.title, entry.id, evidence=(seen, *measured), where=finding.get("where"))
         seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
-        if self.steps:
+        if self.run.steps:
             hint = "Is everything that a later piece needs in the cache, and nothing in the module?"
         return not_passed(measured[0], evidence=(*filter(None, [seen]), *measured[1:]), hint=hint)
 
@@ -102,20 +96,19 @@ class WrongRun:
         arguments = [getattr(self.layouts.sizes, name) for name in self.exercise.takes]
         for known in self.exercise.wrong if self.layouts.by_name else ():
             with torch.random.fork_rng(devices=[]), contextlib.suppress(RuntimeError):  # it may refuse a piece's shape
-                module = known.code(*arguments).double()
-                own = {name: self.weights[name] for name, _ in module.named_parameters()}
-                if equal(
-                    self.ran.result, run_module(module, own, (self.x,), steps=self.steps, cache=self.cache)["result"]
-                ):
+                module = build_module(known.code, arguments, 0)
+                own = {name: self.run.weights[name] for name, _ in module.named_parameters()}
+                given = run_module(module, own, (self.run.x,), steps=self.run.steps, cache=self.run.cache)
+                if equal(self.ran.result, given["result"]):
                     return known
         return None
 
     def _known(self) -> KnownMistake | None:
         layouts = self.layouts
         with torch.no_grad():
-            projected = layouts.projections(self.weights, self.x)
+            projected = layouts.projections(self.run.weights, self.run.x)
             known = find_mistake(
-                projected, self.ran.result, layouts.sizes, self.exercise.causal, layouts.has_out_proj, self.steps
+                projected, self.ran.result, layouts.sizes, self.exercise.causal, layouts.has_out_proj, self.run.steps
             )
         unused = [
             name for name, kind in layouts.kinds.items() if kind != BIAS and is_zero(self.ran.gradients.get(name))
@@ -128,7 +121,7 @@ class WrongRun:
 
     def _findings(self) -> list[Mapping[str, Any]]:
         """Ask the doctor; what it finds names a mistake and never decides whether an answer passes."""
-        if self.steps:
+        if self.run.steps:
             return []
         found = ask_doctor(self.exercise, self.answer, self.layouts.sizes)
         if self.layouts.odd:  # a parameter of the learner's own may be a temperature, which the doctor doesn't know
@@ -164,7 +157,7 @@ class WrongRun:
         found = re.search(r"multiplied by (\d+\.\d+)", evidence.split(", so they should")[0])
         factor = float(found[1]) if found else 1.0
         right, result = self.expected.value, self.ran.result.double()
-        for layout in self.layouts.projections(self.weights, self.x):
+        for layout in self.layouts.projections(self.run.weights, self.run.x):
             attention = replace(RIGHT, scale=lambda sizes, num_tokens: factor)
             with torch.no_grad():
                 output = attention.output(layout, self.layouts.sizes, self.exercise.causal)

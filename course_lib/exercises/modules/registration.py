@@ -129,3 +129,12 @@ def listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
     """Return one sentence that lists the first parameters with their shapes."""
     names = ", ".join(f"{name[:60]} {tuple(shape)}" for name, shape in list(shapes.items())[:12])
     return f"Its parameters: {names or 'none'}{', ...' if len(shapes) > 12 else ''}."
+
+
+def dtype_note(dtypes: Mapping[str, str]) -> str:
+    """Say that parameters are made in a dtype of their own, which right numbers in the judge's float64 don't show."""
+    name, dtype = next(iter(dtypes.items()))
+    return (
+        f"`{name[:60]}` is made in {dtype[:20]}, which is not PyTorch's default dtype, so that your module stops at an "
+        "input in any other: leave `dtype=` out, and whoever needs it calls `.to(...)`."
+    )

@@ -33,10 +33,11 @@ class Scripted:
                     raise said
                 yield said
 
-        def ask(request, seconds, **arguments):
-            return next(follow(request, seconds, **arguments))
+        def ask_all(requests, seconds):
+            for request, arguments in requests:
+                yield next(follow(request, seconds, **arguments))
 
-        yield SimpleNamespace(follow=follow, ask=ask, until=1e18)
+        yield SimpleNamespace(follow=follow, ask_all=ask_all, until=1e18)
         self.open -= 1
 
 
@@ -182,3 +183,37 @@ def test_an_error_that_is_described_badly(error):
     with remote([LOADED, {"raised": error}]) as one, pytest.raises(LearnerError) as stopped:
         one.ask("call", name="f")
     assert stopped.value.sentence.startswith("Your code stopped") and len(stopped.value.sentence) < 400
+
+
+THREE = [("call", {"name": "f", "seed": seed}) for seed in range(3)]
+ERROR = {"raised": {"kind": "E", "message": "no"}}
+
+
+def test_requests_that_are_made_together():
+    with remote([LOADED, {"result": 0}, {"result": 1}, {"result": 2}]) as one:
+        assert [said["result"] for said in one.ask_all(THREE)] == [0, 1, 2]
+        assert [arguments["seed"] for request, arguments in one.sandbox.asked if request == "call"] == [0, 1, 2]
+
+
+def test_answers_that_nobody_waited_for_are_not_taken_for_others():
+    """A judge stops at the first wrong answer; the next request gets its own answer."""
+    with remote([LOADED, {"result": 0}, {"result": 1}, {"result": 2}, {"result": "next"}]) as one:
+        assert next(one.ask_all(THREE)) == {"result": 0}
+        assert one.ask("call", name="g") == {"result": "next"}
+
+
+def test_what_comes_after_an_error_is_not_taken_for_another_answer():
+    with remote([LOADED, {"result": 0}, ERROR, {"result": 2}, {"result": "next"}]) as one:
+        got = one.ask_all(THREE)
+        assert next(got) == {"result": 0}
+        with pytest.raises(LearnerError, match="no"):
+            next(got)
+        assert one.ask("call", name="g") == {"result": "next"}
+
+
+def test_the_process_ends_in_a_call_that_nobody_waited_for():
+    """The answers before it count, and the next request starts a new process."""
+    ends = [LOADED, {"result": 0}, NotebookEnded("it ended Python")]
+    with remote(ends, [LOADED, {"result": "next"}]) as one:
+        assert next(one.ask_all(THREE)) == {"result": 0}
+        assert one.ask("call", name="g") == {"result": "next"} and one.sandbox.open == 1

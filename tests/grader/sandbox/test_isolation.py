@@ -78,7 +78,7 @@ def test_it_can_be_imported_everywhere():
         "for module, name in [(os, 'fork'), (os, 'killpg'), (select, 'poll'), (select, 'POLLIN'), (signal, 'SIGKILL'),"
         " (socket, 'AF_UNIX'), (socket, 'send_fds')]: delattr(module, name)\n"
         "sys.modules['resource'] = None\n"
-        "for name in ('torch', 'safetensors', 'safetensors.torch'): sys.modules[name] = MagicMock()\n"  # slow
+        "for name in ('torch',): sys.modules[name] = MagicMock()\n"  # slow
         "import course_grader.sandbox\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -230,4 +230,4 @@ def test_an_engine_that_cannot(path):
 
 def test_the_dockerfile_installs_what_the_guest_imports():
     text = (bubblewrap.GUEST.parent / "Dockerfile").read_text()
-    assert all(package in text for package in ("torch", "numpy", "safetensors", "USER 65534"))
+    assert all(package in text for package in ("torch", "numpy", "USER 65534"))

@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 
 from course_grader.sandbox import (
     Isolation,
@@ -364,3 +365,51 @@ def test_limits(name):
             replace(ResourceLimits(), **{name: wrong})
     with pytest.raises(TypeError, match=rf"^{name} is '3': give a number\.$"):
         replace(ResourceLimits(), **{name: "3"})
+
+
+SLOW = """
+import torch, time
+def same(x): return x
+def slow(x):
+    if x == 1:
+        while True: pass
+    return x
+def ends(x):
+    if x == 2:
+        import os
+        os._exit(3)
+    return x
+"""
+
+
+def asked(name, *arguments):
+    return [("call", {"name": name, "arguments": [one], "seed": 0}) for one in arguments]
+
+
+def test_more_than_the_line_takes_both_ways_at_once(sandbox):
+    """Requests of 20 MB and as much in answers: neither end waits for the other."""
+    with sandbox.session() as session:
+        load(session, SLOW, "same")
+        sent = [torch.full((256, 1024), float(number), dtype=torch.float64) for number in range(10)]
+        got = [said["result"] for said in session.ask_all(asked("same", *sent), 10)]
+        assert all(torch.equal(one, other) for one, other in zip(got, sent, strict=True))
+
+
+def test_a_limit_is_of_each_answer(sandbox):
+    """The second of three never ends: the first has come, and the time is that of one call."""
+    with sandbox.session() as session:
+        load(session, SLOW, "slow")
+        answers, began = session.ask_all(asked("slow", 0, 1, 2), 0.5), time.monotonic()
+        assert next(answers)["result"] == 0
+        with pytest.raises(NotebookEnded, match=r"it had not finished after 0\.5 seconds"):
+            next(answers)
+        assert 0.5 <= time.monotonic() - began < 5
+
+
+def test_an_end_is_that_of_its_own_call(sandbox):
+    with sandbox.session() as session:
+        load(session, SLOW, "ends")
+        answers = session.ask_all(asked("ends", 0, 1, 2, 3), 10)
+        assert [next(answers)["result"] for _ in range(2)] == [0, 1]
+        with pytest.raises(NotebookEnded, match="it ended Python"):
+            next(answers)

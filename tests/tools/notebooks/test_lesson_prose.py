@@ -12,7 +12,6 @@ from tools.notebooks.lesson_prose import counted_minutes, prose_faults
 from tools.notebooks.notebook_file import read_ipynb
 
 ROOT = Path(__file__).resolve().parents[3]
-WITHOUT_BLANKS = {"00_start_here"}  # it only opens the course
 NAME = "scaled_scores"
 SOLUTION = inspect.getsource(EXERCISES[NAME].solution)
 
@@ -20,8 +19,6 @@ SOLUTION = inspect.getsource(EXERCISES[NAME].solution)
 @pytest.mark.parametrize("lesson", find_notebooks(ROOT, folders=(LESSONS,)), ids=lambda lesson: lesson.label)
 def test_the_prose_of_a_lesson_agrees_with_its_cells(lesson):
     found = list(prose_faults(read_ipynb(lesson.ipynb).cells))
-    if lesson.name in WITHOUT_BLANKS:
-        found = [one for one in found if " blanks;" not in one and " predictions;" not in one]
     assert not found, "\n" + "\n".join(found)
 
 

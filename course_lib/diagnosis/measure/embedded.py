@@ -1,0 +1,79 @@
+"""Examine a model that takes token ids as a function of its embeddings, which can be changed one token at a time."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import ModuleCall
+
+from .location import Place
+from .placed import PlacedSubject, forward_replaced, resized
+from .subject import Subject
+
+
+class EmbeddedSubject(PlacedSubject):
+    """A model of token ids, run on x in place of their embeddings.
+
+    Args:
+        whole: the model, as it runs on ids.
+        place: of the module that embeds ids.
+        template: ids, (batch, token), which are cut or repeated to the sizes of x.
+    """
+
+    @property
+    def examined(self) -> Callable[..., Any]:  # type: ignore[override]
+        return self.code
+
+    def call(self, code: Callable[..., Any], x: Tensor) -> Any:
+        """Run the model, in which x takes the place of the embeddings."""
+        module, ids = self._module_of(code), resized(self.template, x.shape[0], x.shape[1])
+        with forward_replaced(module, partial(_Embeddings(x).of, module.forward)):
+            return self.whole.call(code, ids)
+
+    trace = Subject.trace
+
+
+class _Embeddings:
+    """Returns x for its ids, in the pieces in which they come."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._x, self._start = x, 0
+
+    def of(self, usual: Callable[[Tensor], Tensor], ids: Tensor) -> Tensor:
+        batch, num_tokens, _ = self._x.shape
+        if ids.dim() != 2 or len(ids) != batch or ids.shape[1] > num_tokens:
+            return usual(ids)
+        start = self._start if self._start + ids.shape[1] <= num_tokens else 0
+        self._start = start + ids.shape[1]
+        return self._x[:, start : self._start].to(self._x.dtype)
+
+
+def embedded(whole: Subject, ids: Tensor) -> tuple[EmbeddedSubject, Tensor] | None:
+    """Return a model as a function of its embeddings, and the embeddings of some ids; None if it embeds none.
+
+    Args:
+        whole: the model.
+        ids: (batch, token).
+    """
+    few = resized(ids, max(2, min(3, len(ids))), max(5, min(8, ids.shape[1])))
+    for tried in (few, ids):
+        code = whole.copy(torch.float64)
+        trace, _ = whole.trace(tried, code, modules=True)
+        paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
+        call = next((call for call in trace.calls if _embeds(call, tried)), None)
+        if call is not None and call.output is not None:
+            place = Place(type(call.module).__name__, call.module, paths.get(call.module))
+            return EmbeddedSubject(whole, place, tried), call.output.tensor
+    return None
+
+
+def _embeds(call: ModuleCall, ids: Tensor) -> bool:
+    """Return whether a call makes a row of numbers for each of the ids and calls no module that does."""
+    output = call.output
+    if not isinstance(call.module, nn.Embedding) or output is None:
+        return False
+    given = call.inputs.get(0)
+    return given is not None and torch.equal(given.tensor, ids)

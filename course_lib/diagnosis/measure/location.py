@@ -1,0 +1,159 @@
+"""Find the smallest module that computes each attention of a run, and the input that it computes it from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import ModuleCall, Trace, Value
+
+from .module_inputs import Names, entries_of, projects
+from .score_products import ScoreProduct, find_score_products
+
+FUNCTIONS = "its code is in functions, or in a module that computes more than this attention: put it into a module"
+OTHER_INPUTS = "its queries or keys are not made from an input of its module that x changes: let `call` make all from x"
+Sizes = tuple[int, int]  # batch, num_tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where one attention is computed.
+
+    Attributes:
+        name: path of the module, or its class where it has no path.
+        module: of the copy that was traced, or None if no module computes this attention alone.
+        path: of the module in any copy, or None if the code is a function, whose modules are not copied.
+        calls: which calls of the module belong to this attention, counted from 0; several if tokens or samples come
+            in pieces; empty for all.
+        entries: position or name of each argument to replace by x; empty if the attention can't be examined.
+        given: (batch, token, width), the tokens that the module was given.
+        in_pieces: whether the tokens or samples come in several calls.
+        tokens_first: whether the module takes (token, batch, width).
+        of_memory: whether keys come from a different input than queries, or the attention makes such an input: nothing
+            says then whether it should be causal.
+        missing: why the attention can't be examined, or "".
+    """
+
+    name: str
+    module: nn.Module | None = None
+    path: str | None = None
+    calls: tuple[int, ...] = ()
+    entries: Names = ()
+    given: Tensor | None = None
+    in_pieces: bool = False
+    tokens_first: bool = False
+    of_memory: bool = False
+    missing: str = ""
+
+
+def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -> list[Place]:
+    """Return the place of each attention, in the order of their first products.
+
+    Args:
+        trace: with the calls of modules.
+        paths: of the modules of the code.
+        sizes: batch and num_tokens of x.
+    """
+    groups, behind_memory = _groups(trace), set[int]()
+    found: list[Place] = []
+    for group in groups[::-1]:  # a memory is made before it is read
+        products = [product for some in group.calls.values() for product in some]
+        place, memory = _place(trace, group, paths, sizes)
+        behind_memory |= trace.ancestors(memory)
+        makes_memory = behind_memory.issuperset(product.operation.number for product in products)
+        found.append(replace(place, of_memory=bool(memory) or makes_memory))
+    return found[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The score products of one attention, by the largest call that holds no other attention; None without any."""
+
+    calls: dict[ModuleCall | None, list[ScoreProduct]]
+
+
+def _groups(trace: Trace) -> list[_Group]:
+    products = find_score_products(trace)
+    chains = {product: list(_chain(trace, product)) for product in products}
+    depths: dict[ModuleCall, set[int]] = {}
+    for product, chain in chains.items():
+        for call in chain:
+            depths.setdefault(call, set()).add(product.depth)
+    groups: dict[tuple[nn.Module | None, int], _Group] = {}
+    for product, chain in chains.items():
+        alone = [call for call in chain if depths[call] == {product.depth}]
+        largest = alone[-1] if alone else None
+        group = groups.setdefault((largest.module if largest else None, product.depth), _Group({}))
+        group.calls.setdefault(largest, []).append(product)
+    return list(groups.values())
+
+
+def _chain(trace: Trace, product: ScoreProduct) -> Iterator[ModuleCall]:
+    """Yield the calls around a product, from the inside outwards."""
+    around = [call for call in trace.calls if call.first <= product.operation.number < call.last]
+    return iter(around[::-1])
+
+
+def _place(trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: Sizes) -> tuple[Place, list[Value]]:
+    """Return the place of an attention, and the memories that its keys come from if its queries do not."""
+    first, products = next(iter(group.calls.items()))
+    if first is None:
+        where = products[0].operation.where
+        return Place(f"the one at {where}" if where else "one without a module", missing=FUNCTIONS), []
+    inside = [call for call in _chain(trace, products[0]) if call.first >= first.first and call.last <= first.last]
+    numbers = [product.operation.number for product in products]
+    able = [call for call in inside if call.first <= min(numbers) and max(numbers) < call.last]
+    chosen = _choice(trace, able, products)
+    if chosen is None:
+        return Place(paths.get(able[0].module) or type(able[0].module).__name__, missing=OTHER_INPUTS), []
+    call, entries = chosen
+    same = [one for one in trace.calls if one.module is call.module]
+    mine = [one for one in same if any(outer in group.calls for outer in one.chain())]
+    calls = () if len(mine) == len(same) else tuple(same.index(one) for one in mine)
+    path = paths.get(call.module)
+    name = f"{path or type(call.module).__name__}{f', call {calls[0] + 1}' if calls else ''}"
+    place = Place(name, call.module, path, calls, in_pieces=len(mine) > 1)
+    memories = [one.inputs[entries[1][0]] for one in mine if entries[1][0] in one.inputs] if entries[1:] else []
+    return _with_input(place, mine, entries, sizes), memories
+
+
+def _choice(
+    trace: Trace, calls: list[ModuleCall], products: list[ScoreProduct]
+) -> tuple[ModuleCall, tuple[Names, ...]] | None:
+    """Return the smallest call with an input that queries and keys are projected from, or else that they come from."""
+    alone = [(call, entries) for call in calls if (entries := entries_of(trace, call, products))]
+    for count in (1, 2):
+        for call, entries in alone:
+            if len(entries) == count and projects(trace, call, entries, products):
+                return call, entries
+    return next((one for one in alone if len(one[1]) == 1), alone[-1] if alone else None)
+
+
+def _with_input(place: Place, calls: list[ModuleCall], entries: tuple[Names, ...], sizes: Sizes) -> Place:
+    """Add the tokens that the calls were given, and the arguments that brought them."""
+    first, last = (
+        [c.inputs[names[0]].tensor for c in calls if names[0] in c.inputs] for names in (entries[0], entries[-1])
+    )
+    if [one.shape for one in first] != [one.shape for one in last]:
+        shapes = f"{tuple(last[0].shape)} for queries of {tuple(first[0].shape)}"
+        return replace(place, missing=f"its keys come from another input, of the shape {shapes}")
+    tokens, tokens_first = joined(first, sizes)
+    if tokens is None:
+        return replace(place, missing=f"its module is given {tuple(first[0].shape)}, which is not one row per token")
+    names = tuple(name for group in entries for name in group)
+    return replace(place, entries=names, given=tokens, tokens_first=tokens_first)
+
+
+def joined(pieces: list[Tensor], sizes: Sizes) -> tuple[Tensor | None, bool]:
+    """Join pieces of tokens to (batch, token, width), or None if they do not fit; also return if tokens are first."""
+    batch, num_tokens = sizes
+    pieces = [one[None] if one.dim() == 2 else one for one in pieces]
+    if len(pieces) == 1 and pieces[0].shape[:2] == (num_tokens, batch) and batch != num_tokens:
+        return pieces[0].transpose(0, 1), True
+    for axis in (1, 0):
+        if len({one.shape[:axis] + one.shape[axis + 1 :] for one in pieces}) == 1:
+            whole = torch.cat(pieces, dim=axis)
+            if whole.shape[:2] == sizes:
+                return whole, False
+    return None, False

@@ -1,0 +1,172 @@
+"""Run a whole model and examine one attention inside it, with the masks and positions that the model makes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import Trace, trace_run
+
+from .calling import first_tensor
+from .location import Place
+from .subject import Subject
+
+
+class PlacedSubject(Subject):
+    """A module inside a whole: the whole runs on its own input, and the module on x.
+
+    Args:
+        whole: the code that the module is a part of.
+        place: of the attention in it.
+        template: the whole's input, (batch, token, d_in), which is cut or repeated to the sizes of x.
+    """
+
+    def __init__(self, whole: Subject, place: Place, template: Tensor) -> None:
+        vars(self).update(vars(whole))
+        self.whole, self.place, self.template = whole, place, template
+        self.code = self.copy(torch.float64)
+
+    @property
+    def is_module(self) -> bool:
+        return True
+
+    @property
+    def examined(self) -> nn.Module:
+        return self._module_of(self.code)
+
+    def dtype(self, x: Tensor) -> torch.dtype:
+        return next((one.dtype for one in self._module_of(self.original).parameters()), x.dtype)
+
+    def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
+        return self.whole.copy(dtype, training=training)
+
+    def call(self, code: Callable[..., Any], x: Tensor) -> Any:
+        """Run the whole, with x as the module's input, and return the module's output."""
+        feed = _Feed(self.place, x)
+        self._run_whole(code, x, feed)
+        return feed.output
+
+    def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
+        """Trace the module's part of a run; all of it if the module is called in pieces or not reached."""
+        code, traced = self.code if code is None else code, []
+        if not self.place.in_pieces:
+            feed = _Feed(self.place, x, lambda run, piece: traced.append(trace_run(run, piece)) or traced[0][1])
+            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(0)
+                try:
+                    self._run_whole(code, x, feed)
+                except Exception as error:
+                    if traced and isinstance(traced[0][1], Exception):
+                        return traced[0]
+                    return trace_run(partial(_raise, error), x)
+            return traced[0] if traced else trace_run(partial(_raise, RuntimeError("its module is not called")), x)
+        return super().trace(x, code, modules=modules)
+
+    def _module_of(self, code: Any) -> nn.Module:
+        found = self.place.module if self.place.path is None else code.get_submodule(self.place.path)
+        if found is None:
+            raise ValueError(f"{self.place.name} has no module.")
+        return found
+
+    def _run_whole(self, code: Callable[..., Any], x: Tensor, feed: "_Feed") -> None:
+        module, template = self._module_of(code), resized(self.template, x.shape[0], x.shape[1]).to(x.dtype)
+        with forward_replaced(module, partial(feed.forward, module.forward)):
+            try:
+                self.whole.call(code, template)
+            except Exception:
+                if not feed.complete:  # what comes after the module is not its fault
+                    raise
+
+
+class _Feed:
+    """Gives a module x, in the pieces in which it is called, and keeps what it returns."""
+
+    def __init__(
+        self, place: Place, x: Tensor, around: Callable[[Callable[[Tensor], Any], Tensor], Any] | None = None
+    ) -> None:
+        self._place, self._x, self._around = place, x, around
+        self._called = self._fed = 0
+        self._axis = 1
+        self._outputs: list[Any] = []
+
+    @property
+    def complete(self) -> bool:
+        return self._fed == self._x.shape[self._axis] and bool(self._outputs)
+
+    @property
+    def output(self) -> Any:
+        """The output for all of x.
+
+        Raises:
+            RuntimeError: the module was not given each token once.
+        """
+        if not self.complete:
+            raise RuntimeError(f"{self._place.name} is not called once for each token of an input")
+        tensors = all(isinstance(one, Tensor) for one in self._outputs)
+        return torch.cat(self._outputs, dim=self._axis) if len(self._outputs) > 1 and tensors else self._outputs[0]
+
+    def forward(self, usual: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run the module on the next piece of x."""
+        number, place = self._called, self._place
+        self._called += 1
+        if (place.calls and number not in place.calls) or (not place.in_pieces and self._outputs):
+            return usual(*args, **kwargs)
+        usual_input: Tensor = {**dict(enumerate(args)), **kwargs}[place.entries[0]]
+        returned: list[Any] = []
+
+        def run(piece: Tensor) -> Any:
+            given = self._as_given(piece, usual_input)
+            positions = [given if at in place.entries else one for at, one in enumerate(args)]
+            names = {name: given if name in place.entries else one for name, one in kwargs.items()}
+            returned.append(usual(*positions, **names))
+            return self._as_rows(first_tensor(returned[0]), usual_input)
+
+        piece = self._next_piece(usual_input)
+        output = run(piece) if self._around is None else self._around(run, piece)
+        if isinstance(output, Exception):
+            raise output
+        self._outputs.append(output)
+        return returned[0]
+
+    def _next_piece(self, usual: Tensor) -> Tensor:
+        if not self._place.in_pieces:
+            self._fed = self._x.shape[1]
+            return self._x
+        shape = usual.shape if usual.dim() == 3 else (1, *usual.shape)
+        self._axis = 1 if shape[0] == self._x.shape[0] and shape[1] < self._x.shape[1] else 0
+        start, self._fed = self._fed, self._fed + shape[self._axis]
+        return self._x.narrow(self._axis, start, shape[self._axis])
+
+    def _as_given(self, piece: Tensor, usual: Tensor) -> Tensor:
+        return piece.transpose(0, 1) if self._place.tokens_first else piece[0] if usual.dim() == 2 else piece
+
+    def _as_rows(self, output: Any, usual: Tensor) -> Any:
+        if not isinstance(output, Tensor):
+            return output
+        return output.transpose(0, 1) if self._place.tokens_first else output[None] if usual.dim() == 2 else output
+
+
+@contextmanager
+def forward_replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Let calls of a module run another function."""
+    usual, own = module.forward, "forward" in vars(module)
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if own:
+            module.forward = usual
+        else:
+            del module.forward
+
+
+def resized(x: Tensor, batch: int, num_tokens: int) -> Tensor:
+    """Return x with a number of samples and tokens, cut off or repeated."""
+    return x[torch.arange(batch) % x.shape[0]][:, torch.arange(num_tokens) % x.shape[1]]
+
+
+def _raise(error: Exception, x: Tensor) -> Any:
+    raise error

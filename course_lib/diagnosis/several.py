@@ -1,0 +1,101 @@
+"""Examine code with several attentions: each in its place, and the whole from outside."""
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from course_lib.tracing import SourceLine, source_of
+
+from .attention_report import AttentionReport
+from .confirm import confirm
+from .finding import Finding
+from .known_patterns import add_pattern_evidence
+from .measure.attention import Attention
+from .measure.dependence import Dependence
+from .measure.location import Place, find_locations
+from .measure.options import Options
+from .measure.placed import PlacedSubject
+from .measure.reach import Leak, find_leak
+from .measure.run import Run, measure_run, noise_of
+from .measure.softmax_path import SoftmaxPath
+from .measure.stages import Stages, stages_of
+from .precedence import root_causes
+from .registry import Rule, apply
+
+OF_WHOLE = {"cache", "device", "dtypes", "expectation", "purity", "samples"}  # files of rules about the code as a whole
+# What these rules find in one attention may be the fault of another, because they run all of the code another way.
+ONLY_OF_WHOLE = {"check_device", "check_dtypes", "check_overflow", "check_sizes"}
+NO_ROWS = "not probed from outside, because the output has no row for each token"
+PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"
+
+
+def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
+    """Find the attentions of a run and examine each in its place, in the order in which they run."""
+    code = run.subject.code
+    paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
+    found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]))
+    return [_examined(run, place, rules) for place in found]
+
+
+def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
+    """Examine one attention; where nothing says whether it should be causal, either is right."""
+    source = None if place.module is None else source_of(type(place.module))
+    where = None if source is None else SourceLine(source.file, source.tree.lineno)
+    if place.given is None:
+        return AttentionReport(place.name, where, missing=place.missing, of_memory=place.of_memory)
+    causals = (False, True) if place.of_memory and run.options.causal else (run.options.causal,)
+    first: AttentionReport | None = None
+    for causal in causals:
+        report = _examined_as(
+            run, place, place.given, replace(run.options, has_call=True, causal=causal, expect=None), rules
+        )
+        first = first or replace(report, where=where, of_memory=place.of_memory)
+        if report.ok:
+            return replace(report, where=where, of_memory=place.of_memory)
+    return first or AttentionReport(place.name)
+
+
+def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:
+    if not given.isfinite().all():  # an earlier mistake
+        given = noise_of(given.shape, seed=17)
+    stages = Stages(measure_run(PlacedSubject(run.subject, place, run.x), given, options))
+    findings, remarks = apply([one for one in rules if one.check.__name__ not in ONLY_OF_WHOLE], stages)
+    causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
+    if stages.reach(Attention) is None and not any(cause.mistake for cause in causes):
+        reason = causes[0].evidence if causes else "its scores can't be followed to the values"
+        return AttentionReport(place.name, missing=reason)
+    checked = () if causes else tuple(confirm(stages))
+    return AttentionReport(place.name, None, causes, "", checked, tuple(remarks))
+
+
+def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]) -> AttentionReport:
+    """Probe the code from outside, and look for what is wrong wherever it is; leave out effects of what was found."""
+    stages = Stages(run)
+    findings, remarks = apply([one for one in rules if _is_of_whole(one)], stages)
+    inner = [finding for attention in attentions for finding in attention.findings]
+    causes = root_causes([*inner, *findings])
+    own = [one for one in findings if any(one is cause for cause in causes)]
+    dependence = stages.reach(Dependence)
+    if dependence is None:
+        return AttentionReport("", findings=tuple(own), remarks=(*remarks, NO_ROWS))
+    if inner or any(attention.of_memory for attention in attentions):  # what is hidden is not known
+        return AttentionReport("", findings=tuple(own), remarks=tuple(remarks))
+    unknown = any(attention.missing for attention in attentions)
+    leak = None if unknown and run.options.has_call else find_leak(dependence)  # `call` may bring a second sequence
+    if leak is not None:
+        own.append(_leaking(leak, run.options, unknown))
+    return AttentionReport("", findings=tuple(own), checked=() if own or unknown else (PROBED,), remarks=tuple(remarks))
+
+
+def _is_of_whole(rule: Rule) -> bool:
+    """Return whether a rule is about all of the code, and not about the way of the scores of one attention."""
+    return rule.file in OF_WHOLE and not {SoftmaxPath, Attention}.intersection(stages_of(rule.check))
+
+
+def _leaking(leak: Leak, options: Options, unknown: bool) -> Finding:
+    """Return the finding of a token that is seen from outside; `unknown` if an attention was not examined."""
+    where = leak.operation.where if leak.operation else None
+    evidence = f"the output of token {leak.token} moves when token {leak.other} changes"
+    if unknown and options.causal and options.keep is None:
+        return Finding.named("no-causal-mask", evidence, where)
+    return Finding.unnamed("outside of its attentions, hidden tokens are seen", evidence, where)

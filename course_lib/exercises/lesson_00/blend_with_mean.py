@@ -1,0 +1,75 @@
+"""Each token's vector, blended with the mean of its sentence."""
+
+from __future__ import annotations
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+
+def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
+    mean = embeddings.mean(dim=0)  # (width), the mean over all tokens
+    own = (1 - share) * embeddings
+    return own + share * mean
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    shares = rng.shuffled([0.2, 0.3, 0.6, 0.9])
+    sizes = rng.size_rows(4, 2, 3, 9)
+    return [Case((rng.normal(*size), share)) for size, share in zip(sizes, shares, strict=True)]
+
+
+EXERCISE = FunctionExercise(
+    blend_with_mean,
+    title="Blend each vector with the mean",
+    difficulty=1,
+    minutes=2,
+    prompt=(
+        "Each token keeps a part of its own vector and takes the rest, `share`, from the mean of all vectors of the "
+        "sentence. With share=0 nothing changes, and with share=1 each row is the mean."
+    ),
+    hints=(
+        "`embeddings.mean(dim=0)` is the mean of all tokens; it has one number per column.",
+        "Add (1 - share) times the embeddings and share times the mean. PyTorch adds the one mean to each row.",
+    ),
+    draw=_draw,
+    arguments={"embeddings": "token width"},
+    axes="token width",
+    wrong=(
+        Wrong(
+            "the blend with the two parts exchanged",
+            lambda e, s: s * e + (1 - s) * e.mean(0),
+            hint="What should be left of a token's own vector with share=1?",
+        ),
+        Wrong(
+            "a blend with the mean of each token's own numbers",
+            lambda e, s: (1 - s) * e + s * e.mean(1, keepdim=True),
+            hint="Over which axis is the mean taken, and do the tokens ever meet there?",
+        ),
+        Wrong(
+            "a blend with the sum of all vectors instead of their mean",
+            lambda e, s: (1 - s) * e + s * e.sum(0),
+            hint="What does a mean divide by?",
+        ),
+        Wrong(
+            "the whole vector plus a part of the mean",
+            lambda e, s: e + s * e.mean(0),
+            hint="Which part of its own vector does a token keep? The two parts should sum to 1.",
+        ),
+        Wrong(
+            "a blend with the mean of the other tokens, without the token itself",
+            lambda e, s: (1 - s) * e + s * (e.sum(0) - e) / (len(e) - 1),
+            hint="How many tokens is the mean taken over?",
+        ),
+        Wrong(
+            "half of each, whatever the share is",
+            lambda e, s: (e + e.mean(0)) / 2,
+            hint="Where does your code use `share`?",
+        ),
+        Wrong(
+            "the mean alone, which is the same for every token",
+            lambda e, s: e.mean(0).expand_as(e),
+            hint="What does a token keep of its own vector?",
+        ),
+    ),
+)

@@ -1,0 +1,82 @@
+"""The embeddings of a sentence."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from course_lib.exercises.exercise import Case, Wrong
+from course_lib.exercises.function_exercise import FunctionExercise
+from course_lib.exercises.input_generator import InputGenerator
+
+WORDS = ("a", "big", "dream", "for", "it", "kid", "mouse", "or", "sees", "smiles", "the", "work")
+
+
+def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+    tokens = sentence.split()
+    rows = [vocabulary.index(token) for token in tokens]
+    return table[rows]
+
+
+def _rows(sentence: str, vocabulary: list[str]) -> list[int]:
+    return [vocabulary.index(token) for token in sentence.split()]
+
+
+def _once(sentence: str, vocabulary: list[str], table: Tensor) -> Tensor:
+    return table[list(dict.fromkeys(_rows(sentence, vocabulary)))]
+
+
+def _draw(rng: InputGenerator) -> list[Case]:
+    cases = []
+    for words, num_tokens, width in rng.size_rows(4, 3, 3, 9):
+        vocabulary = rng.shuffled(WORDS)[:words]
+        tokens = [rng.choice(vocabulary) for _ in range(num_tokens - 1)]
+        sentence = " ".join([*tokens, tokens[0]])  # a word that stands in it twice
+        cases.append(Case((sentence, vocabulary, rng.normal(words, width))))
+    return cases
+
+
+EXERCISE = FunctionExercise(
+    embed_sentence,
+    title="The embeddings of a sentence",
+    difficulty=1,
+    minutes=2,
+    prompt=(
+        "A sentence in, the embedding of each of its words out, in the order of the sentence. `vocabulary` lists all "
+        "words, and row i of `table` is the embedding of word i of the vocabulary."
+    ),
+    hints=(
+        "`sentence.split()` makes a list of its words, and `vocabulary.index(word)` is the number of a word's row.",
+        "A table takes a list of row numbers: `table[[2, 0, 2]]` has rows 2, 0 and 2.",
+    ),
+    draw=_draw,
+    arguments={"table": "word width"},
+    axes="token width",
+    wrong=(
+        Wrong(
+            "the first rows of the table, as many as the sentence has words",
+            lambda s, v, t: t[: len(s.split())],
+            hint="Which row belongs to a word that stands in the vocabulary further back?",
+        ),
+        Wrong(
+            "the embedding of each word once, although a word may stand in the sentence twice",
+            _once,
+            hint="How many rows should a sentence of five words have?",
+        ),
+        Wrong(
+            "the embeddings in the order of the vocabulary",
+            lambda s, v, t: t[sorted(_rows(s, v))],
+            hint="Which word should the first row belong to?",
+        ),
+        Wrong(
+            "the numbers of the rows, not the rows themselves",
+            lambda s, v, t: torch.tensor(_rows(s, v)),
+            hint="What does `table[...]` give for these numbers?",
+        ),
+        Wrong(
+            "the sum of the embeddings",
+            lambda s, v, t: t[_rows(s, v)].sum(0),
+            hint="How many rows should the result have?",
+        ),
+    ),
+)

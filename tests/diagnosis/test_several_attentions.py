@@ -1,0 +1,299 @@
+"""Every attention of a model is found, examined in its place and counted, wherever the mistake is."""
+
+import json
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from course_lib.attention import GroupedQueryAttention, KVCache, MultiHeadAttention, MultiHeadAttentionWrapper
+from course_lib.diagnosis import diagnose
+from course_lib.diagnosis.measure.reach import closure
+from course_lib.diagnosis.measure.score_products import find_score_products
+from course_lib.tracing import trace_run
+from tests.diagnosis.bank import score
+
+D, HEADS, VOCABULARY = 12, 3, 19
+X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
+IDS = torch.randint(VOCABULARY, (2, 6), generator=torch.Generator().manual_seed(0))
+
+
+class Block(nn.Module):
+    """Attention and an MLP, each after a norm, as in GPT-2."""
+
+    def __init__(self, attn, d_in=D, d_out=D):
+        super().__init__()
+        self.norm1, self.norm2, self.attn = nn.LayerNorm(d_in), nn.LayerNorm(d_in), attn
+        self.back = nn.Linear(d_out, d_in) if d_out != d_in else nn.Identity()
+        self.mlp = nn.Sequential(nn.Linear(d_in, 2 * d_in), nn.GELU(), nn.Linear(2 * d_in, d_in))
+
+    def forward(self, x):
+        x = x + self.back(self.attn(self.norm1(x)))
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(nn.Module):
+    def __init__(self, *attentions):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(VOCABULARY, D), nn.Embedding(16, D)
+        self.blocks = nn.ModuleList(map(Block, attentions))
+        self.head = nn.Linear(D, VOCABULARY, bias=False)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def attention(**options):
+    torch.manual_seed(1)
+    return MultiHeadAttention(D, D, HEADS, **options)
+
+
+def blind():
+    return attention(causal=False)
+
+
+def names(report, *, wrong=True):
+    return [one.name for one in report.attentions if bool(one.findings) is wrong]
+
+
+# --- every position ---
+
+PLANTED = (  # a file of the bank and a mistake in it, for each kind of mistake
+    ("masks", "mask-off-by-one"), ("scores", "missing-scale"), ("scores", "softmax-wrong-axis"),
+    ("heads", "heads-share-scores"), ("outputs", "weights-not-applied"), ("running", "dropout-at-eval"),
+)  # fmt: skip
+
+
+def planted(file, mistake):
+    """Return the first case of a file with a mistake, of a module that takes x alone: (block, x, options, lines)."""
+    for case in score.cases([file]):
+        code, x, options = case.make()
+        plain = isinstance(code, nn.Module) and x.dtype == torch.float32 and {*options} <= {"num_heads", "num_kv_heads"}
+        if case.mistake == mistake and plain:
+            width = code.eval()(x).shape[-1]
+            return Block(case.make()[0], x.shape[-1], width), x, options, case.lines
+    raise LookupError(f"{file} has no {mistake}.")
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize(("file", "mistake"), PLANTED, ids=[mistake for _, mistake in PLANTED])
+def test_a_mistake_is_found_wherever_it_is(file, mistake, position):
+    wrong, x, options, lines = planted(file, mistake)
+    heads, d_in = options.get("num_heads") or 2, x.shape[-1]
+    kv_heads = options.get("num_kv_heads") or heads
+    right = [Block(GroupedQueryAttention(d_in, heads * 4, heads, num_kv_heads=kv_heads), d_in, heads * 4)] * 2
+    report = diagnose(nn.Sequential(*right[:position], wrong, *right[position:]), x, **options)
+    assert report.mistakes[:1] == (mistake,) and len(report.attentions) == 3, report
+    assert all(name.startswith(f"{position}.") for name in names(report)) and not report.not_examined
+    assert not lines or report.findings[0].where in lines
+
+
+RIGHT = {
+    "heads at once": lambda: attention(),
+    "a list of heads": lambda: MultiHeadAttentionWrapper(D, D, num_heads=HEADS),
+    "grouped heads": lambda: GroupedQueryAttention(D, D, HEADS, num_kv_heads=1),
+    "PyTorch's kernel": lambda: attention(kernel="fused"),
+}
+
+
+@pytest.mark.parametrize(("make", "count"), zip(RIGHT.values(), (2, 2, 2, 3), strict=True), ids=RIGHT.keys())
+def test_right_models_are_healthy(make, count):
+    report = diagnose(nn.Sequential(*(Block(make()) for _ in range(count))), X)
+    assert report.ok and names(report, wrong=False) == [f"{index}.attn" for index in range(count)], report
+    assert report.verdict == f"{count} attentions found, {count} examined: nothing wrong was found."
+    assert "In order: from outside: no output moves with a token that it should not see" in repr(report)
+
+
+def test_one_mistake_in_several_attentions_is_said_once():
+    report = diagnose(nn.Sequential(Block(blind()), Block(attention()), Block(blind())), X, num_heads=HEADS)
+    (finding,) = report.findings
+    assert finding.evidence.startswith("in 2 of 3 attentions (0.attn and 2.attn): every token sees")
+    assert report.verdict == "3 attentions found, 3 examined: one thing is wrong in 0.attn and 2.attn."
+    data = json.loads(report.as_json())["attentions"]
+    assert [(one["name"], len(one["findings"]), one["not_examined"]) for one in data] == [
+        ("0.attn", 1, None), ("1.attn", 0, None), ("2.attn", 1, None),
+    ]  # fmt: skip
+
+
+# --- models of other forms ---
+
+
+def test_a_model_takes_token_ids():
+    assert diagnose(GPT(attention()), IDS, num_heads=HEADS).ok
+    assert diagnose(GPT(attention(), attention()), IDS, num_heads=HEADS).ok
+    assert diagnose(GPT(attention(), attention()), IDS[:1, :1], num_heads=HEADS).ok
+    report = diagnose(GPT(attention(), blind()), IDS, num_heads=HEADS, words=list("dreams"))
+    assert report.mistakes == ("no-causal-mask",) and names(report) == ["blocks.1.attn"]
+
+
+@pytest.mark.parametrize("code", [attention(), lambda ids: ids], ids=["attention", "a function"])
+def test_attention_alone_takes_no_token_ids(code):
+    with pytest.raises(TypeError, match=r"x must be a floating-point tensor .* got torch.int64: give it embeddings."):
+        diagnose(code, IDS)
+
+
+class EncoderDecoder(nn.Module):
+    def __init__(self, *, masked=True):
+        super().__init__()
+        torch.manual_seed(2)
+        self.layers = nn.Transformer(D, HEADS, 2, 2, 2 * D, dropout=0.0, batch_first=True)
+        self.masked = masked
+
+    def forward(self, source, target):
+        size = target.shape[1]
+        hidden = torch.full((size, size), -torch.inf, dtype=target.dtype, device=target.device).triu(1)
+        return self.layers(source, target, tgt_mask=hidden if self.masked else None)
+
+
+def test_only_the_decoder_of_an_encoder_decoder_is_causal():
+    def both(module, x):
+        return module(x, x)
+
+    report = diagnose(EncoderDecoder(), X, num_heads=HEADS, call=both)
+    assert report.ok and len(report.attentions) == 6, report
+    report = diagnose(EncoderDecoder(masked=False), X, num_heads=HEADS, call=both)
+    assert report.mistakes == ("no-causal-mask",)
+    assert names(report) == ["layers.decoder.layers.0.self_attn", "layers.decoder.layers.1.self_attn"]
+
+
+class Cached(nn.Module):
+    def __init__(self, *attentions):
+        super().__init__()
+        self.layers = nn.ModuleList(attentions)
+
+    def forward(self, x, caches):
+        for layer, cache in zip(self.layers, caches, strict=True):
+            x = x + layer(x, cache=cache)
+        return x
+
+
+class Forgetful(MultiHeadAttention):
+    def forward(self, x, cache=None):
+        return super().forward(x)
+
+
+def token_by_token(module, x):
+    caches = [KVCache(len(x), HEADS, 16, D // HEADS, dtype=x.dtype) for _ in module.layers]
+    return torch.cat([module(x[:, at : at + 1], caches) for at in range(x.shape[1])], dim=1)
+
+
+def test_steps_of_decoding_are_one_attention_for_each_layer():
+    right = diagnose(Cached(attention(), attention()), X, num_heads=HEADS, call=token_by_token)
+    assert right.ok and names(right, wrong=False) == ["layers.0", "layers.1"], right
+    wrong = Cached(attention(), Forgetful(D, D, HEADS))
+    report = diagnose(wrong, X, num_heads=HEADS, call=token_by_token)
+    assert report.mistakes == ("stale-cache",) and names(report) == ["layers.1"]
+
+
+def test_a_module_that_is_called_again_is_another_attention():
+    class Shared(nn.Module):
+        def __init__(self, layer):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return self.layer(self.layer(x))
+
+    report = diagnose(Shared(Block(attention())), X, num_heads=HEADS)
+    assert report.ok and names(report, wrong=False) == ["layer.attn, call 1", "layer.attn, call 2"]
+    assert diagnose(Shared(Block(blind())), X).findings[0].evidence.startswith("in all 2 attentions: ")
+
+
+# --- what is not examined ---
+
+
+def attend(x):
+    hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+    return (x @ x.mT / math.sqrt(x.shape[-1])).masked_fill(hidden, -torch.inf).softmax(dim=-1) @ x
+
+
+def test_attention_without_a_module_is_not_cleared():
+    report = diagnose(lambda x: attend(x + attend(x)), X)
+    assert not report.ok and report.findings == () and report.exit_status == 2, report
+    assert report.verdict == "2 attentions found, 0 examined: nothing wrong was found."
+    assert repr(report).count("Not examined: the one at test_several_attentions.py:") == 2
+    assert "Not examined" in report._repr_html_() and report.checked == ()
+    wrong = diagnose(lambda x: attend(x + (x @ x.mT).softmax(dim=-1) @ x), X)
+    assert wrong.mistakes == ("no-causal-mask",) and wrong.exit_status == 1, "seen from outside"
+
+
+def test_code_that_can_not_be_traced_is_not_cleared():
+    def attend_untraced(x):
+        if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
+            raise RuntimeError("watched")
+        return attend(x)
+
+    report = diagnose(attend_untraced, X[:1, :1])
+    assert report.verdict == "it could not be examined." and report.exit_status == 2, report
+    assert "RuntimeError: watched" in report.findings[0].evidence
+    blind_untraced = diagnose(lambda x: attend_untraced(x) + x.mean(dim=1, keepdim=True), X[:1, :1])
+    assert blind_untraced.mistakes[0] in (None, "no-causal-mask") and blind_untraced.exit_status == 1, (
+        "one token is grown"
+    )
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own, self.norm = attention(), nn.LayerNorm(D)
+        self.cross = nn.MultiheadAttention(D, HEADS, batch_first=True)
+
+    def forward(self, x, memory):
+        x = x + self.own(x)
+        return x + self.cross(self.norm(x), memory, memory)[0]
+
+
+@pytest.mark.parametrize("memory", [lambda x: torch.cat([x, x], 1), lambda x: x.new_ones(len(x), 7, D)])
+def test_keys_of_another_length_are_not_cleared(memory):
+    report = diagnose(Decoder(), X, num_heads=HEADS, call=lambda module, x: module(x, memory(x)))
+    assert [one.name for one in report.not_examined] == ["cross"] and report.exit_status == 2, report
+    assert "its keys come from another input, of the shape (2, " in report.not_examined[0].missing
+    assert diagnose(Decoder(), X, num_heads=HEADS, call=lambda module, x: module(x, x)).ok
+
+
+# --- the whole ---
+
+
+def test_what_leaks_past_the_attentions_is_seen_from_outside():
+    class Mean(nn.Module):
+        def forward(self, x):
+            return x + x.mean(dim=1, keepdim=True)  # all of the sentence
+
+    report = diagnose(nn.Sequential(Block(attention()), Mean(), Block(attention())), X, num_heads=HEADS)
+    (finding,) = report.findings
+    assert finding.mistake is None and finding.evidence == "the output of token 0 moves when token 1 changes"
+    assert (
+        "outside of its attentions, hidden tokens are seen" in finding.title and "all of the sentence" in finding.source
+    )
+
+
+def test_tokens_are_reached_through_windows_that_follow_each_other():
+    window = torch.ones(5, 5, dtype=torch.bool).tril().triu(-1)
+    assert torch.equal(closure(window[None])[0], torch.ones(5, 5, dtype=torch.bool).tril())
+    assert torch.equal(closure(torch.zeros(1, 3, 3, dtype=torch.bool))[0], torch.eye(3, dtype=torch.bool))
+
+
+def test_the_first_tensor_of_an_object_is_the_output():
+    @dataclass
+    class Output:
+        last_hidden_state: Tensor
+        attentions: tuple = ()
+
+    class Model(GPT):
+        def forward(self, ids):
+            return Output(super().forward(ids))
+
+    assert diagnose(Model(attention(), attention()), IDS, num_heads=HEADS).ok
+
+
+def test_products_that_follow_each_other_are_counted():
+    code = nn.Sequential(*(Block(MultiHeadAttentionWrapper(D, D, num_heads=HEADS)) for _ in range(2))).double()
+    trace, _ = trace_run(code, X.double(), modules=True)
+    assert [product.depth for product in find_score_products(trace)] == [1] * HEADS + [2] * HEADS
+    assert [call.module for call in trace.calls][:2] == [code, code[0]] and trace.calls[1].outer is trace.calls[0]

@@ -1,0 +1,192 @@
+"""Answers to the exercises of lesson 12, right and wrong, as learners write them."""
+
+import importlib.util
+from pathlib import Path
+
+import torch
+
+
+def _of(lesson):
+    path = Path(__file__).with_name(f"answers_{lesson}.py")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FIVE, SIX = _of("05"), _of("06")
+
+
+def leaks_by_gradient(code, x):
+    x, found = x.clone().requires_grad_(), []
+    for token in range(x.shape[1]):
+        (gradient,) = torch.autograd.grad(code(x)[:, token].sum(), x)
+        if gradient[:, token + 1 :].any():
+            found.append(token)
+    return found
+
+
+def leaks_by_jacobian(code, x):
+    slopes = torch.autograd.functional.jacobian(lambda x: code(x).sum((0, 2)), x)  # (token out, batch, token in, width)
+    return slopes.abs().sum((1, 3)).triu(1).any(1).nonzero().flatten()
+
+
+def leaks_by_noise(code, x):
+    before, moved = code(x), set()
+    for token in range(1, x.shape[1]):
+        changed = torch.cat([x[:, :token], torch.rand_like(x[:, token:])], 1)
+        for at, distance in enumerate((code(changed) - before)[:, :token].abs().amax((0, 2)).tolist()):
+            if distance > 1e-9:
+                moved.add(at)
+    return moved
+
+
+def leaks_by_prefix(code, x):
+    """Compare each output with that of the text which ends there."""
+    full = code(x)
+    return [t for t in range(x.shape[1]) if not torch.allclose(code(x[:, : t + 1])[:, t], full[:, t])]
+
+
+def leaks_as_in_the_lesson(code, x):
+    columns = []
+    for t in range(x.shape[1]):
+        changed = x.clone()
+        changed[:, t] = 9.0
+        columns.append((code(changed) - code(x)).abs().amax(dim=(0, 2)))
+    return torch.stack(columns, dim=1).triu(1).amax(dim=1)
+
+
+def leaks_in_place(code, x):
+    before = code(x)
+    x[:, -1] = 9.0
+    return moved_outputs(code(x), before)[:-1]
+
+
+def moved_outputs(after, before):
+    return [at for at in range(before.shape[1]) if not torch.allclose(after[:, at], before[:, at])]
+
+
+def change(code, x, token):
+    changed = x.clone()
+    changed[:, token] += 1.0
+    return moved_outputs(code(changed), code(x))
+
+
+def change_last(code, x):
+    return [at for at in change(code, x, -1) if at < x.shape[1] - 1]
+
+
+def change_first(code, x):
+    return [at for at in change(code, x, 0) if at > 0]
+
+
+def leaks_or_itself(code, x):
+    return sorted({at for token in range(x.shape[1]) for at in change(code, x, token) if at <= token})
+
+
+def gradients(module, x, token=slice(None)):
+    module(x)[:, token].pow(2).sum().backward()
+    return dict(module.named_parameters())
+
+
+def unused_by_loop(module, x, token):
+    module.zero_grad()
+    module(x)[:, token].square().mean().backward()
+    names = set()
+    for name, parameter in module.named_parameters():
+        if parameter.grad is None or parameter.grad.abs().sum() == 0:
+            names.add(name)
+    return names
+
+
+def unused_by_grad(module, x, token):
+    names, parameters = zip(*module.named_parameters(), strict=True)
+    found = torch.autograd.grad(module(x)[:, token].exp().sum(), parameters, allow_unused=True)
+    return [name for name, grad in zip(names, found, strict=True) if grad is None or not grad.any()]
+
+
+RIGHT = {
+    "leaks": [leaks_by_gradient, leaks_by_jacobian, leaks_by_noise, leaks_by_prefix],
+    "without_gradient": [
+        unused_by_loop,
+        unused_by_grad,
+        lambda m, x, t: tuple(n for n, p in gradients(m, x, t).items() if p.grad is None or (p.grad == 0).all()),
+        lambda m, x, t: {n: 0.0 for n, p in gradients(m, x, t).items() if p.grad is None or p.grad.norm() == 0},
+    ],
+    "patient_a": [lambda: "scores-from-values", lambda: "Scores_From_Values ", "scores from values"],
+    "patient_b": [lambda: "merge-without-transpose", lambda: "Merge without transpose", "merge-without-transpose"],
+    "patient_c": [lambda: "kv-heads-tiled", lambda: "KV heads tiled", "kv_heads_tiled"],
+    "MendedB": [FIVE.Split, FIVE.SplitByLoop, FIVE.SplitFused],
+    "MendedC": [SIX.Grouped, SIX.GroupedFused, SIX.GroupedByEinsum],
+}
+
+WRONG = {
+    "leaks": [
+        (change_last, "changes the last token only"),
+        (leaks_in_place, "input-modified"),
+        (change_first, "changes the first token"),
+        (leaks_or_itself, "own output, too"),
+        (lambda code, x: [], "never finds anything"),
+        (lambda code, x: [*range(x.shape[1])], "a leak at every token"),
+        (lambda code, x: {*range(x.shape[1])} - {*leaks_by_prefix(code, x)}, "the tokens that don't leak"),
+        (lambda code, x: leaks_by_prefix(lambda x: code(x)[:1], x), "the first sample only"),
+        (lambda code, x: bool(leaks_by_prefix(code, x)), "gives back a bool; it should be"),
+        (leaks_as_in_the_lesson, "Your function gives back"),
+        (lambda code, x: code(x, x), "stopped", "TypeError"),
+    ],
+    "without_gradient": [
+        (lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is None], "teaches nothing, either"),
+        (
+            lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is not None and p.grad.any()],
+            "do get a gradient",
+        ),
+        (
+            lambda m, x, t: [n for n, p in gradients(m, x, t).items() if p.grad is None or not p.grad.any(-1).all()],
+            "some rows",
+        ),
+        (lambda m, x, t: [n for n, p in m.named_parameters() if p.grad is None], "all parameters"),
+        (lambda m, x, t: [], "no parameter at all"),
+        (lambda m, x, t: [n.split(".")[0] for n in unused_by_loop(m, x, t)], "of the submodules"),
+        (lambda m, x, t: len(unused_by_loop(m, x, t)), "how many there are"),
+        (lambda m, x, t: unused_by_loop(m, x, slice(None)), "the outputs of all tokens together"),
+        (lambda m, x, t: m(x)[:, t].backward(), "stopped", "RuntimeError"),
+    ],
+    "patient_a": [
+        (lambda: "no-causal-mask", "`leaks` finds no token"),
+        (lambda: "projection-reused", "Follow the three names"),
+        (lambda: "double-softmax", "weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)", "how often"),
+        (lambda: "keys-ignored", "No mistake is called 'keys-ignored'", "Print the catalogue"),
+        (lambda: 3, "The answer is a int"),
+        (lambda: "dropout-at-eval", "Which line of the code could do that"),
+    ],
+    "patient_b": [
+        (lambda: "no-causal-mask", "The leak comes after the mix"),
+        (lambda: "split-without-transpose", "The way in is right"),
+        (lambda: "mask-discarded", "what softmax gets"),
+        (lambda: "heads-averaged", "in which rows"),
+        (lambda: "wrong-scale", "scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)", "by which number"),
+        (lambda: "no-transpose", "No mistake is called 'no-transpose'"),
+    ],
+    "patient_c": [
+        (lambda: "kv-head-zero-only", "Both kv heads are read"),
+        (lambda: "heads-share-scores", "Which keys does it read"),
+        (lambda: "merge-without-transpose", "The way out is right"),
+        (lambda: "mask-inverted", "hidden = torch.ones", "which elements of it are True"),
+        (lambda: "tiled", "Names that are near: kv-heads-tiled"),
+        (lambda: 1 / 0, "stopped", "ZeroDivisionError"),
+    ],
+    "MendedB": [
+        (FIVE.JoinedByReshape, "merge-without-transpose"),
+        (FIVE.CutByView, "split-without-transpose"),
+        (FIVE.MaskDiscarded, "mask-discarded"),
+        (FIVE.OutProjForgotten, "output-projection-missing"),
+        (FIVE.ScoredWithValues, "scores-from-values"),
+    ],
+    "MendedC": [
+        (SIX.Tiled, "kv-heads-tiled"),
+        (SIX.FirstOnly, "kv-head-zero-only"),
+        (SIX.NotCausal, "no-causal-mask"),
+        (SIX.MaskedAfterwards, "mask-after-softmax"),
+        (SIX.NothingBack, "returns-none"),
+    ],
+}
