@@ -6,17 +6,11 @@ yourself.
 """
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator
-from contextlib import redirect_stdout
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from .clone import CourseError
-from .results import Result, as_json, github_lines, overall, sarif
-from .target import ANY, Opened, evaluate, guess_call, open_setup, open_target, runs, split, why_not, width_of
+from .examining import add_output, add_sizes, add_targets, examine, say, sizes, with_guessed_call
+from .target import Opened, evaluate, open_setup, open_target, split
 
 EXAMPLES = """\
 examples:
@@ -41,130 +35,50 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the targets, what is known about them, and the forms of the output."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
-    _add_targets(parser)
-    _add_input(parser)
-    _add_output(parser)
-
-
-def _add_targets(parser: argparse.ArgumentParser) -> None:
+    add_targets(parser)
+    add_sizes(parser, batch=2, tokens=5)
     add = parser.add_argument
-    add(
-        "targets",
-        nargs="*",
-        metavar="FILE.py:NAME",
-        help="the file, notebook (FILE.ipynb:NAME) or package.module, and the class, module, function or factory in it",
-    )
-    add(
-        "--setup",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a file whose build() returns (module, x, options of diagnose), for what the other options can't say",
-    )
-    add(
-        "--args",
-        metavar="CODE",
-        help="what the class or factory is called with, as between the brackets of a call, with names of the file: "
-        '"3, 4, num_heads=2" or "Config(n_head=3)"',
-    )
-    add("--call", metavar="CODE", help='how to run it, if not by x alone: "lambda m, x: m(x)[0]"')
-    add(
-        "--device",
-        choices=("cpu", "cuda", "mps"),
-        help="build it on this device whatever device it asks for; it is examined on the CPU in any case",
-    )
-
-
-def _add_input(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--d-in",
-        type=int,
-        help="width of a token (default: the width of the module's Linears or parameters that it can be run with)",
-    )
-    add("--batch", type=int, default=2, help="samples in the input (default: %(default)s)")
-    add("--tokens", type=int, default=5, help="tokens in a sample (default: %(default)s)")
-    add("--x", metavar="CODE", help='the input itself: "torch.randn(2, 16, 24)"')
     add("--num-heads", type=int, help="how many heads the code should have")
     add("--num-kv-heads", type=int, help="how many heads of keys and values it should have")
-    add("--not-causal", action="store_true", help="every token may see every other one, as in an encoder")
     add("--keep", metavar="CODE", help='who may see whom besides that, True = may: "torch.ones(5, 5).tril() > 0"')
-
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--json", action="store_true", help="plain data for other programs; a list for several targets")
-    add("--sarif", metavar="FILE", help="also write the findings to FILE in SARIF 2.1.0, for code scanning")
-    add("--github", action="store_true", help="also print annotations for a pull request on GitHub")
+    add("--scale", type=float, help="what dot products are multiplied by, if not 1 / sqrt(head_dim)")
+    add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
+    add("--lengths", type=_numbers, metavar="4,16", help="the only numbers of tokens that the code takes")
+    add("--not-normalised", action="store_true", help="weights don't sum to 1 on purpose, as with a sigmoid")
+    add("--context", type=int, metavar="TOKENS", help="tokens of cross-attention's context, which --call gets third")
+    add("--expect", metavar="NAME", help="right code in the same file, built in the same way, to compare with")
+    add_output(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Examine each target, print the reports, and return the status of all."""
-    if not args.targets and not args.setup:
-        raise CourseError("name what to examine: FILE.py:NAME, FILE.ipynb:NAME, package.module:NAME or --setup FILE.")
-    results = list(_results(args))
-    if args.json:
-        print(as_json(results))
-    else:
-        reports = [one.report.in_words(not_causal="add --not-causal") for one in results if one.report is not None]
-        print("\n\n".join(reports))
-    if args.github:
-        print(*github_lines(results), sep="\n")
-    if args.sarif:
-        Path(args.sarif).write_text(json.dumps(sarif(results), indent=2) + "\n", encoding="utf-8")
-    return overall(results)
-
-
-def _results(args: argparse.Namespace) -> Iterator[Result]:
-    """Yield the result of each target; a lone one that can't be opened raises."""
-    told = [(target, False) for target in args.targets] + [(file, True) for file in args.setup]
-    reported = args.sarif or args.github
-    for target, is_setup in told:
-        notes: list[str] = []
-        try:
-            with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
-                report = _report_of_setup(target, args, notes) if is_setup else _report(target, args, notes)
-        except CourseError as error:
-            if len(told) == 1 and not reported:
-                raise
-            print(f"course doctor: {target}: {error}", file=sys.stderr)
-            yield Result(target, error=str(error), notes=tuple(notes))
-        else:
-            yield Result(target, report, notes=tuple(notes))
+    return examine(args, [(one, _report) for one in args.targets] + [(file, _report_of_setup) for file in args.setup])
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     import torch
 
     target = split(typed)
-    print(f"course doctor: running {target.name} of {target.place} (importing a file runs it)", file=sys.stderr)
+    say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
     opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.keep))
-    _say(opened.notes, notes)
-    keep = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
+    say(args, opened.notes, notes)
+    options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
+    options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
     if args.x is None:
-        x = torch.randn(*_sizes(opened, target.name, args), generator=torch.Generator().manual_seed(0))
+        x = torch.randn(*sizes(opened, target.name, args), generator=torch.Generator().manual_seed(0))
     else:
         x = evaluate("--x", args.x, opened.module)
     if opened.call is None:
-        opened = _with_guessed_call(opened, x, not args.not_causal, notes)
-    options = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads, "keep": keep}
-    return _diagnosed(opened, x, {"causal": not args.not_causal, **options})
-
-
-def _with_guessed_call(opened: Opened, x: Any, causal: bool, notes: list[str]) -> Opened:
-    if not hasattr(x, "shape") or len(x.shape) != 3:
-        return opened
-    text = guess_call(opened.code, causal, lambda call: runs(opened.code, call, *x.shape))
-    if text is None:
-        return opened
-    _say((f"called as {text.removeprefix('lambda m, x: ')}, a guess: give --call for your own",), notes)
-    return replace(opened, call=evaluate("--call", text, opened.module))
+        opened = with_guessed_call(opened, x, args, notes)
+    if args.expect is not None:
+        options["expect"] = open_target(target._replace(name=args.expect), args.args, None, args.device).code
+    return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args, x)})
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    print(f"course doctor: running build() of {file}", file=sys.stderr)
+    say(args, [f"running build() of {file}"])
     opened, x, options = open_setup(file, args.device)
-    _say(opened.notes, notes)
+    say(args, opened.notes, notes)
     return _diagnosed(opened, x, options)
 
 
@@ -177,22 +91,17 @@ def _diagnosed(opened: Opened, x: Any, options: dict[str, Any]) -> Any:
         raise CourseError(str(error)) from None
 
 
-def _say(said: tuple[str, ...], notes: list[str]) -> None:
-    """Print the notes on the side and keep them for the data."""
-    notes += said
-    for note in said:
-        print(f"course doctor: {note}", file=sys.stderr)
+def _intentions(args: argparse.Namespace, x: Any) -> dict[str, Any]:
+    """Return the options of `diagnose` that say what is meant, as far as no code has to be opened for them."""
+    import torch
+
+    if args.context is not None and args.context < 1:
+        raise CourseError(f"--context must be at least 1, got {args.context}.")
+    generator = torch.Generator().manual_seed(1)
+    context = None if args.context is None else torch.randn(len(x), args.context, x.shape[-1], generator=generator)
+    told = {"scale": args.scale, "window": args.window, "lengths": args.lengths, "context": context}
+    return told | {"normalised": not args.not_normalised}
 
 
-def _sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int, int]:
-    for option, number in (("--d-in", args.d_in), ("--batch", args.batch), ("--tokens", args.tokens)):
-        if number is not None and number < 1:
-            raise CourseError(f"{option} must be at least 1, got {number}.")
-    d_in = args.d_in or width_of(opened.code, opened.call, args.batch, args.tokens)
-    if d_in is None:
-        reason = why_not(opened.code, opened.call, args.batch, args.tokens, ANY)
-        raise CourseError(
-            f"nothing in {name} says how wide a token is, and the code does not run with a width of {ANY} ({reason}): "
-            f"give --d-in, --call if it needs more than x, or --args if it is a function that builds a module."
-        )
-    return args.batch, args.tokens, d_in
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]

@@ -16,9 +16,16 @@ def confirm(stages: Stages) -> Iterator[str]:
         return
     batch, num_tokens = attention.dependence.sizes
     heads = counted(attention.rows.num_heads, "head")
-    yield f"{heads} of width {attention.structure.head_dim}, traced with {batch} samples of {num_tokens} tokens"
-    error = float((attention.weights.sum(-1) - 1).abs()[attention.expected.any(-1)].max())
-    hidden = ", and hidden tokens get 0" if (~attention.expected & attention.present[..., None]).any() else ""
+    context = attention.options.num_context
+    tokens = f"{num_tokens - context} tokens" + (f" and a context of {context}" if context else "")
+    yield f"{heads} of width {attention.structure.head_dim}, traced with {batch} samples of {tokens}"
+    hides = (~attention.expected & attention.present[..., None])[..., num_tokens - context if context else 0 :].any()
+    if not attention.options.normalised:
+        yield from ["hidden tokens get 0"] * bool(hides)
+        return
+    rows, hidden = attention.expected.any(-1), ", and hidden tokens get 0" if hides else ""
+    sums = (attention.weights.sum(-1), attention.applied_weights.sum(-1))  # a gate changes the first alone
+    error = min(float((one - 1).abs()[rows].max()) for one in sums)
     if error > 1e-6 and has_sink(attention):
         yield f"each head keeps part of its weights for no token, as an attention sink{hidden}"
     elif error > 1e-6 and TokenlessWeights(attention.rows).is_prefix:

@@ -10,7 +10,7 @@ from .finding import Finding
 from .measure.run import Run
 from .measure.stages import Stages
 
-Check = Callable[..., Iterator[Finding] | Iterator[str]]  # findings, or what is worth knowing
+Check = Callable[..., Iterator[Finding] | Iterator[str] | Iterator[Finding | str]]  # findings, or what is worth knowing
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from .measure.stages import Stages, stages_of
 from .precedence import root_causes
 from .registry import Rule, apply
 
-OF_WHOLE = {"cache", "device", "dtypes", "purity", "samples"}  # files of rules about the code as a whole
+OF_WHOLE = {"cache", "device", "dtypes", "expectation", "purity", "samples"}  # files of rules about the code as a whole
 # What these rules find in one attention may be the fault of another, because they run all of the code another way.
 ONLY_OF_WHOLE = {"check_device", "check_dtypes", "check_overflow", "check_sizes"}
 NO_ROWS = "not probed from outside, because the output has no row for each token"
@@ -46,7 +46,9 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     causals = (False, True) if place.of_memory and run.options.causal else (run.options.causal,)
     first: AttentionReport | None = None
     for causal in causals:
-        report = _examined_as(run, place, place.given, replace(run.options, has_call=True, causal=causal), rules)
+        report = _examined_as(
+            run, place, place.given, replace(run.options, has_call=True, causal=causal, expect=None), rules
+        )
         first = first or replace(report, where=where, of_memory=place.of_memory)
         if report.ok:
             return replace(report, where=where, of_memory=place.of_memory)

@@ -1,12 +1,15 @@
 """Check the arguments of `diagnose`, with one sentence for each problem."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
-def check_arguments(code: Any, x: Any, causal: Any, num_heads: Any, num_kv_heads: Any, keep: Any, call: Any) -> None:
+def check_arguments(
+    code: Any, x: Any, causal: Any, num_heads: Any, num_kv_heads: Any, keep: Any, call: Any, context: Any = None
+) -> None:
     """Refuse arguments that can't be examined, before any code runs.
 
     Raises:
@@ -20,13 +23,70 @@ def check_arguments(code: Any, x: Any, causal: Any, num_heads: Any, num_kv_heads
         raise ValueError(f"x must be (batch, token, d_in) or (token, d_in), got the shape {tuple(x.shape)}.")
     if not isinstance(causal, bool):
         raise TypeError(f"causal must be True or False, got {causal!r}.")
-    for name, number in (("num_heads", num_heads), ("num_kv_heads", num_kv_heads)):
-        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
-            raise ValueError(f"{name} must be an integer of at least 1, or None, got {number!r}.")
+    _check_counts(num_heads=num_heads, num_kv_heads=num_kv_heads)
+    if context is not None:
+        _check_context(context, x)
     if keep is not None:
-        _check_keep(keep, x, num_heads)
+        _check_keep(keep, x, num_heads, of_context=context is not None)
     if call is not None and not callable(call):
         raise TypeError(f"call must be a function of (code, x), got {type(call).__name__}.")
+
+
+def check_intentions(scale: Any, window: Any, lengths: Any, normalised: Any, x: Tensor) -> tuple[int, ...]:
+    """Return `lengths` as a tuple, empty without any, and refuse what says nothing about attention.
+
+    Raises:
+        TypeError, ValueError: as `diagnose`.
+    """
+    if scale is not None and (isinstance(scale, bool) or not isinstance(scale, (int, float)) or not scale > 0):
+        raise ValueError(f"scale must be a number above 0, or None for head_dim ** -0.5, got {scale!r}.")
+    if window is not None and not _is_count(window):
+        raise ValueError(f"window must be an integer of at least 1, the query's own token included, got {window!r}.")
+    if not isinstance(normalised, bool):
+        raise TypeError(f"normalised must be True or False, got {normalised!r}.")
+    if lengths is None:
+        return ()
+    found = tuple(lengths) if isinstance(lengths, Iterable) and not isinstance(lengths, (str, Tensor)) else ()
+    if not found or not all(map(_is_count, found)):
+        raise ValueError(f"lengths must be numbers of tokens that the code takes, such as [4, 16], got {lengths!r}.")
+    num_tokens = x.shape[-2] if x.is_floating_point() else x.shape[-1]
+    if num_tokens not in found:
+        raise ValueError(f"x has {num_tokens} tokens, which is not one of lengths={[*found]}: give such an x.")
+    return found
+
+
+def check_expected(expect: Any) -> None:
+    """Refuse a reference that can't be run.
+
+    Raises:
+        TypeError: as `diagnose`.
+    """
+    if expect is not None and (not callable(expect) or isinstance(expect, type)):
+        got = f"the class {expect.__name__}" if isinstance(expect, type) else type(expect).__name__
+        raise TypeError(f"expect must be a module or a function that computes what the code should, got {got}.")
+
+
+def _check_counts(**numbers: Any) -> None:
+    for name, number in numbers.items():
+        if number is not None and not _is_count(number):
+            raise ValueError(f"{name} must be an integer of at least 1, or None, got {number!r}.")
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 1
+
+
+def _kind(value: Any) -> Any:
+    return value.dtype if isinstance(value, Tensor) else type(value).__name__
+
+
+def _check_context(context: Any, x: Tensor) -> None:
+    if not isinstance(context, Tensor) or not context.is_floating_point():
+        raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}.")
+    if context.dim() != x.dim() or context.numel() == 0 or context.shape[:-2] != x.shape[:-2]:
+        raise ValueError(
+            f"context must have as many axes and samples as x, {tuple(x.shape)}, got the shape {tuple(context.shape)}."
+        )
 
 
 def takes_ids(code: Any, x: Tensor) -> bool:
@@ -37,8 +97,7 @@ def takes_ids(code: Any, x: Tensor) -> bool:
 
 def not_embeddings(x: Any) -> TypeError:
     """Return the error for an x that is no tensor of embeddings."""
-    kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
-    return TypeError(f"x must be a floating-point tensor (batch, token, d_in), got {kind}: give it embeddings.")
+    return TypeError(f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings.")
 
 
 def check_words(words: Any, x: Tensor) -> tuple[str, ...]:
@@ -55,10 +114,11 @@ def check_words(words: Any, x: Tensor) -> tuple[str, ...]:
     return tuple(map(str, words))
 
 
-def _check_keep(keep: Any, x: Tensor, num_heads: int | None) -> None:
+def _check_keep(keep: Any, x: Tensor, num_heads: int | None, *, of_context: bool) -> None:
     if not isinstance(keep, Tensor) or keep.dtype != torch.bool:
-        kind = keep.dtype if isinstance(keep, Tensor) else type(keep).__name__
-        raise TypeError(f"keep must be a bool tensor, True = may attend, got {kind}.")
+        raise TypeError(f"keep must be a bool tensor, True = may attend, got {_kind(keep)}.")
+    if of_context:
+        return  # its shape is checked where it is combined with the context's tokens
     if x.is_floating_point():
         batch, num_tokens = len(x) if x.dim() == 3 else 1, x.shape[-2]
     else:

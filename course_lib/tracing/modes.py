@@ -57,6 +57,8 @@ class FunctionWatch(_Watch, TorchFunctionMode):
 class DispatchWatch(_Watch, TorchDispatchMode):
     """Sees every ATen operation that PyTorch's kernels are asked for: `mm`, `_softmax`, `clone`."""
 
+    supports_higher_order_operators = True  # flex_attention is one
+
     def __torch_dispatch__(
         self, func: OpOverload, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -21,6 +21,8 @@ TorchDispatchMode = torch.utils._python_dispatch.TorchDispatchMode
 without_modes = torch.utils._python_dispatch._disable_current_modes
 # Returns the TorchFunctionModes that are entered.
 function_modes = torch.overrides._get_current_function_mode_stack
+# The composite behind scaled_dot_product_attention, made of matrix products and softmax.
+sdpa_in_single_operations = torch.ops.aten._scaled_dot_product_attention_math.default.decompose
 tree_leaves = torch.utils._pytree.tree_leaves
 functorch = getattr(torch._C, "_functorch")  # noqa: B009 - a module that the stubs of torch._C do not name
 # Returns whether a tensor stands for a sample under torch.vmap or another torch.func transform.
@@ -51,7 +53,15 @@ def is_compiled_in_place(module: Any) -> bool:
 
 def without_compiling() -> AbstractContextManager:
     """Keep torch.compile, if it was ever used, from compiling what runs in this context."""
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    compiles = "torch._dynamo" in sys.modules or "torch.nn.attention.flex_attention" in sys.modules
+    return torch.compiler.set_stance("force_eager") if compiles else nullcontext()
+
+
+def dense_flex_attention(*args: Any, **kwargs: Any) -> Any:
+    """Run flex_attention as PyTorch's own eager code does, with all scores in one tensor."""
+    from torch._higher_order_ops.flex_attention import sdpa_dense
+
+    return sdpa_dense(*args, **kwargs)
 
 
 def storage_of(tensor: Tensor) -> int:
@@ -64,7 +74,14 @@ def storage_of(tensor: Tensor) -> int:
 
 def operation_name(operation: OpOverload) -> str:
     """Return the name of an ATen operation without namespace and overload: "bmm", "add_", "_softmax"."""
-    return operation.overloadpacket.__name__
+    packet = getattr(operation, "overloadpacket", None)
+    return operation.name() if packet is None else packet.__name__  # flex_attention is an operation of another kind
+
+
+def signature_of(operation: OpOverload) -> tuple[list[str], int]:
+    """Return the names of an ATen operation's arguments, and how many results it has."""
+    schema = operation._schema
+    return [argument.name for argument in schema.arguments], len(schema.returns)
 
 
 def is_mutable(operation: OpOverload) -> bool:

@@ -393,3 +393,14 @@ def test_the_bench_needs_the_clone(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["doctor-bench"]) == 2
     assert "is not inside a clone of attention-course" in capsys.readouterr().err
+
+
+def test_what_is_meant_can_be_said(doctor):
+    head = ("--args", "11, 7")
+    assert doctor("Unscaled", *head, "--scale", "1.0")[0] == 0 and doctor("Head", *head, "--scale", "1.0")[0] == 1
+    assert doctor("Head", *head, "--lengths", "4,5")[0] == 0
+    assert doctor("Head", *head, "--expect", "Head")[0] == 0
+    status, shown, _ = doctor("Head", *head, "--expect", "Unscaled")
+    assert status == 1 and "it does not compute what `expect` computes" in shown
+    status, shown, _ = doctor("Head", *head, "--window", "3")
+    assert status == 1 and "window=3 was given" in shown

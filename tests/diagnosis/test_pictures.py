@@ -33,7 +33,8 @@ def test_a_mistake_is_drawn(mistake):
 
 def test_the_tokens_are_called_by_their_words_or_numbers():
     module, words = MultiHeadAttention(11, 21, 3, causal=False), ["Dream", "big", "and", "work", "hard"]
-    with_words, without = (diagnose(module, X, num_heads=3, words=given).findings[0].picture for given in (words, None))
+    told = {"num_heads": 3, "call": lambda m, x: m(x)}  # without a mask, although it takes one
+    with_words, without = (diagnose(module, X, words=given, **told).findings[0].picture for given in (words, None))
     assert '"Dream" looks at' in with_words.caption or "Dream: " in with_words.description
     assert "0: " in without.description and "token 0" not in without.description
 
@@ -67,8 +68,10 @@ class Mixed(nn.Module):
         return x + x.mean(dim=0, keepdim=True)
 
 
-def test_what_can_not_be_traced_and_is_right_is_left_in_peace():
-    assert diagnose(Untraceable(MultiHeadAttention(11, 21, 3)), X).ok
+def test_what_can_not_be_traced_and_is_right_is_not_accused_but_not_called_right_either():
+    report = diagnose(Untraceable(MultiHeadAttention(11, 21, 3)), X)
+    assert (report.mistakes, report.exit_status) == ((None,), 2)
+    assert "from outside, no output moves with a token it should not see" in str(report)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from .attention import NO_WEIGHT, Attention
 from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument
+from .context import context_argument
 from .dependence import SEVERAL, Dependence
 from .probes import influence, other_sizes
 from .projections import column_sets
+from .reference import compare
 from .roles import OUTPUT, role_of, unused_roles
 from .rotary_angles import RotaryAngles
 from .rows import Row, Rows
@@ -16,12 +18,14 @@ from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
 from .stages import NoStructure, Stages
 from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
+from .token_sums import find_distance, find_token_sum
 from .visibility import Visibility
 
 __all__ = [
     "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
     "Dependence", "FailedRun", "FreshRuns", "NoStructure", "RotaryAngles", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
-    "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets",
-    "has_sink", "influence", "other_sizes", "role_of", "unused_roles",
+    "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets", "compare",
+    "context_argument", "find_distance",
+    "find_token_sum", "has_sink", "influence", "other_sizes", "role_of", "unused_roles",
 ]  # fmt: skip

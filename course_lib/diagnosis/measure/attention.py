@@ -43,7 +43,10 @@ class Attention(AfterStructure):
     def expected(self) -> Tensor:
         """Which key each query should attend to, bool (batch, head, query, key), in the rows that were found."""
         batch, num_tokens = self.dependence.sizes
-        return self.options.expected_keep(batch, self.rows.num_heads, num_tokens) & self.present[..., None]
+        expected = self.options.expected_keep(batch, self.rows.num_heads, num_tokens) & self.present[..., None]
+        # Padding that no query may see may itself see nothing: some code sets its rows to 0.
+        padding = ~expected.any(2) & (self.weights == 0).all(-1)
+        return expected & ~padding[..., None]
 
     @cached_property
     def seen(self) -> Tensor:
@@ -81,7 +84,9 @@ def _weights(applied: Tensor, effective: Tensor) -> Tensor:
     """Return the effective weights, or the applied weights where those are nan; other nan count as 0."""
     # The applied weights are exact; the effective weights are used where the two differ, as in online softmax.
     same = (effective - applied).abs() < 1e-9
-    weights = torch.where(effective.isnan() | same, applied, effective)
+    # A norm behind the value product removes what the columns of a row have in common, and so hides all responses.
+    hidden = (effective.abs().nan_to_num().amax(-1, keepdim=True) < 1e-9) & (applied.abs() > 1e-6).any(-1, keepdim=True)
+    weights = torch.where(effective.isnan() | same | hidden, applied, effective)
     return weights.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
 
 

@@ -36,8 +36,15 @@ class TokenlessWeights:
         (weights, weights_at), (values, values_at) = self.rows.scores.weights_and_values(row.product)
         first = row.outputs[0]
         learned = self._learned[values.number].flatten()[values_at[first]] != UNLABELLED
+        if self._has_zero_key:
+            learned |= values.tensor.flatten()[values_at[row.outputs]].eq(0).all(0)
         tokenless = self.rows.dependence.token_of(values).flatten()[values_at[first]] == UNLABELLED
         return float(weights.tensor.flatten()[weights_at[first]][learned & tokenless].double().sum())
+
+    @cached_property
+    def _has_zero_key(self) -> bool:
+        """Whether each row has one key of no token, as with `add_zero_attn`; a cache may have empty slots instead."""
+        return not self.rows.in_pieces and {row.tokenless for row in self.rows.all} == {1}
 
     @cached_property
     def _learned(self) -> list[Tensor]:

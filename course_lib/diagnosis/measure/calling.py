@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 Call = Callable[[Any, Tensor], Any]  # (code, x) -> output
+MASK = re.compile(r"mask|^keep$|causal|attn_bias|attention_bias|future|autoregressive", re.I)
 CACHE = re.compile(r"(kv_?|layer_)?(cache|past)s?|past_(kvs?|key_values?)")
 
 
@@ -17,9 +18,14 @@ def usual_call(code: Callable[..., Any]) -> Call:
     """Return how to run code on x; code with three tensor arguments gets x as queries, keys and values."""
     if isinstance(code, nn.MultiheadAttention):
         return _call_library_module
-    needed = [one for one in _parameters(code) if one.default is one.empty and one.kind <= one.POSITIONAL_OR_KEYWORD]
-    count = 3 if len(needed) == 3 and [one.name[:1].lower() for one in needed] == ["q", "k", "v"] else 1
-    return lambda code, x: first_tensor(code(*[x] * count))
+    return call_with(code)
+
+
+def call_with(code: Callable[..., Any], **extra: Callable[[Tensor], Any]) -> Call:
+    """Return how to run code on x with further arguments, each of which is made from x."""
+    needed = [one for one in parameters_of(code) if one.default is one.empty and one.kind <= one.POSITIONAL_OR_KEYWORD]
+    count = 3 if [one.name[:1].lower() for one in needed] == ["q", "k", "v"] else 1
+    return lambda code, x: first_tensor(code(*[x] * count, **{name: make(x) for name, make in extra.items()}))
 
 
 def first_tensor(output: Any) -> Any:
@@ -41,6 +47,12 @@ def _call_library_module(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
     return output if module.batch_first else output.transpose(0, 1)
 
 
+def mask_arguments(code: Callable[..., Any]) -> list[str]:
+    """Return the names of all arguments that may take a causal mask, or say that there is one."""
+    names = [one.name for one in parameters_of(code)[1:] if one.kind <= one.KEYWORD_ONLY]
+    return [name for name in names if MASK.search(name) and "pad" not in name]
+
+
 def mask_argument(code: Callable[..., Any]) -> str | None:
     """Return the name of the code's mask argument, or None."""
     return _argument(code, lambda name: ("mask" in name or name == "keep") and "pad" not in name)
@@ -52,10 +64,11 @@ def cache_argument(code: Callable[..., Any]) -> str | None:
 
 
 def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:
-    return next((one.name for one in _parameters(code)[1:] if wanted(one.name)), None)
+    return next((one.name for one in parameters_of(code)[1:] if wanted(one.name)), None)
 
 
-def _parameters(code: Callable[..., Any]) -> list[inspect.Parameter]:
+def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, or of a module's forward; empty if they are unknown."""
     try:
         return list(inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values())
     except (TypeError, ValueError):

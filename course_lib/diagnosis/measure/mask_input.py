@@ -1,6 +1,6 @@
 """Give code that takes a mask a mask in the convention that it uses."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,23 +8,31 @@ from torch import Tensor
 
 from .attention import Attention
 from .calling import Call, first_tensor, mask_argument
+from .offers import SENSES, Sense, masking_subjects
 from .options import Options
 from .run import FailedRun, measure_run
 from .stages import Stages
 from .subject import Subject
 
-Sense = Callable[[Tensor, Tensor], Tensor]  # (which pairs may attend, x) -> mask
-
-# What True or a number may mean: may attend, must not attend, added to the scores, 1 = must not attend.
-SENSES: tuple[Sense, ...] = (
-    lambda seen, x: seen,
-    lambda seen, x: ~seen,
-    lambda seen, x: torch.zeros(seen.shape, dtype=x.dtype, device=x.device).masked_fill(~seen, -torch.inf),
-    lambda seen, x: (~seen).to(x.dtype),
-)
-
 
 def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
+    """Run code on x, (batch, token, d_in), with the causal mask that it has an argument for if it needs one.
+
+    Returns:
+        The stages in which the right tokens are visible, or else those of the code as it is called without a mask.
+    """
+    stages = _measure_with_keep(subject, x, options)
+    attention = None if options.has_call or not options.causal else stages.reach(Attention)
+    if attention is None or not (attention.seen & ~attention.expected).any():
+        return stages
+    for name, offered in masking_subjects(subject, stages.attempt.x):
+        masked = Stages(measure_run(offered, x, replace(options, offered=name)))
+        if _is_right(masked):
+            return masked
+    return stages
+
+
+def _measure_with_keep(subject: Subject, x: Tensor, options: Options) -> Stages:
     """Run code on x, (batch, token, d_in), with a mask if it does not run without or `keep` is given.
 
     Returns:

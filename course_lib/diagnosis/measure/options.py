@@ -1,6 +1,8 @@
 """The options of `diagnose`, which say what the code is meant to compute."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +19,13 @@ class Options:
             (batch, query, key) one mask per sample.
         has_call: whether the caller specifies how to run the code.
         words: labels of the tokens in pictures; empty for their numbers.
+        scale: what a dot product of query and key is multiplied by; None for head_dim ** -0.5.
+        window: how many tokens a query may see, itself included; None for all.
+        lengths: the only numbers of tokens that the code takes; empty for any.
+        normalised: whether the weights of a query sum to 1.
+        num_context: how many of the tokens, the last ones, are keys and values alone, because they are a context.
+        offered: the argument, with its value, that the code was given so that it masks; "" for none.
+        expect: a module or function that computes what the code should, or None.
     """
 
     causal: bool
@@ -25,6 +34,18 @@ class Options:
     keep: Tensor | None
     has_call: bool = False
     words: tuple[str, ...] = ()
+    scale: float | None = None
+    window: int | None = None
+    lengths: tuple[int, ...] = ()
+    normalised: bool = True
+    num_context: int = 0
+    offered: str = ""
+    expect: Callable[..., Any] | None = None
+
+    @property
+    def fixed_tokens(self) -> bool:
+        """Whether the number of tokens must stay as it is."""
+        return self.keep is not None or bool(self.lengths) or self.num_context > 0
 
     def expected_keep(self, batch: int, heads: int, num_tokens: int) -> Tensor:
         """Return which key each query should attend to, bool (batch, head, query, key).
@@ -32,8 +53,14 @@ class Options:
         Raises:
             ValueError: `keep` does not broadcast to these sizes.
         """
-        seen, keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool), self.keep
-        seen = (seen.tril() if self.causal else seen).expand(batch, heads, num_tokens, num_tokens)
+        keep, num_queries = self.keep, num_tokens - self.num_context
+        seen = torch.ones(num_tokens, num_tokens, dtype=torch.bool)
+        seen = seen.tril() if self.causal else seen
+        if self.window is not None:
+            seen = seen.triu(1 - self.window).tril(self.window - 1)
+        seen = seen.expand(batch, heads, num_tokens, num_tokens)
+        if self.num_context:
+            return self._of_context(batch, heads, num_queries)
         if keep is None:
             return seen
         if keep.shape == (batch, num_tokens) and batch != num_tokens:
@@ -47,3 +74,19 @@ class Options:
                 f"keep must broadcast to (batch, head, query, key) = {tuple(seen.shape)}, got the shape "
                 f"{tuple(keep.shape)}."
             ) from None
+
+    def _of_context(self, batch: int, heads: int, num_queries: int) -> Tensor:
+        """Return the pairs of x's queries with the context's keys, among all pairs of both."""
+        num_tokens = num_queries + self.num_context
+        seen = torch.zeros(batch, heads, num_tokens, num_tokens, dtype=torch.bool)
+        keep = torch.ones(1, 1, dtype=torch.bool) if self.keep is None else self.keep
+        if keep.shape == (batch, self.num_context) and batch != num_queries:
+            keep = keep[:, None, None, :]
+        elif keep.dim() == 3 and keep.shape[0] == batch:
+            keep = keep[:, None]
+        try:
+            seen[..., :num_queries, num_queries:] = keep
+        except RuntimeError:
+            wanted = f"(batch, head, query, context key) = {(batch, heads, num_queries, self.num_context)}"
+            raise ValueError(f"keep must broadcast to {wanted}, got the shape {tuple(keep.shape)}.") from None
+        return seen

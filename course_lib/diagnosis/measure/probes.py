@@ -1,5 +1,6 @@
 """Measure any attention code from outside, by its inputs and outputs alone."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -51,16 +52,24 @@ class SizeFailure(NamedTuple):
     line: SourceLine | None
 
 
-def other_sizes(subject: Subject, x: Tensor) -> dict[str, SizeFailure]:
+def other_sizes(subject: Subject, x: Tensor, lengths: Sequence[int] = ()) -> dict[str, SizeFailure]:
     """Find which other numbers of tokens and samples the code can't take, given x, (batch, token, d_in), that it can.
+
+    Of tokens, only the numbers in `lengths` are tried; without any, one more and one fewer.
 
     Returns:
         "tokens" and "samples" -> what happened at the first size that failed; empty if all sizes work. A maximum
         length does not count.
     """
-    batch, num_tokens, _ = x.shape
+    num_tokens = x.shape[1]
     longer, more = torch.cat([x, x.flip(1)], dim=1), torch.cat([x, x.flip(0)])
     failed = {}
+    for length in lengths:
+        many = x.repeat(1, -(-length // num_tokens), 1)[:, :length]
+        if (happened := _failure(subject, many)) is not None:
+            failed["tokens"] = happened
+    if lengths:
+        return failed | _other_samples(subject, x, more)
     fewer = _failure(subject, longer[:, : num_tokens - 1])
     one_more = _failure(subject, longer[:, : num_tokens + 1])
     # A maximum length may be reached; code that takes shorter inputs has not fixed its length.
@@ -68,8 +77,12 @@ def other_sizes(subject: Subject, x: Tensor) -> dict[str, SizeFailure]:
         failed["tokens"] = fewer
     elif one_more is not None and one_more.line is None:
         failed["tokens"] = one_more
-    happened = _failure(subject, x[:1]) or _failure(subject, more[: batch + 1])
-    return failed if happened is None else failed | {"samples": happened}
+    return failed | _other_samples(subject, x, more)
+
+
+def _other_samples(subject: Subject, x: Tensor, more: Tensor) -> dict[str, SizeFailure]:
+    happened = _failure(subject, x[:1]) or _failure(subject, more[: len(x) + 1])
+    return {} if happened is None else {"samples": happened}
 
 
 def _failure(subject: Subject, x: Tensor) -> SizeFailure | None:

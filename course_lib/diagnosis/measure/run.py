@@ -13,6 +13,7 @@ from course_lib.tracing import Operation, Trace, Value, replay, storage_of
 
 from .options import Options
 from .subject import Subject, SubjectFailed
+from .widening import rounding_to_float32
 
 TOLERANCE = 1e-9  # of changes, relative to 1 + the size of the element
 MAX_SAMPLES, MAX_TOKENS = 3, 8  # further ones are cut off because they show the same mistakes
@@ -130,13 +131,16 @@ class Run(Attempt):
 
 def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
     """Run the code on the most informative input that it takes, and trace the run; x is (batch, token, d_in)."""
-    inputs = _informative_inputs(x.double(), fixed=options.keep is not None)
+    inputs = _informative_inputs(x.double(), fixed=options.fixed_tokens)
     tried, *further = inputs
     trace, result = subject.trace(tried, modules=True)
     while isinstance(result, Exception) and further:
         subject.code = subject.copy(torch.float64)  # the failed run may have changed the state
         tried = further.pop(0)
         trace, result = subject.trace(tried, modules=True)
+    wide = None if subject.widened else _measure_widened(subject, x, options, trace, result)
+    if wide is not None:
+        return wide
     if isinstance(result, Exception):
         for one in inputs:
             with suppress(SubjectFailed):
@@ -146,6 +150,21 @@ def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
     if trace.output is None:
         return RunWithoutTensor(subject, options, x, tried, trace, result)
     return Run(subject, options, x, tried, trace, trace.output)
+
+
+def _measure_widened(subject: Subject, x: Tensor, options: Options, trace: Trace, result: Any) -> Attempt | None:
+    """Measure with float64 in place of float32 if code fails in float64 only, or rounds tokens; None if that fails."""
+    failed = isinstance(result, Exception)
+    rounding = [] if failed else rounding_to_float32(trace)
+    subject.rounded_at = [operation.where for operation in rounding if operation.where]
+    if not rounding and not (failed and subject.runs_in(subject.dtype(x), x)):
+        return None
+    subject.widened, subject.code = True, subject.copy(torch.float64)
+    attempt = measure_run(subject, x, options)
+    if isinstance(attempt, Run):
+        return attempt
+    subject.widened, subject.code = False, subject.copy(torch.float64)
+    return None
 
 
 def _informative_inputs(x: Tensor, *, fixed: bool) -> list[Tensor]:

@@ -7,6 +7,7 @@ a value product multiplies what depends on them by what does not.
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from course_lib.tracing import UNLABELLED, Contraction, Operation, Trace, Value, contractions, outer_products
@@ -14,6 +15,7 @@ from course_lib.tracing import UNLABELLED, Contraction, Operation, Trace, Value,
 from .dependence import Dependence
 from .projections import find_projections
 from .run import NotFound, Run
+from .token_sums import find_token_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +130,11 @@ def _score_products(
         return (*product.operation.frames[:1], product.operation.name)
 
     able = [p for p in products if all(dependence.keeps_tokens_apart(side) for side, _ in p.sides())]
-    origins = {origin(p) for p in able if dependence.combines_tokens(p.out)}
+    origins = {origin(p) for p in able if dependence.combines_tokens(p.out) and not _sums_over_tokens(dependence, p)}
     if origins:
         return [p for p in able if origin(p) in origins]
+    if find_token_sum(dependence, products) is not None:
+        return []
     trace, made = dependence.run.trace, {p.operation.number for p in projections}
     found: list[Contraction] = []
     later: set[int] = set()
@@ -140,6 +144,15 @@ def _score_products(
             found.append(product)
             later = trace.descendants({p.operation.number for p in found})
     return found
+
+
+def _sums_over_tokens(dependence: Dependence, product: Contraction) -> bool:
+    """Return whether each sum runs over all tokens, and both factors of each of its terms are of the same token."""
+    num_tokens = dependence.sizes[1]
+    if num_tokens < 3 or product.size < num_tokens:
+        return False
+    left, right = (dependence.token_of(value).flatten()[at] for value, at in product.sides())
+    return torch.equal(left, right) and bool((left.amax(1) - left.amin(1) == num_tokens - 1).all())
 
 
 def _value_products(

@@ -1,8 +1,9 @@
 """The code under diagnosis, of which only copies run, so that neither it nor its inputs change."""
 
-import copy
+import inspect
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
 
 from .calling import Call, usual_call
+from .copying import copy_of
+from .widening import widened
 
 NO_GPU = re.compile(
     r"not compiled with CUDA|NVIDIA driver|No (CUDA|HIP) GPUs|cuda\.is_available\(\) is False|MPS backend"
@@ -41,6 +44,9 @@ class Subject:
         original: the code as the caller passed it.
         code: the copy in float64 that is traced.
         caller: code object of `call`, whose lines are not the subject's.
+        given_call: `call` as it was given, or None.
+        widened: whether float32 in the code is read as float64 in runs in float64.
+        rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
 
     Raises:
         TypeError: code that can't be called.
@@ -52,7 +58,10 @@ class Subject:
             raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
         self.original = code
         self.code = self.copy(torch.float64)
-        self.caller = getattr(call, "__code__", None)
+        self.caller = getattr(inspect.unwrap(call), "__code__", None) if call else None
+        self.widened = False
+        self.rounded_at: list[SourceLine] = []
+        self.given_call = call
         self._call = call or usual_call(code)
 
     @property
@@ -80,16 +89,23 @@ class Subject:
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run a copy; a function runs on copies of the tensors outside its arguments."""
-        if self.is_module:
+        wide = self.widened and x.dtype == torch.float64
+        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x):
             return self._call(code, x)
-        with _IsolatedTensors(x):
-            return self._call(code, x)
+
+    def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
+        """Return whether the code runs on x in a dtype."""
+        try:
+            self.run(x.to(dtype), self.copy(dtype))
+        except SubjectFailed:
+            return False
+        return True
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         """Return a copy of the module on the CPU, in a dtype; return a function itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        return copy.deepcopy(self.original, _kept_results(self.original)).to("cpu", dtype).train(training)
+        return copy_of(self.original).to("cpu", dtype).train(training)
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""
@@ -118,24 +134,18 @@ class Subject:
         return output
 
 
-def _kept_results(module: nn.Module) -> dict[int, Tensor]:
-    """Copy the results that modules keep, because `deepcopy` refuses tensors with a gradient history."""
-    kept = (tensor for one in module.modules() for tensor in tensors_in(list(vars(one).values())))
-    return {id(tensor): tensor.detach().clone() for tensor in kept if not tensor.is_leaf}
-
-
 class _IsolatedTensors(FunctionWatch):
     """Replaces every tensor that existed before the run by a copy; tensors that the code makes stay as they are.
 
     A module can be copied and converted beforehand, but a function's outside tensors are copied when it first uses
-    them: it must not change the originals, and a float32 matrix does not multiply a float64 x.
+    them: it must not change the originals, and a float32 matrix does not multiply an x of another dtype.
     """
 
     def __init__(self, x: Tensor) -> None:
         super().__init__()
         self._made = {self.hold(x)}
         self._copies: dict[int, Tensor] = {}
-        self._float64 = x.dtype == torch.float64
+        self._dtype = x.dtype
 
     def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run a call on copies."""
@@ -149,7 +159,7 @@ class _IsolatedTensors(FunctionWatch):
             return tensor
         if id(tensor) not in self._copies:
             copy = tensor.detach().cpu().clone()
-            self._copies[self.hold(tensor)] = copy.double() if self._float64 and copy.is_floating_point() else copy
+            self._copies[self.hold(tensor)] = copy.to(self._dtype) if copy.is_floating_point() else copy
         return self._copies[id(tensor)]
 
 

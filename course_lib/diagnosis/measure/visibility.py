@@ -26,7 +26,10 @@ class Visibility:
     @cached_property
     def leaked(self) -> Tensor:
         """The pairs that should be hidden and are visible."""
-        return self.attention.seen & ~self.attention.expected & self.asked[..., None]
+        leaked = self.attention.seen & ~self.attention.expected & self.asked[..., None]
+        if context := self.attention.options.num_context:
+            leaked[..., :-context] = False  # queries may be keys as well, as in a resampler
+        return leaked
 
     @cached_property
     def missing(self) -> Tensor:

@@ -1,18 +1,19 @@
-"""Find code that only runs in one dtype, and products that overflow float16."""
+"""Find code that does not run in 16 bits, and products that overflow float16."""
 
 import re
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_made, locate_pinned
-from course_lib.diagnosis.measure import FreshRuns, SoftmaxPath, Structure, SubjectFailed
+from course_lib.diagnosis.measure import FreshRuns, SoftmaxPath, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation
+from course_lib.tracing import Operation, SourceLine, torch_private
 
-NARROW = (torch.float32, torch.float16, torch.bfloat16)
+HALVES = (torch.bfloat16, torch.float16)
+INEXACT = 0.5  # of the size of the output; 16 bits make it a few percent, and ten times more if scores are large
 ELEMENTWISE = ("mul", "div", "mul_", "div_", "add", "add_", "sub", "where")  # PyTorch accepts two dtypes here
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "sum", "mul", "linear")
 OF_DTYPE = re.compile(r"dtype|type|Half|BFloat16|Double|Float")
@@ -52,28 +53,53 @@ def _overflows(operation: Operation) -> bool:
 
 
 @rule(order=470)
-def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
-    """Whether the code runs in other dtypes."""
+def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | str]:
+    """Whether the code runs in 16 bits."""
     run, subject = fresh.run, fresh.run.subject
-    for dtype in (torch.bfloat16, torch.float64) if subject.is_module else ():
+    for dtype in () if torch_private.any_autocast() else HALVES:
+        x, code = run.x.to(dtype), subject.copy(dtype)
         try:
-            output = subject.run(run.x.to(dtype), subject.copy(dtype))
+            output = subject.run(x, code)
         except SubjectFailed as failure:
             message = str(failure)
-            if OF_DTYPE.search(message) and "not implemented" not in message:
+            # A function may convert its own tensors for this very run in float64.
+            if "without overflow" in message:
+                yield f"in {dtype} it fails, because a number such as -1e9 does not fit: {message}"
+            elif subject.is_module and OF_DTYPE.search(message) and "not implemented" not in message:
                 where = locate_pinned(run, dtype) or failure.line
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
+                return
             continue
-        if output.dtype != dtype:
+        if output.dtype not in (dtype, torch.float64):
             evidence = f"the output is {output.dtype} for an input of {dtype}"
             yield Finding.named("dtype-pinned", evidence, locate_pinned(run, dtype))
+            return
+        apart = _relative_error(subject, x, output)
+        if apart is not None and apart > INEXACT:
+            evidence = f"with {dtype} the output is {apart:.0%} off from that of the same weights and x in float64"
+            yield Finding.unnamed("it is wrong in 16 bits", evidence)
+            return
+
+
+def _relative_error(subject: Subject, x: Tensor, output: Tensor) -> float | None:
+    """Return how far a 16-bit output is from that of the same numbers in float64; None if unknown or not finite."""
+    code = subject.copy(x.dtype)
+    if not isinstance(code, nn.Module):
+        return None
+    try:
+        exact = subject.run(x.double(), code.to(torch.float64))
+    except SubjectFailed:
+        return None
+    if exact.shape != output.shape or not exact.isfinite().all() or not output.isfinite().all():
+        return None  # an overflow has a name of its own
+    return float((output.double() - exact).norm() / exact.norm().clamp(min=1e-12))
 
 
 @rule(order=471)
-def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Finding]:
+def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Rounding of the tokens to a narrower dtype."""
-    softmaxes = {operation.number for operation in path.softmaxes}  # a softmax in float32 that is cast back is right
-    for operation in filter(_rounds, fresh.run.live_operations):
+    softmaxes = {operation.number for operation in path.softmaxes}  # a softmax that is cast back is right
+    for operation in filter(_rounds_to_16_bits, fresh.run.live_operations):
         if not path.dependence.on_input(operation.inputs[0]):
             continue
         rounded = operation.outputs[0].tensor
@@ -86,25 +112,34 @@ def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Findin
         return
 
 
-def _rounds(operation: Operation) -> bool:
+@rule(order=472)
+def check_rounding_in_64_bits(structure: Structure, path: SoftmaxPath, fresh: FreshRuns) -> Iterator[str]:
+    """Rounding to float32 in a run in float64."""
+    subject, of_softmax = fresh.run.subject, [operation.where for operation in path.softmaxes]
+    lines = [line for line in subject.rounded_at if line not in of_softmax]  # a softmax in float32 is usual
+    if lines:
+        yield f"{lines[0]} computes in float32, as is right in 16 bits; in float64 it rounds to 7 digits"
+    elif subject.widened and not subject.rounded_at:
+        yield "it does not run in float64, and so it was examined with float64 in place of its float32"
+    elif (where := _narrow_constant(structure)) is not None:
+        yield f"{where} makes a constant in float32, which has 7 digits in a run in float64"
+
+
+def _rounds_to_16_bits(operation: Operation) -> bool:
     if operation.name != "_to_copy" or not operation.inputs:
         return False
-    return operation.inputs[0].tensor.dtype == torch.float64 and operation.outputs[0].tensor.dtype in NARROW
+    return operation.inputs[0].tensor.dtype == torch.float64 and operation.outputs[0].tensor.dtype in HALVES
 
 
-@rule(order=472)
-def check_narrow_constants(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
-    """Constants of a narrower dtype than the tokens."""
-    for operation in fresh.run.live_operations:
+def _narrow_constant(structure: Structure) -> SourceLine | None:
+    """Find where a constant in float32 was made that is combined with tensors in float64."""
+    for operation in structure.run.live_operations:
         wide = any(value.tensor.dtype == torch.float64 for value in operation.inputs)
         for value in operation.inputs if wide and operation.name in ELEMENTWISE else ():
             narrow = value.tensor.dtype == torch.float32 and not structure.dependence.on_input(value)
             if narrow and value.made_by is not None and not _is_exact(value.tensor.double()):
-                number = f"{float(value.tensor.double().flatten()[0]):.9f}"
-                evidence = f"a constant in {value.tensor.dtype}, {number}, is combined with a tensor in float64"
-                where = locate_made(structure.trace, structure.trace.operations[value.made_by]) or operation.where
-                yield Finding.named("dtype-pinned", evidence, where)
-                return
+                return locate_made(structure.trace, structure.trace.operations[value.made_by]) or operation.where
+    return None
 
 
 def _is_exact(tensor: Tensor) -> bool:

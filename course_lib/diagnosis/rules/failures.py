@@ -3,13 +3,12 @@
 import inspect
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 
 import torch
 from torch import nn
 
-from course_lib.diagnosis.finding import NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, NOT_EXAMINED, Finding, error_message
 from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned
 from course_lib.diagnosis.measure import (
     CACHE,
@@ -18,9 +17,9 @@ from course_lib.diagnosis.measure import (
     NoStructure,
     Run,
     RunWithoutTensor,
-    SubjectFailed,
     UntraceableRun,
     asks_for_gpu,
+    context_argument,
     influence,
 )
 from course_lib.diagnosis.registry import rule
@@ -28,8 +27,9 @@ from course_lib.tracing import FACTORS, Value, contractions, last_line
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
+BAD_CALL = re.compile(r"missing|positional argument|unexpected keyword|takes \d")
+NOT_GIVEN = re.compile(r"NoneType|must (be )?(provide|specif|give|pass)|is required|should be provided|be None", re.I)
 REMEDY = "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
-FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
 
 
 @rule(order=0)
@@ -37,9 +37,8 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
     """Whether the code runs."""
     error, subject, evidence, line = failed.error, failed.subject, error_message(failed.error), last_line(failed.error)
     projection = _broken_projection(failed)
-    if _runs_in_own_dtype(failed):
-        where = locate_pinned(failed, torch.float64) or line
-        yield Finding.named("dtype-pinned", f"in float64: {evidence}", where)
+    if subject.runs_in(subject.dtype(failed.given), failed.given):
+        yield _of_float64(failed, evidence)
     elif "same device" in evidence:
         yield Finding.named("device-pinned", evidence, line)
     elif asks_for_gpu(error):
@@ -54,13 +53,13 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
         yield Finding.of_error(error, _remedy(failed))
 
 
-def _runs_in_own_dtype(failed: FailedRun) -> bool:
-    """Return whether the code runs in its own dtype although it fails in float64."""
-    dtype = failed.subject.dtype(failed.given)
-    with suppress(SubjectFailed):
-        failed.subject.run(failed.given.to(dtype), failed.subject.copy(dtype))
-        return True
-    return False
+def _of_float64(failed: FailedRun, evidence: str) -> Finding:
+    """Return the finding for code that runs in its own dtype, but not in float64, in which everything is measured."""
+    where = locate_pinned(failed, torch.float64) or last_line(failed.error)
+    if failed.subject.runs_in(torch.bfloat16, failed.given):
+        title = f"{NOT_EXAMINED}: it runs in its own dtype and not in float64."
+        return Finding(None, f"in float64: {evidence}", where, title)
+    return Finding.named("dtype-pinned", f"in float64: {evidence}", where)
 
 
 def _broken_projection(failed: FailedRun) -> str | None:
@@ -77,13 +76,19 @@ def _remedy(failed: FailedRun) -> str:
     message = error_message(failed.error)
     if "indices" in message and "Long" in message:
         return "; it takes token ids: give the attention inside it, which takes embeddings"
-    missing = isinstance(failed.error, TypeError) and last_line(failed.error) is None and "missing" in message
-    if not missing or failed.options.has_call:
+    if failed.options.has_call or not _lacks_arguments(failed, message):
         return ""
     if inspect.isclass(failed.subject.original):
         return "; it is a class: give an instance of it"
     cached = any(CACHE.fullmatch(name) for name in re.findall(r"'(\w+)'", message))
     return "; give `call`, a function of (code, x), to say how to run it" + ", with a new cache each time" * cached
+
+
+def _lacks_arguments(failed: FailedRun, message: str) -> bool:
+    """Return whether code was called with too little, or otherwise than it wants to be."""
+    if NOT_GIVEN.search(message):
+        return True
+    return isinstance(failed.error, TypeError) and last_line(failed.error) is None and bool(BAD_CALL.search(message))
 
 
 @rule(order=1)
@@ -101,7 +106,10 @@ def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
 def check_shape(run: Run) -> Iterator[Finding]:
     """The shape of the output."""
     given, got = tuple(run.x.shape), tuple(run.output.tensor.shape)
-    if len(got) != 3 or got[:2] != given[:2]:
+    latents = latents_of(run, got[1]) if len(got) == 3 and got[0] == given[0] and got[1] != given[1] else None
+    if latents is not None:
+        yield latents
+    elif len(got) != 3 or got[:2] != given[:2]:
         evidence = f"for an input of {given} it gave {got}; (batch, token, width) was expected"
         yield Finding.unnamed("there is no row of the output for each token", evidence)
 
@@ -134,6 +142,27 @@ def _context_of(run: Run, keys: Value, parameters: set[int]) -> Value | None:
         given = value.made_by is None and value.number not in parameters and value is not run.trace.x
         if given and value.tensor.dim() > 1 and value.tensor.is_floating_point():
             return value
+    return None
+
+
+@rule(order=908)
+def check_queries(missing: NoStructure) -> Iterator[Finding]:
+    """Whether queries and keys are made from the tokens of x."""
+    run = missing.run
+    latents = latents_of(run, run.x.shape[1])
+    if latents is not None:
+        yield latents
+    elif run.options.has_call and not run.options.num_context and context_argument(run.subject.original):
+        yield Finding(None, f"{missing.reason}; {GIVE_CONTEXT}", None, FOREIGN_KEYS)
+
+
+def latents_of(run: Run, count: int) -> Finding | None:
+    """Return the finding for code whose queries are a parameter of `count` rows; None if there is none."""
+    for name, reads in run.parameter_reads.items():
+        shape = tuple(reads[0].tensor.shape)
+        if len(shape) > 1 and shape[-2] == count and not name.endswith("weight"):
+            title = f"{NOT_EXAMINED}: its queries are not made from x, but from `{name}`."
+            return Finding(None, f"`{name}` has the shape {shape}; {GIVE_CONTEXT}, with the queries as x", None, title)
     return None
 
 

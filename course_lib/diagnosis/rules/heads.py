@@ -1,5 +1,6 @@
 """Each head must have its own weights and scores."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,6 +14,7 @@ from course_lib.diagnosis.measure import Attention, SoftmaxPath, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, line_at
 
+SHARING = re.compile(r"narrow|\bshar(e|es|ed|ing)\b|(same|one) .*(weights|projection|matri)", re.I)
 COPIES = ("expand", "repeat", "stack", "cat", "index")
 
 
@@ -35,11 +37,14 @@ def check_scores_merged(path: SoftmaxPath) -> Iterator[Finding]:
 
 
 @rule(order=210)
-def check_heads(attention: Attention) -> Iterator[Finding]:
+def check_heads(attention: Attention) -> Iterator[Finding | str]:
     """Whether each head has its own queries, keys and scores."""
     heads, first = attention.rows.num_heads, attention.rows.first_of_head
     queries = {row.query_columns for row in first.values()}
     values = {row.value_columns[0] for row in first.values()}
+    if heads > 1 and len(queries) == 1 and len(values) == 1 and _share_on_purpose(attention.structure):
+        yield f"one matrix projects the columns of x for each of {heads} heads, which is right for narrow heads"
+        return
     if heads > 1 and len(queries) == 1 and len(values) == 1:
         evidence = f"the queries, keys and values of all {heads} heads come from the same columns of weights"
         draw = partial(picture_of_heads, attention)
@@ -49,6 +54,25 @@ def check_heads(attention: Attention) -> Iterator[Finding]:
     if evidence:
         where = _locate_shared_scores(attention) or attention.structure.score_products[0].operation.where
         yield Finding.named("heads-share-scores", evidence, where, partial(picture_of_heads, attention))
+
+
+def _share_on_purpose(structure: Structure) -> bool:
+    """Return whether heads have columns of x of their own, and the documentation says that they share their weights."""
+    code = structure.run.subject.original
+    documented = any(map(SHARING.search, filter(None, (code.__doc__, type(code).__doc__))))
+    return documented and _read_own_columns(structure)
+
+
+def _read_own_columns(structure: Structure) -> bool:
+    """Return whether the same column of weights is multiplied with different columns of x, head by head."""
+    for product in structure.projections:
+        made = structure.columns[product.out.number].flatten()
+        for value, at in product.sides() if (made != UNLABELLED).all() else ():
+            read = structure.columns[value.number].flatten()[at[:, 0]]
+            apart = torch.unique(torch.stack([made, read]), dim=1).shape[1] > len(torch.unique(made))
+            if structure.dependence.on_input(value) and (read != UNLABELLED).all() and apart:
+                return True
+    return False
 
 
 def _shared_scores(attention: Attention, *, same_queries: bool) -> str:

@@ -35,10 +35,20 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
             yield Finding.unnamed("heads use each other's keys or values", evidence)
             return
         tiled = reads == [head % count for head in range(heads)] or sorted(reads) == right
-        if 1 < count < heads and right and reads != right and tiled:
+        if 1 < count < heads and right and reads != right and tiled and not _are_subtracted(attention):
             evidence = f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
             yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True))
             return
+
+
+def _are_subtracted(attention: Attention) -> bool:
+    """Return whether the results of some heads are subtracted from those of others, as in differential attention."""
+    after, trace = attention.structure.value_product_descendants, attention.trace
+    subtractions = (op for op in attention.run.live_operations if op.name in ("sub", "sub_") and op.number in after)
+    return any(
+        len(op.inputs) == 2 and all(after.intersection(trace.writers_of(value, op.number)) for value in op.inputs)
+        for op in subtractions
+    )
 
 
 def _locate_choice(attention: Attention, role: Literal["keys", "values"], *, tiled: bool) -> SourceLine | None:

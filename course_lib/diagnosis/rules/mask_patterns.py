@@ -1,16 +1,16 @@
 """Compare which token attends to which with what was intended, and name the pattern of a wrong mask."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_weights
 from course_lib.diagnosis.locate import locate_alignment, locate_combination, locate_masking, locate_pattern
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, Value
 
@@ -97,6 +97,9 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     hidden, missing = visibility.leaked, visibility.missing
     if not hidden.any() and not missing.any():
         return None
+    other = _other_window(visibility)
+    if other is not None:
+        return other
     elsewhere = _applied_elsewhere(visibility.attention)
     options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
     for pattern in PATTERNS:
@@ -109,6 +112,24 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
     # A window in the wrong corner shows what the right one hides.
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
+
+
+def _other_window(visibility: Visibility) -> Finding | None:
+    """Detect a window of another width than the one that the caller gave."""
+    attention, options = visibility.attention, visibility.attention.options
+    num_tokens = attention.seen.shape[-1]
+    for width in range(1, num_tokens + 1) if options.window else ():
+        seen = _with_window(attention, width) & attention.present[..., None]
+        if width != options.window and torch.equal(attention.seen, seen):
+            sees = "all tokens" if width == num_tokens else f"{width} tokens, itself included"
+            evidence = f"a query sees up to {sees}, and window={options.window} was given"
+            draw = partial(picture_of_weights, attention)
+            return Finding.unnamed("the window has another width", evidence, locate_masking(visibility.path), draw)
+    return None
+
+
+def _with_window(attention: Attention, width: int) -> Tensor:
+    return replace(attention.options, window=width).expected_keep(*attention.seen.shape[:3])
 
 
 def describe_leak(visibility: Visibility) -> str:
@@ -166,5 +187,12 @@ def check_missing(visibility: Visibility) -> Iterator[Finding]:
         sample, head, query, key = missing.nonzero()[0].tolist()
         count = f"{int(missing.sum())} of {int(expected.sum())} pairs that should be seen are not"
         evidence = f"in sample {sample}, head {head}, query {query} does not see key {key}; {count}"
-        draw = partial(picture_of_weights, visibility.attention)
+        draw, attention = partial(picture_of_weights, visibility.attention), visibility.attention
+        absent = attention.scores.isnan().all(2) & missing.any(2)  # keys that no query is compared with
+        told = attention.options.has_call and context_argument(attention.run.subject.original)
+        if told and torch.equal(missing, absent[:, :, None].expand_as(missing) & expected):
+            keys = sorted(set(absent.nonzero()[:, -1].tolist()))
+            evidence = f"no query is compared with the keys of the tokens {keys}; {GIVE_CONTEXT}"
+            yield Finding(None, evidence, None, FOREIGN_KEYS)
+            return
         yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)

@@ -9,11 +9,18 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_discarded, locate_mask_buffer
-from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine
 
 from .mask_patterns import describe_leak, wrong_pattern
+
+
+@rule(order=41)
+def check_offered_mask(run: Run) -> Iterator[str]:
+    """Whether the code masks only when it is asked to."""
+    if run.options.offered:
+        yield f"it is unmasked unless the caller gives `{run.options.offered}`, with which it was examined"
 
 
 @rule(order=271)
@@ -40,6 +47,10 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     else:
         all_seen = (attention.weights.abs()[attention.expected.any(-1)] > NO_WEIGHT).all()
         who = "every token sees every other one" if all_seen else "tokens are seen that should be hidden"
+        if not attention.options.causal:
+            evidence, draw = f"{who}: {leak}", partial(picture_of_weights, attention)
+            yield Finding.unnamed("tokens are seen that `keep` hides", evidence, _locate_idle_mask(path), draw)
+            return
         found = "no-causal-mask", f"{who}: {leak}", _locate_idle_mask(path)
     yield Finding.named(*found, partial(picture_of_weights, attention))
 

@@ -3,11 +3,11 @@
 import inspect
 from collections.abc import Iterator
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.locate import locate_attribute, locate_read, locate_return
 from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, Subject, role_of
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import REDUCTIONS, Operation, SourceLine
+from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine
 
 OUT_WIDTHS = ("d_out", "dim_out", "out_dim", "out_features", "dim_o", "output_dim", "d_output", "n_out", "out_channels")
 SUMS = ("mean", "sum", "add", "add_")
@@ -28,9 +28,27 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
     expected = run.options.expected_keep(batch, run.options.num_heads or 1, num_tokens)
     if structure.dependence.combines_tokens(run.output) or not (expected.sum(-1) > 1).any():
         return
+    if not unused and any(_is_one_hot(structure, product) for product in structure.value_products):
+        evidence = "the weights are 0 and 1 to nine digits, and no smaller change of x moves them; give an x / 100"
+        title = f"{NOT_EXAMINED}: each query gives all its weight to one token, because the scores are large."
+        yield Finding(None, evidence, structure.value_products[0].operation.where, title)
+        return
     last = next((op for op in reversed(run.trace.operations) if op.name in SOFTMAXES), operations[-1])
     evidence = "no token's output moves when another token changes"
     yield Finding.named("weights-not-applied", evidence, _locate_instead(structure, last))
+
+
+def _is_one_hot(structure: Structure, product: Contraction) -> bool:
+    """Return whether a live value product multiplies weights of 0 and 1 that a softmax made."""
+    if product.operation.number not in structure.run.live:
+        return False
+    for value, _ in product.sides():
+        made_from = structure.ancestors_of([value])
+        weights = value.tensor.double()
+        if any(op.name in SOFTMAXES and op.number in structure.score_descendants for op in made_from):
+            whole = (weights.round() - weights).abs().max() < 1e-9
+            return bool(whole) and bool((weights < 0.5).any()) and bool((weights > 0.5).any())
+    return False
 
 
 def _constant_weights(structure: Structure) -> Operation | None:
@@ -122,17 +140,17 @@ def check_output_width(attention: Attention) -> Iterator[Finding]:
 
 
 def _promised_width(subject: Subject, merged: int) -> int | None:
-    """Return the module's d_out; the width of all heads together if only its constructor takes a d_out."""
+    """Return the d_out that a module's constructor takes; the width of all heads together if it is not kept."""
     if not subject.is_module:
         return None
-    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.examined, name, None), int)]
-    if kept:
-        return kept[0]
     try:
         names = inspect.signature(type(subject.examined).__init__).parameters
     except (TypeError, ValueError):
         return None
-    return merged if any(name in OUT_ARGUMENTS for name in names) else None
+    if not any(name in OUT_ARGUMENTS for name in names):  # an attribute may name the width of the heads together
+        return None
+    kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.examined, name, None), int)]
+    return kept[0] if kept else merged
 
 
 def _locate_last_weights(attention: Attention) -> SourceLine | None:

@@ -1,5 +1,6 @@
 """Find rotary positions that are prepared and never applied, or applied to the values."""
 
+import inspect
 import re
 from collections.abc import Iterator
 
@@ -11,16 +12,21 @@ from course_lib.diagnosis.measure import RotaryAngles, Scores, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value, line_at
 
+CHOICE = re.compile(r"\b(if self\.\w+[^\n]*):\n[^\n]*(?:rot|rope)", re.I)
 ROTARY = re.compile("rot|rope", re.I)
 
 
 @rule(order=420)
-def check_rotary(angles: RotaryAngles) -> Iterator[Finding]:
+def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
     run, computed, tables = angles.structure.run, angles.trigonometry, angles.tables
     read = {value.storage for op in run.trace.operations if op.number in run.live for value in op.inputs}
     unread = [name for name, storage in tables.items() if storage not in read]
     if computed and not any(operation.number in run.live for operation in computed):
+        choice = _choice_without_positions(angles) if run.options.has_call else None
+        if choice is not None:
+            yield f"positions are given and not applied, because of `{choice}`"
+            return
         evidence = "cosines and sines are computed and nothing reads them"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, computed))
     elif tables and len(unread) == len(tables):
@@ -33,6 +39,18 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding]:
         if module is not None:
             where = locate_attribute(run.subject, module.split(".")[-1])
             yield Finding.named("rotary-unused", f"`{module}` is never called", where)
+
+
+def _choice_without_positions(angles: RotaryAngles) -> str | None:
+    """Return the condition on a setting of the module under which it would rotate; None if there is none."""
+    for code in {frame[0] for product in angles.structure.score_products for frame in product.operation.frames}:
+        try:
+            found = CHOICE.search(inspect.getsource(code))
+        except OSError:
+            continue
+        if found:
+            return found[1]
+    return None
 
 
 def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine | None:

@@ -14,6 +14,8 @@ from course_lib.diagnosis.measure import SOFTMAXES, Dependence, FreshRuns, Run, 
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, Value
 
+LOOKUPS = ("index", "index_select", "gather", "embedding")
+
 
 @rule(order=120)
 def check_samples(dependence: Dependence) -> Iterator[Finding]:
@@ -80,19 +82,45 @@ def _folding_view(dependence: Dependence) -> Operation | None:
 
 
 @rule(order=450)
-def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether other numbers of tokens and samples work."""
     run = fresh.run
     used = any(product.operation.number in run.live for product in structure.score_products)
     if run.options.keep is not None or not used:  # the size of a mask, or of weights from elsewhere, is fixed
         return
-    failed = other_sizes(run.subject, run.x)
+    one_query = run.x.shape[1] - run.options.num_context == 1
+    lengths = (run.x.shape[1] + 1,) if run.options.num_context and one_query else run.options.lengths
+    failed = other_sizes(run.subject, run.x, lengths)
+    learned = _learned_bias(structure) if "tokens" in failed and not run.options.lengths else None
+    if learned is not None:
+        del failed["tokens"]
+        yield f"it takes {run.x.shape[1]} tokens only, because `{learned}` is a table of biases; `lengths` says so"
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]
             fixing = _locate_fixed_batch(run) if name == "samples" else None
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
+
+
+def _learned_bias(structure: Structure) -> str | None:
+    """Return the parameter that is a table of biases, looked up for each pair of tokens; None if none is.
+
+    A table that is looked up by distances belongs to a window of one size; a bias that is added whole may be cut.
+    """
+    run, num_tokens = structure.run, structure.run.x.shape[1]
+    names = {read.number: name for name, reads in run.parameter_reads.items() for read in reads}
+    for operation in run.live_operations:
+        if operation.name not in ("add", "add_", "baddbmm") or operation.number not in structure.score_descendants:
+            continue
+        for value in operation.inputs:
+            fixed = not structure.dependence.on_input(value) and value.tensor.is_floating_point()
+            if fixed and value.tensor.shape[-2:] == (num_tokens, num_tokens):
+                before = structure.ancestors_of([value])
+                read = [one.number for each in before for one in each.inputs]
+                looked_up = any(one.name in LOOKUPS for one in before)
+                return next((names[number] for number in read if looked_up and number in names), None)
+    return None
 
 
 def _locate_fixed_batch(run: Run) -> SourceLine | None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import attributes_read, locate_attribute
+from course_lib.diagnosis.locate import attributes_read, locate_attribute, scale_by_choice
 from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value
@@ -19,20 +19,42 @@ EXACT = 1e-6
 
 
 @rule(order=280)
-def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> Iterator[Finding]:
+def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> Iterator[Finding | str]:
     """The scale of the scores."""
-    factor = _factor(attention, path, angles)
-    head_dim, right = attention.structure.head_dim, attention.structure.head_dim**-0.5
-    if factor is None or abs(factor / right - 1) < EXACT:
+    factor, given = _factor(attention, path, angles), attention.options.scale
+    head_dim, right = attention.structure.head_dim, given or attention.structure.head_dim**-0.5
+    if factor is None:
+        reason = _why_unknown(attention, path, given)
+        if reason:
+            yield f"the scale of the scores was not judged, because {reason}"
+        return
+    if abs(factor / right - 1) < EXACT:
         return
     draw = partial(picture_of_weights, attention)
-    if abs(factor - 1) >= EXACT:
-        evidence = f"scores are multiplied by {factor:.4f}{_meaning(attention, factor)}; for head_dim {head_dim} it "
-        yield Finding.named("wrong-scale", f"{evidence}should be {right:.4f}", _locate_scaling(path), draw)
-    elif not _is_in_weights(attention.structure, right):
-        evidence = f"scores go to softmax as they are; head_dim is {head_dim}, so they should be multiplied by "
+    chosen = None if given else scale_by_choice(attention.run.subject, factor)
+    asked = f"scale={given:g} was given" if given else f"for head_dim {head_dim} it should be {right:.4f}"
+    if chosen is not None:
+        yield f"the scale is {factor:.4f} because the code sets {chosen}; give `scale` to have it judged"
+    elif abs(factor - 1) >= EXACT:
+        evidence = f"scores are multiplied by {factor:.4f}{_meaning(attention, factor)}; {asked}"
+        yield Finding.named("wrong-scale", evidence, _locate_scaling(path), draw)
+    elif given or not _is_in_weights(attention.structure, right):
+        asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
         unused = path.scores.first_unused(("mul", "div")) or attention.structure.score_products[0].operation
-        yield Finding.named("missing-scale", f"{evidence}{right:.4f}", unused.where, draw)
+        yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", unused.where, draw)
+
+
+def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -> str:
+    """Return why no factor leads from projections to weights, as a clause; "" if it is the right one all the same."""
+    if not attention.options.normalised or attention.scores.isnan().any() or not path.softmaxes:
+        return ""
+    if _is_learned(path):
+        return "a learned factor multiplies them"
+    if attention.fitted_scale is None:
+        return "between scores and softmax there is more than a factor and a mask"
+    if given and all(abs(float(scale) / given - 1) < EXACT for scale in attention.fitted_scale):
+        return ""
+    return "queries or keys are normalised, or scaled differently from head to head"
 
 
 def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> float | None:

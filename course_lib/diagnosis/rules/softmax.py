@@ -15,11 +15,11 @@ from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
 
 @rule(order=260)
-def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
+def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Finding | str]:
     """Softmax over the keys."""
     weights, rows = attention.weights, attention.expected.any(-1)
     total = weights.sum(-1)[rows]
-    if not total.numel():
+    if not total.numel() or not attention.options.normalised:
         return
     sums = f"{float(total.min()):.4f} to {float(total.max()):.4f}"
     off = float((total - 1).abs().max())
@@ -28,6 +28,8 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     draw = partial(picture_of_weights, attention)
     if not path.softmaxes and (off > 1e-6 or bool((weights < -1e-9).any()) or _follow_scores(attention)):
         evidence = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from {sums}"
+        if any(operation.name.startswith("sigmoid") for operation in path.operations):
+            evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
         yield Finding.named("no-softmax", evidence, _locate_last_change(path))
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
@@ -40,9 +42,22 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     elif off > 1e-5 and late and float(total.max()) < 1 + 1e-9:
         evidence = f"the weights of a row sum to as little as {float(total.min()):.4f}"
         yield Finding.named("mask-after-softmax", evidence, late[0].where, draw)
+    elif off > 1e-5 and _is_difference(path):
+        yield "this is differential attention: its weights are a difference of two softmaxes, whose sum was not judged"
     elif off > 1e-5 and not _is_explained(attention):
         where = path.softmaxes[-1].where if path.softmaxes else None
         yield Finding.unnamed("the weights of a row don't sum to 1", f"row sums from {sums}", where, draw)
+
+
+def _is_difference(path: SoftmaxPath) -> bool:
+    """Return whether weights of other queries and keys are subtracted from weights."""
+    after = path.trace.descendants({operation.number for operation in path.softmaxes[:1]})
+    for operation in path.operations:
+        inputs = [value for value in operation.inputs if path.scores.labels[value.number].numel() > 1]
+        weights = [value for value in inputs if path.dependence.combines_tokens(value)]
+        if operation.name in ("sub", "sub_") and operation.number in after and len(weights) == 2:
+            return True
+    return False
 
 
 def _is_explained(attention: Attention) -> bool:

@@ -1,0 +1,144 @@
+"""What `course doctor` and `course scan` share: the options that name targets, inputs and outputs, and the results."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .clone import CourseError
+from .results import Result, as_json, github_lines, overall, sarif
+from .target import ANY, Opened, evaluate, guess_call, runs, why_not, width_of
+
+Report = Callable[[str, argparse.Namespace, list[str]], Any]
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add what is examined, and how it is built and run."""
+    add = parser.add_argument
+    add(
+        "targets",
+        nargs="*",
+        metavar="FILE.py:NAME",
+        help="the file, notebook (FILE.ipynb:NAME) or package.module, and the class, module, function or factory in it",
+    )
+    add(
+        "--setup",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a file whose build() returns (module, x, options of diagnose), for what the other options can't say",
+    )
+    add(
+        "--args",
+        metavar="CODE",
+        help="what the class or factory is called with, as between the brackets of a call, with names of the file: "
+        '"3, 4, num_heads=2" or "Config(n_head=3)"',
+    )
+    add("--call", metavar="CODE", help='how to run it, if not by x alone: "lambda m, x: m(x)[0]"')
+    add(
+        "--device",
+        choices=("cpu", "cuda", "mps"),
+        help="build it on this device whatever device it asks for; it is examined on the CPU in any case",
+    )
+
+
+def add_sizes(parser: argparse.ArgumentParser, *, batch: int, tokens: int) -> None:
+    """Add the sizes of x, or x itself."""
+    add = parser.add_argument
+    add(
+        "--d-in",
+        type=int,
+        help="width of a token (default: the width of the module's Linears or parameters that it can be run with)",
+    )
+    add("--batch", type=int, default=batch, help="samples in the input (default: %(default)s)")
+    add("--tokens", type=int, default=tokens, help="tokens in a sample (default: %(default)s)")
+    add("--x", metavar="CODE", help='the input itself: "torch.randn(2, 16, 24)"')
+    add("--not-causal", action="store_true", help="every token may see every other one, as in an encoder")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the forms of the output."""
+    parser.set_defaults(prog=parser.prog)
+    add = parser.add_argument
+    add("--json", action="store_true", help="plain data for other programs; a list for several targets")
+    add("--sarif", metavar="FILE", help="also write the findings to FILE in SARIF 2.1.0, for code scanning")
+    add("--github", action="store_true", help="also print annotations for a pull request on GitHub")
+
+
+def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
+    """Examine each target, print the reports, and return the status of all.
+
+    Args:
+        typed: each target as it was typed, and the function (target, args, notes) that returns its report.
+    """
+    if not typed:
+        raise CourseError("name what to examine: FILE.py:NAME, FILE.ipynb:NAME, package.module:NAME or --setup FILE.")
+    results = list(_results(args, typed))
+    if args.json:
+        print(as_json(results))
+    else:
+        reports = [one.report.in_words(not_causal="add --not-causal") for one in results if one.report is not None]
+        print("\n\n".join(reports))
+    if args.github:
+        print(*github_lines(results), sep="\n")
+    if args.sarif:
+        Path(args.sarif).write_text(json.dumps(sarif(results), indent=2) + "\n", encoding="utf-8")
+    return overall(results)
+
+
+def _results(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> Iterator[Result]:
+    """Yield the result of each target; a lone one that can't be opened raises."""
+    for target, report_of in typed:
+        notes: list[str] = []
+        try:
+            with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
+                report = report_of(target, args, notes)
+        except CourseError as error:
+            if len(typed) == 1 and not (args.sarif or args.github):
+                raise
+            say(args, [f"{target}: {error}"])
+            yield Result(target, error=str(error), notes=tuple(notes))
+        else:
+            yield Result(target, report, notes=tuple(notes))
+
+
+def with_guessed_call(opened: Opened, x: Any, args: argparse.Namespace, notes: list[str]) -> Opened:
+    """Return the target with a call that it runs with, if x alone does not do and one can be guessed."""
+    if not hasattr(x, "shape") or len(x.shape) != 3:
+        return opened
+    text = guess_call(opened.code, not args.not_causal, lambda call: runs(opened.code, call, *x.shape))
+    if text is None:
+        return opened
+    say(args, [f"called as {text.removeprefix('lambda m, x: ')}, a guess: give --call for your own"], notes)
+    return replace(opened, call=evaluate("--call", text, opened.module))
+
+
+def say(args: argparse.Namespace, said: Iterable[str], notes: list[str] | None = None) -> None:
+    """Print sentences on the side, and add them to the notes that go with the data."""
+    for note in said:
+        print(f"{args.prog}: {note}", file=sys.stderr)
+        if notes is not None:
+            notes.append(note)
+
+
+def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int, int]:
+    """Return (batch, token, d_in) of an input that a target takes.
+
+    Raises:
+        CourseError: a size below 1, or a width that nothing tells.
+    """
+    for option, number in (("--d-in", args.d_in), ("--batch", args.batch), ("--tokens", args.tokens)):
+        if number is not None and number < 1:
+            raise CourseError(f"{option} must be at least 1, got {number}.")
+    d_in = args.d_in or width_of(opened.code, opened.call, args.batch, args.tokens)
+    if d_in is None:
+        reason = why_not(opened.code, opened.call, args.batch, args.tokens, ANY)
+        raise CourseError(
+            f"nothing in {name} says how wide a token is, and the code does not run with a width of {ANY} ({reason}): "
+            f"give --d-in, --call if it needs more than x, or --args if it is a function that builds a module."
+        )
+    return args.batch, args.tokens, d_in

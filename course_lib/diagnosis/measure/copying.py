@@ -1,0 +1,102 @@
+"""Copy modules so that nothing in the copy reaches the original: parameters, kept results, and functions' closures."""
+
+import copy
+from collections.abc import Callable
+from types import CellType, FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import tensors_in
+
+
+def copy_of(module: nn.Module) -> nn.Module:
+    """Return a deep copy of a module in which lambdas and inner functions read the copy, too.
+
+    `deepcopy` keeps functions as they are, and refuses tensors with a gradient history.
+
+    Raises:
+        RuntimeError: the module can't be copied.
+    """
+    memo: dict[int, Any] = dict(_kept_results(module))
+    copied = copy.deepcopy(module, memo)
+    for one in copied.modules():
+        for name, value in list(vars(one).items()):
+            rebound = _rebound(value, memo)
+            if rebound is not value:
+                vars(one)[name] = rebound
+    return with_plain_linears(copied)
+
+
+def with_plain_linears(module: nn.Module) -> nn.Module:
+    """Replace PyTorch's quantised Linears, in place, by plain ones with the weights that they stand for."""
+    for name, child in list(module.named_children()):
+        plain = _plain_linear(child)
+        setattr(module, name, with_plain_linears(child) if plain is None else plain)
+    return module
+
+
+def _plain_linear(layer: nn.Module) -> nn.Linear | None:
+    read = getattr(layer, "weight", None)
+    if "quantized" not in type(layer).__module__ or isinstance(layer, nn.Linear) or not callable(read):
+        return None
+    weight, bias = read(), getattr(layer, "bias", None)
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        return None
+    bias = bias() if callable(bias) else bias
+    plain = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    with torch.no_grad():
+        plain.weight.copy_(weight.dequantize())
+        if isinstance(bias, Tensor):
+            plain.bias.copy_(bias.dequantize())
+    return plain
+
+
+def _kept_results(module: nn.Module) -> dict[int, Tensor]:
+    """Copy the results that modules keep, because `deepcopy` refuses tensors with a gradient history."""
+    kept = (tensor for one in module.modules() for tensor in tensors_in(list(vars(one).values())))
+    return {id(tensor): tensor.detach().clone() for tensor in kept if not tensor.is_leaf}
+
+
+def _rebound(value: Any, memo: dict[int, Any]) -> Any:
+    """Return a function, or a container of functions, that reads the copies of what it closes over."""
+    if isinstance(value, FunctionType):
+        return _rebound_function(value, memo)
+    if type(value) in (list, tuple):
+        new = [_rebound(one, memo) for one in value]
+        changed = any(one is not old for one, old in zip(new, value, strict=True))
+        return type(value)(new) if changed else value
+    if isinstance(value, dict) and not isinstance(value, nn.Module):
+        for key, one in list(value.items()):  # the dict is a copy already
+            if isinstance(one, FunctionType):
+                value[key] = _rebound_function(one, memo)
+    return value
+
+
+def _rebound_function(function: FunctionType, memo: dict[int, Any]) -> Callable[..., Any]:
+    def copied(held: Any) -> Any:
+        if isinstance(held, FunctionType) and held is not function:
+            return _rebound_function(held, memo)
+        return memo.get(id(held), held) if isinstance(held, (nn.Module, Tensor)) else held
+
+    cells = tuple(_cell(cell, copied) for cell in function.__closure__ or ())
+    defaults = tuple(map(copied, function.__defaults__ or ()))
+    keywords = {name: copied(value) for name, value in (function.__kwdefaults__ or {}).items()}
+    same = all(new is old for new, old in zip(cells, function.__closure__ or (), strict=True))
+    same = same and all(new is old for new, old in zip(defaults, function.__defaults__ or (), strict=True))
+    if same and all(value is (function.__kwdefaults__ or {})[name] for name, value in keywords.items()):
+        return function
+    made = FunctionType(function.__code__, function.__globals__, function.__name__, defaults or None, cells)
+    made.__kwdefaults__ = keywords or None
+    made.__dict__.update(function.__dict__)
+    return made
+
+
+def _cell(cell: CellType, copied: Callable[[Any], Any]) -> CellType:
+    try:
+        held = cell.cell_contents
+    except ValueError:  # a variable that was never assigned
+        return cell
+    new = copied(held)
+    return cell if new is held else CellType(new)

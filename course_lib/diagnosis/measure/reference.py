@@ -1,0 +1,196 @@
+"""Align the trace of code with that of a reference, and find the first value that the reference does not compute."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import LAYOUT, Operation, Trace, Value
+
+from .run import Run
+from .subject import Subject, SubjectFailed
+
+RELATIVE, ABSOLUTE = 1e-7, 1e-9
+SCALINGS = ("mul", "div", "mul_", "div_")
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """Where a run first differs from its reference.
+
+    Attributes:
+        operation: the operation that makes the first different value; None if only the shapes of the outputs differ.
+        nearest: the value of the reference that is most like it; None if none has as many elements.
+        apart: the largest difference between the two.
+        output: the largest difference between the outputs; inf if their shapes differ.
+    """
+
+    operation: Operation | None
+    nearest: Value | None
+    apart: float
+    output: float
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A run and that of its reference on the same x.
+
+    Attributes:
+        run: of the code.
+        trace: of the reference.
+        right: what the reference returned, (batch, token, width).
+    """
+
+    run: Run
+    trace: Trace
+    right: Tensor
+
+    @property
+    def apart(self) -> float:
+        """The largest difference between the outputs, relative to the largest element; inf if the shapes differ."""
+        mine = self.run.output.tensor
+        if mine.shape != self.right.shape:
+            return torch.inf
+        return float((mine - self.right).abs().nan_to_num(nan=torch.inf).max())
+
+    @property
+    def is_equal(self) -> bool:
+        return self.apart <= ABSOLUTE + RELATIVE * float(self.right.abs().nan_to_num().max())
+
+    def difference(self) -> Difference:
+        """Return the first value, among those that make the output wrong, that the reference does not compute.
+
+        A value of the code counts as computed if the reference has one with the same elements in any order, because
+        two styles lay out the same numbers differently. Values that differ and lead to the same numbers again, such as
+        scores that are masked in another way, are no differences.
+        """
+        if self.run.output.tensor.shape != self.right.shape:
+            return Difference(None, None, torch.inf, torch.inf)
+        wrong = self._wrong()
+        operation = (self._scaling(wrong) or self._scramble(wrong) or wrong) if wrong else self._scramble_of_output()
+        if operation is None:
+            return Difference(None, None, self.apart, self.apart)
+        nearest, apart = self._nearest(operation)
+        return Difference(operation, nearest, apart, self.apart)
+
+    def _wrong(self) -> Operation | None:
+        """Return the earliest operation that reaches the output through values that the reference lacks."""
+        operations, waiting, seen = self.run.trace.operations, [self.run.output], set()
+        while waiting:
+            value = waiting.pop()
+            if value.made_by is None or value.number in seen or self._is_known(value):
+                continue
+            seen.add(value.number)
+            waiting += operations[value.made_by].inputs
+        made = [number for value in seen if (number := self.run.trace.values[value].made_by) is not None]
+        return operations[min(made)] if made else None
+
+    def _scaling(self, wrong: Operation) -> Operation | None:
+        """Return the operation that scaled what a wrong operation reads, or should have, if that is all."""
+        for value in wrong.inputs:
+            scaled = value.tensor.is_floating_point() and value.tensor.numel() > 1 and self._is_scaled(value)
+            if value.made_by is None or not scaled:
+                continue
+            ancestors = self.run.in_order(self.run.trace.ancestors([value]))
+            scalings = [one for one in ancestors if one.name in SCALINGS and one.where]
+            return scalings[-1] if scalings else self.run.trace.operations[value.made_by]
+        return None
+
+    def _scramble(self, wrong: Operation) -> Operation | None:
+        """Return the first change of layout before a wrong operation that puts elements elsewhere."""
+        for value in wrong.inputs:
+            found = self._first_scramble(value)
+            if found is not None:
+                return found
+        return None
+
+    def _scramble_of_output(self) -> Operation | None:
+        return self._first_scramble(self.run.output)
+
+    def _first_scramble(self, value: Value) -> Operation | None:
+        found = None
+        while value.made_by is not None and not self._is_aligned(value):
+            operation = self.run.trace.operations[value.made_by]
+            if operation.name not in LAYOUT or not operation.inputs:
+                break
+            found, value = operation, operation.inputs[0]
+        return found
+
+    def _is_known(self, value: Value) -> bool:
+        if not value.tensor.is_floating_point():
+            likes = (one.tensor for one in self.trace.values if one.tensor.shape == value.tensor.shape)
+            return any(torch.equal(value.tensor, other) for other in likes)
+        return any(torch.allclose(_sorted(value), other, RELATIVE, ABSOLUTE) for other in self._like(value))
+
+    def _is_scaled(self, value: Value) -> bool:
+        """Return whether the reference has the value up to a positive factor other than 1."""
+        if self._is_known(value):
+            return False
+        mine = _sorted(value) / _sorted(value).abs().max().clamp(min=1e-300)
+        likes = (other / other.abs().max().clamp(min=1e-300) for other in self._like(value))
+        return any(torch.allclose(mine, other, RELATIVE, ABSOLUTE) for other in likes)
+
+    def _is_aligned(self, value: Value) -> bool:
+        """Return whether the reference has the value, or it with its axes in another order."""
+        for other in self.trace.values:
+            if sorted(other.tensor.shape) != sorted(value.tensor.shape) or value.tensor.dim() > 5:
+                continue
+            for axes in permutations(range(value.tensor.dim())):
+                turned = other.tensor.permute(axes)
+                if turned.shape == value.tensor.shape and _equal(turned, value.tensor):
+                    return True
+        return False
+
+    def _nearest(self, operation: Operation) -> tuple[Value | None, float]:
+        mine = operation.outputs[0].tensor.double()
+        likes = [one for one in self.trace.values if one.tensor.shape == mine.shape and one.made_by is not None]
+        apart = [float((one.tensor.double() - mine).abs().nan_to_num(0.0, torch.inf, torch.inf).max()) for one in likes]
+        if not likes:
+            return None, torch.inf
+        best = min(range(len(likes)), key=apart.__getitem__)
+        return likes[best], apart[best]
+
+    def _like(self, value: Value) -> list[Tensor]:
+        return self._by_size.get(value.tensor.numel(), [])
+
+    @cached_property
+    def _by_size(self) -> dict[int, list[Tensor]]:
+        found: dict[int, list[Tensor]] = {}
+        for value in self.trace.values:
+            if value.tensor.is_floating_point():
+                found.setdefault(value.tensor.numel(), []).append(_sorted(value))
+        return found
+
+
+def compare(run: Run) -> Comparison | None:
+    """Run the reference on the same x, with the code's parameters where their names and shapes agree; None without one.
+
+    Raises:
+        SubjectFailed: the reference can't be run.
+    """
+    expect = run.options.expect
+    if expect is None:
+        return None
+    reference = Subject(expect, run.subject.given_call)
+    reference.widened = run.subject.widened
+    copied = reference.code
+    if isinstance(copied, nn.Module) and isinstance(run.subject.code, nn.Module):
+        own, other = run.subject.copy(torch.float64), copied.state_dict()
+        state = own.state_dict() if isinstance(own, nn.Module) else {}
+        if {name: one.shape for name, one in state.items()} == {name: one.shape for name, one in other.items()}:
+            copied.load_state_dict(state)
+    trace, result = reference.trace(run.x)
+    if not isinstance(result, Tensor):
+        raise SubjectFailed(f"expect can't be run: {type(result).__name__}: {result}")
+    return Comparison(run, trace, result)
+
+
+def _sorted(value: Value) -> Tensor:
+    return value.tensor.detach().double().flatten().nan_to_num(nan=0.0, posinf=1e300, neginf=-1e300).sort()[0]
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    one, other = one.double(), other.double()
+    return torch.allclose(one, other, RELATIVE, ABSOLUTE, equal_nan=True)

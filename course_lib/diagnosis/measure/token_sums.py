@@ -1,0 +1,57 @@
+"""Find tokens that meet in a sum, as in linear or channel attention, or in a distance, and not in dot products."""
+
+from typing import NamedTuple
+
+from course_lib.tracing import Contraction, Operation, Value, contractions, outer_products
+
+from .dependence import Dependence
+
+DISTANCES = ("_cdist_forward", "_euclidean_dist", "linalg_vector_norm", "norm", "cdist", "sub")
+
+
+class TokenSum(NamedTuple):
+    """A product of one token's vector with a sum, over tokens, of products of other tokens' vectors.
+
+    Attributes:
+        operation: the product.
+        before: the operations behind the sum.
+    """
+
+    operation: Operation
+    before: list[Operation]
+
+
+def find_token_sum(dependence: Dependence, products: list[Contraction] | None = None) -> TokenSum | None:
+    """Return the first live product that reads a sum over tokens; None if there is none."""
+    trace, live = dependence.run.trace, dependence.run.live
+    products = contractions(trace) if products is None else products
+    pairs = [one for one in (*products, *outer_products(trace)) if all(dependence.on_input(v) for v, _ in one.sides())]
+    sums = trace.descendants({one.operation.number for one in pairs})
+    for product in products:
+        for (token, _), (other, _) in (product.sides(), product.sides()[::-1]):
+            writers = sums.intersection(trace.writers_of(other, product.factors[0].number))
+            meets = dependence.keeps_tokens_apart(token) and dependence.combines_tokens(other)
+            if product.operation.number in live and meets and writers:
+                return TokenSum(product.operation, dependence.run.in_order(trace.ancestors([other])))
+    return None
+
+
+def find_distance(dependence: Dependence) -> Operation | None:
+    """Return the live operation that measures how far each token is from each; None if there is none."""
+    num_tokens = dependence.sizes[1]
+    for operation in dependence.run.live_operations:
+        if operation.name in DISTANCES and operation.outputs and _is_table(dependence, operation, num_tokens):
+            return operation
+    return None
+
+
+def _is_table(dependence: Dependence, operation: Operation, num_tokens: int) -> bool:
+    """Return whether an operation makes a number, or a difference of vectors, for each pair of tokens."""
+    table, factors = operation.outputs[0], [value for value in operation.inputs if dependence.on_input(value)]
+    shape = table.tensor.shape[:-1] if operation.name == "sub" else table.tensor.shape
+    pairs = shape[-2:] == (num_tokens, num_tokens) and dependence.combines_tokens(table)
+    return pairs and (operation.name != "sub" or _are_apart(dependence, factors))
+
+
+def _are_apart(dependence: Dependence, values: list[Value]) -> bool:
+    return len(values) == 2 and all(map(dependence.keeps_tokens_apart, values))

@@ -1,0 +1,37 @@
+"""Point at the first value that a reference does not compute."""
+
+from collections.abc import Iterator
+
+from course_lib.diagnosis.finding import AS_EXPECTED, NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.measure import Run, SubjectFailed, compare
+from course_lib.diagnosis.registry import rule
+
+
+@rule(order=950)
+def check_expectation(run: Run) -> Iterator[Finding | str]:
+    """Whether it computes what the reference computes."""
+    try:
+        comparison = compare(run)
+    except (SubjectFailed, RuntimeError) as error:
+        yield Finding(None, error_message(error), None, f"{NOT_EXAMINED}: `expect` can't be run on this x.")
+        return
+    if comparison is None:
+        return
+    if comparison.is_equal:
+        yield AS_EXPECTED
+        return
+    found = comparison.difference()
+    mine, right = tuple(run.output.tensor.shape), tuple(comparison.right.shape)
+    if mine != right:
+        yield Finding.unnamed(f"its output has the shape {mine}, and that of `expect` {right}", "the shapes differ")
+        return
+    evidence = f"its output is up to {found.output:.4g} off from that of `expect`"
+    if found.operation is None:
+        yield Finding.unnamed("it does not compute what `expect` computes", evidence)
+        return
+    shape = tuple(found.operation.outputs[0].tensor.shape)
+    evidence += f"; `{found.operation.name}` makes the first tensor, of the shape {shape}, that `expect` never computes"
+    maker = None if found.nearest is None else comparison.trace.operations[found.nearest.made_by or 0].where
+    if maker is not None:
+        evidence += f" (the nearest, at {maker}, is up to {found.apart:.4g} apart)"
+    yield Finding.unnamed("it does not compute what `expect` computes", evidence, found.operation.where)

@@ -1,0 +1,36 @@
+"""Name code that is no softmax attention over tokens, which the other rules can't examine."""
+
+from collections.abc import Iterator
+
+from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
+from course_lib.diagnosis.measure import SOFTMAXES, Dependence, NoStructure, find_distance, find_token_sum
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import Operation
+
+DISTANCE = "this is attention by distance: its scores are distances of queries and keys, and no dot products"
+CHANNEL = "this is channel attention: softmax compares columns, each of which is summed over the tokens"
+LINEAR = "this is linear attention: keys and values are summed over the tokens before a query reads them"
+
+
+@rule(order=905)
+def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
+    """Whether it is softmax attention over tokens."""
+    distance, found = find_distance(dependence), find_token_sum(dependence)
+    if distance is not None:
+        yield _not_examined(DISTANCE, distance)
+    elif found is not None:
+        square = any(_compares_columns(dependence, operation) for operation in found.before)
+        yield _not_examined(CHANNEL if square else LINEAR, found.operation)
+
+
+def _not_examined(kind: str, operation: Operation) -> Finding:
+    evidence = "no dot product compares one token with another, and so there are no weights of tokens to examine"
+    return Finding(None, evidence, operation.where, f"{NOT_EXAMINED}: {kind}.")
+
+
+def _compares_columns(dependence: Dependence, operation: Operation) -> bool:
+    """Return whether an operation is a softmax of a square table of columns, every element of which has all tokens."""
+    if operation.name not in SOFTMAXES:
+        return False
+    table = operation.inputs[0]
+    return table.tensor.shape[-1] == table.tensor.shape[-2] and dependence.combines_tokens(table)

@@ -1,0 +1,646 @@
+"""Right code of unusual designs is not accused, and the real mistake beside it still is."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import flex_attention
+
+from course_lib.diagnosis import diagnose
+
+BATCH, TOKENS, HEADS, HEAD_DIM = 2, 5, 3, 4
+D_IN = HEADS * HEAD_DIM
+X = torch.randn(BATCH, TOKENS, D_IN, generator=torch.Generator().manual_seed(0))
+
+
+class Base(nn.Module):
+    """Projections around `attend`, which gets and returns (batch, head, token, head_dim)."""
+
+    def __init__(self, **told):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(D_IN, 3 * D_IN), nn.Linear(D_IN, D_IN)
+        vars(self).update(told)
+
+    def forward(self, x, **given):
+        parts = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out(self.attend(*parts, **given).transpose(1, 2).flatten(2))
+
+
+def later(scores):
+    """Bool (query, key), True = must not attend."""
+    return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+
+
+def weights_of(scores):
+    return scores.masked_fill(later(scores), -torch.inf).softmax(-1)
+
+
+def mistakes(code, **options):
+    return diagnose(code, X, num_heads=HEADS, **options).mistakes
+
+
+# --- dtypes, as the code behaves in 16 bits ---
+
+
+class InFloat32(Base):
+    cast_back = True
+
+    def attend(self, q, k, v):
+        turn = torch.arange(q.shape[2], device=q.device).float()[:, None] * torch.tensor([1.0, 0.1], device=q.device)
+        q, k = (self.rotated(part.float(), turn).to(part.dtype) for part in (q, k))
+        weights = F.softmax((q @ k.mT / 2).masked_fill(later(q @ k.mT), -torch.inf), -1, dtype=torch.float32)
+        return (weights.to(v.dtype) if self.cast_back else weights) @ v
+
+    def rotated(self, part, turn):
+        one, other = part.chunk(2, -1)
+        return torch.cat([one * turn.cos() - other * turn.sin(), one * turn.sin() + other * turn.cos()], -1)
+
+
+def test_a_rotation_in_float32_that_is_cast_back_is_right_and_without_the_cast_it_is_not():
+    report = diagnose(InFloat32(), X, num_heads=HEADS)
+    assert report.ok and "computes in float32, as is right in 16 bits" in report.remarks[0], report
+    assert mistakes(InFloat32(cast_back=False)) == ("dtype-pinned",)
+
+
+class RefusesFloat64(Base):
+    def attend(self, q, k, v):
+        scores = q.to(torch.float32) @ k.mT.to(torch.float32) * self.scale
+        wide = v.to(torch.float32) if v.dtype in (torch.bfloat16, torch.float16) else v  # what float64 was forgotten in
+        return (weights_of(scores) @ wide).to(q.dtype)
+
+
+def test_a_run_that_fails_in_float64_alone_does_not_stop_the_examination():
+    report = diagnose(RefusesFloat64(scale=0.5), X, num_heads=HEADS)
+    assert report.ok, report
+    assert mistakes(RefusesFloat64(scale=0.25)) == ("wrong-scale",)
+
+
+class Lowest(Base):
+    def attend(self, q, k, v):
+        return (q @ k.mT / 2).masked_fill(later(q @ k.mT), -1e9).softmax(-1) @ v
+
+
+def test_a_number_that_float16_does_not_hold_is_a_remark():
+    report = diagnose(Lowest(), X, num_heads=HEADS)
+    assert report.ok and any("does not fit" in remark for remark in report.remarks), report
+
+
+# --- copies ---
+
+
+class HoldsLambda(nn.Module):
+    """A block whose lambda reads the modules of the block that it was made for, as minGPT's does."""
+
+    def __init__(self, causal=True):
+        super().__init__()
+        self.attention = Explicit(causal=causal)
+        self.mlp = nn.ModuleDict({"fc": nn.Linear(D_IN, 2 * D_IN), "proj": nn.Linear(2 * D_IN, D_IN)})
+        layers = self.mlp
+        self.feed = lambda x: layers["proj"](F.gelu(layers.fc(x)) if hasattr(layers, "fc") else layers["fc"](x))
+
+    def forward(self, x):
+        x = x + self.attention(x)
+        return x + self.feed(x)
+
+
+class Explicit(Base):
+    causal = True
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT / 2
+        return (weights_of(scores) if self.causal else scores.softmax(-1)) @ v
+
+
+def test_a_lambda_over_the_original_module_reads_the_copy():
+    block = HoldsLambda()
+    before = {name: one.clone() for name, one in block.state_dict().items()}
+    assert diagnose(block, X, num_heads=HEADS).ok
+    assert all(
+        torch.equal(one, before[name]) and one.dtype == torch.float32 for name, one in block.state_dict().items()
+    )
+    assert mistakes(HoldsLambda(causal=False)) == ("no-causal-mask",)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("causal", [True, False])
+def test_quantised_linears_are_examined_by_what_they_stand_for(causal):
+    quantised = torch.ao.quantization.quantize_dynamic(Explicit(causal=causal), {nn.Linear}, dtype=torch.qint8)
+    assert mistakes(quantised) == (() if causal else ("no-causal-mask",))
+
+
+# --- kernels ---
+
+
+class Fused(Base):
+    causal, scale = True, None
+
+    def attend(self, q, k, v):
+        with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, scale=self.scale)
+
+
+class Flexible(Base):
+    causal, scale = True, None
+
+    def attend(self, q, k, v):
+        def hide(score, batch, head, query, key):
+            return torch.where(query >= key, score, -torch.inf)
+
+        return flex_attention(q, k, v, score_mod=hide if self.causal else None, scale=self.scale)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [Fused, Flexible])
+def test_fused_kernels_are_examined(kind):
+    assert mistakes(kind()) == ()
+    assert mistakes(kind(causal=False)) == ("no-causal-mask",)
+    assert mistakes(kind(scale=0.25)) == ("wrong-scale",)
+
+
+# --- masks that are offered ---
+
+
+class TakesMask(Base):
+    def attend(self, q, k, v, mask=None):
+        scores = q @ k.mT / 2
+        return (scores if mask is None else self.hidden(scores, mask)).softmax(-1) @ v
+
+
+MASKED = {
+    "True = may attend": lambda scores, mask: scores.masked_fill(~mask, -torch.inf),
+    "True = must not": lambda scores, mask: scores.masked_fill(mask, -torch.inf),
+    "added": lambda scores, mask: scores + mask,
+    "(batch, 1, query, key)": lambda scores, mask: scores.masked_fill(mask[:, [0] * HEADS] == 0, -torch.inf),
+    "(batch, query, key)": lambda scores, mask: scores.masked_fill(mask[:, None].bool(), -torch.inf),
+}
+
+
+class Optional(TakesMask):
+    def forward(self, x, attention_mask=None):
+        return super().forward(x, mask=attention_mask)
+
+
+@pytest.mark.parametrize("hidden", MASKED.values(), ids=MASKED.keys())
+def test_an_optional_mask_is_offered_before_anything_is_said(hidden):
+    report = diagnose(Optional(hidden=hidden), X, num_heads=HEADS)
+    assert report.ok, report
+    assert report.remarks[0].startswith("it is unmasked unless the caller gives `attention_mask`")
+    assert mistakes(Optional(hidden=lambda scores, mask: scores)) == ("no-causal-mask",)
+
+
+class Flag(Base):
+    def forward(self, x, is_causal=False):
+        return super().forward(x, is_causal=is_causal)
+
+    def attend(self, q, k, v, is_causal):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+
+def test_a_flag_is_offered():
+    report = diagnose(Flag(), X, num_heads=HEADS)
+    assert report.ok and "`is_causal`" in report.remarks[0], report
+
+
+# --- what is no softmax attention over tokens ---
+
+
+class Linear(Base):
+    def attend(self, q, k, v):
+        q, k = F.elu(q) + 1, F.elu(k) + 1
+        return (q @ (k.mT @ v)) / (q @ k.sum(2, keepdim=True).mT)
+
+
+class CausalLinear(Base):
+    def attend(self, q, k, v):
+        states = (k.exp()[..., :, None] * v[..., None, :]).cumsum(2)
+        return torch.einsum("bhtd,bhtde->bhte", q.exp(), states)
+
+
+class Recurrent(Base):
+    def attend(self, q, k, v):
+        state, rows = torch.zeros(len(q), HEADS, HEAD_DIM, HEAD_DIM).to(q), []
+        for t in range(q.shape[2]):
+            state = 0.9 * state + k[:, :, t, :, None] * v[:, :, t, None, :]
+            rows.append((q[:, :, t, None, :] @ state)[:, :, 0])
+        return torch.stack(rows, 2)
+
+
+class Channel(Base):
+    def attend(self, q, k, v):
+        weights = (F.normalize(q, dim=2).mT @ F.normalize(k, dim=2)).softmax(-1)
+        return (weights @ v.mT).mT
+
+
+class Distance(Base):
+    def attend(self, q, k, v):
+        return weights_of(-torch.cdist(q, k)) @ v
+
+
+class WrittenDistance(Base):
+    def attend(self, q, k, v):
+        return weights_of(-(q[:, :, :, None] - k[:, :, None]).pow(2).sum(-1)) @ v
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(Linear, "linear attention"), (CausalLinear, "linear attention"), (Recurrent, "linear attention"),
+     (Channel, "channel attention"), (Distance, "attention by distance"),
+     (WrittenDistance, "attention by distance")],
+)  # fmt: skip
+def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
+    report = diagnose(kind(), X, num_heads=HEADS)
+    (finding,) = report.findings
+    assert finding.mistake is None and finding.title.startswith(f"It could not be examined: this is {name}: "), report
+    assert report.verdict == "it could not be examined."
+
+
+# --- options where intent can't be known ---
+
+
+class Sigmoid(Base):
+    def attend(self, q, k, v):
+        return (q @ k.mT / 2 - math.log(TOKENS)).masked_fill(later(q @ k.mT), -torch.inf).sigmoid() @ v
+
+
+def test_weights_that_do_not_sum_to_one_on_purpose():
+    assert mistakes(Sigmoid(), normalised=False) == ()
+    (finding,) = diagnose(Sigmoid(), X, num_heads=HEADS).findings
+    assert finding.mistake == "no-softmax" and "this is sigmoid attention" in finding.evidence
+
+
+def test_a_scale_of_ones_own():
+    assert mistakes(Fused(scale=1.0), scale=1.0) == () and mistakes(Fused(scale=1.0)) == ("missing-scale",)
+    assert mistakes(Fused(), scale=1.0) == ("wrong-scale",) and mistakes(Fused(scale=0.3), scale=0.3) == ()
+
+
+class Configured(Fused):
+    def __init__(self, config):
+        super().__init__()
+        self.scaling = config.attention_multiplier
+
+    def attend(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scaling * self.again)
+
+    again = 1.0
+
+
+class Config:
+    attention_multiplier = 0.07
+
+
+def test_a_multiplier_of_a_configuration_is_a_remark():
+    report = diagnose(Configured(Config), X, num_heads=HEADS)
+    assert report.ok and "`self.scaling = config.attention_multiplier`" in report.remarks[0], report
+    twice = Configured(Config)
+    twice.again = 0.07
+    assert mistakes(twice) == ("wrong-scale",)
+
+
+class Windowed(Base):
+    def attend(self, q, k, v):
+        scores = q @ k.mT / 2
+        hidden = later(scores) | ~later(scores).new_ones(scores.shape[-2:]).triu(1 - self.width)
+        return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
+
+
+def test_a_window():
+    assert mistakes(Windowed(width=3), window=3) == ()
+    for width in (2, 4, TOKENS):
+        (finding,) = diagnose(Windowed(width=width), X, num_heads=HEADS, window=3).findings
+        assert "window=3 was given" in finding.evidence and "another width" in finding.title
+
+
+class OfOneLength(Base):
+    def __init__(self, tokens=TOKENS, **told):
+        super().__init__(**told)
+        self.bias = nn.Parameter(torch.randn(HEADS, tokens, tokens))
+
+    def attend(self, q, k, v):
+        return weights_of(q @ k.mT / 2 + self.bias) @ v
+
+
+def test_the_only_lengths_that_code_takes():
+    assert mistakes(OfOneLength(), lengths=[TOKENS]) == ()
+    assert "fixed-length" in mistakes(OfOneLength(), lengths=[TOKENS, TOKENS + 1])
+
+
+REFUSED = [
+    ({"scale": 0}, ValueError, "scale must be a number above 0, or None for head_dim ** -0.5, got 0."),
+    ({"scale": True}, ValueError, "scale must be a number above 0, or None for head_dim ** -0.5, got True."),
+    ({"window": 0}, ValueError, "window must be an integer of at least 1, the query's own token included, got 0."),
+    ({"lengths": 4}, ValueError, "lengths must be numbers of tokens that the code takes, such as [4, 16], got 4."),
+    ({"lengths": [4]}, ValueError, "x has 5 tokens, which is not one of lengths=[4]: give such an x."),
+    ({"normalised": 1}, TypeError, "normalised must be True or False, got 1."),
+    ({"context": 3}, TypeError, "context must be a floating-point tensor (batch, token, width), got int."),
+    ({"context": X[:1]}, ValueError, "context must have as many axes and samples as x, (2, 5, 12), got the shape"),
+    ({"expect": 3}, TypeError, "expect must be a module or a function that computes what the code should, got int."),
+    ({"expect": Base}, TypeError, "what the code should, got the class Base."),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "words"), REFUSED)
+def test_options_that_say_nothing_are_refused(options, error, words):
+    with pytest.raises(error) as raised:
+        diagnose(Explicit(), X, **options)
+    assert words in str(raised.value)
+
+
+# --- cross-attention ---
+
+
+class Cross(nn.Module):
+    """Queries of x, keys and values of a context of another width."""
+
+    def __init__(self, split=True, scale=None):
+        super().__init__()
+        torch.manual_seed(2)
+        self.q, self.k, self.v = nn.Linear(D_IN, 21), nn.Linear(10, 21), nn.Linear(10, 21)
+        self.out, self.split, self.scale = nn.Linear(21, D_IN), split, scale
+
+    def heads(self, part):
+        split = part.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        return split if self.split else part.reshape(split.shape)
+
+    def forward(self, x, context=None, mask=None):
+        q, k, v = self.heads(self.q(x)), self.heads(self.k(context)), self.heads(self.v(context))
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=self.scale)
+        return self.out(out.transpose(1, 2).flatten(2))
+
+
+def context_of(count):
+    return torch.randn(BATCH, count, 10, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("count", [1, 3, TOKENS, TOKENS + 1, 2 * TOKENS, 11])
+def test_a_context_of_its_own_length(count):
+    assert mistakes(Cross(), context=context_of(count)) == ()
+    if count > 1:
+        assert mistakes(Cross(scale=1.0), context=context_of(count)) == ("missing-scale",)
+    if count > 3:
+        assert mistakes(Cross(split=False), context=context_of(count)) == ("split-without-transpose",)
+
+
+def test_one_latent_as_a_query_and_padding_in_the_context():
+    context, keep = context_of(7), torch.ones(BATCH, 7, dtype=torch.bool)
+    keep[1, 4:] = False
+    assert diagnose(Cross(), X[:, :1], context=context, num_heads=HEADS).ok
+    masked = {"call": lambda m, x, c: m(x, c, mask=keep[: len(x), None, None]), "context": context, "keep": keep}
+    assert mistakes(Cross(), **masked) == ()
+    (finding,) = diagnose(Cross(), X, context=context, keep=keep, num_heads=HEADS).findings
+    assert "`keep` hides" in finding.title
+    with pytest.raises(
+        ValueError, match=r"keep must broadcast to \(batch, head, query, context key\) = \(2, 1, 5, 7\)"
+    ):
+        diagnose(Cross(), X, context=context, keep=torch.ones(5, 3, dtype=torch.bool))
+
+
+# --- a reference ---
+
+
+class Rotated(InFloat32):
+    sign = 1.0
+
+    def rotated(self, part, turn):
+        return super().rotated(part, self.sign * turn)
+
+
+def test_a_reference_finds_what_no_rule_knows():
+    assert mistakes(Rotated(sign=-1.0)) == (), "no rule knows it"
+    (finding,) = diagnose(Rotated(sign=-1.0), X, expect=Rotated()).findings
+    assert "that `expect` never computes" in finding.evidence and "test_right_code.py" in finding.where
+    assert finding.title == "It differs from attention in this way: it does not compute what `expect` computes."
+
+
+def test_a_reference_that_agrees_settles_what_may_be_meant():
+    report = diagnose(Fused(scale=1.0), X, expect=Explicit2())
+    assert report.ok and "it computes what `expect` computes" in report.remarks, report
+
+
+class Explicit2(Base):
+    """The same without a kernel, and without a scale."""
+
+    def attend(self, q, k, v):
+        return weights_of(q @ k.mT) @ v
+
+
+def test_a_reference_that_can_not_be_run():
+    (finding,) = diagnose(Explicit(), X, expect=nn.Linear(3, 4)).findings
+    assert finding.title == "It could not be examined: `expect` can't be run on this x."
+    (finding,) = diagnose(Explicit(), X, expect=lambda x: x[:, :2]).findings
+    assert "its output has the shape (2, 5, 12), and that of `expect` (2, 2, 12)" in finding.title
+
+
+# --- names of attributes, and what `call` is for ---
+
+
+class Narrowing(nn.Module):
+    """Eight heads' results are wider than the tokens; `d_out` is that width."""
+
+    def __init__(self, d_in, num_heads, head_dim):
+        super().__init__()
+        self.num_heads, self.d_out = num_heads, num_heads * head_dim
+        self.qkv = nn.Linear(d_in, 3 * self.d_out)
+        self.out_proj = nn.Linear(self.d_out, d_in)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out_proj((weights_of(q @ k.mT * q.shape[-1] ** -0.5) @ v).transpose(1, 2).flatten(2))
+
+
+def test_the_name_of_an_attribute_accuses_nobody():
+    assert diagnose(Narrowing(D_IN, 5, 6), X, num_heads=5).ok
+
+
+class WantsPair(Base):
+    def forward(self, x, positions=None):
+        cos, sin = positions
+        return x * cos + sin
+
+
+class WantsKeywords(Base):
+    def forward(self, *, query):
+        return query
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(WantsPair, "cannot unpack non-iterable NoneType object"), (WantsKeywords, "takes 1 positional argument but 2")],
+)
+def test_code_that_is_called_otherwise_is_told_about_call(kind, words):
+    (finding,) = diagnose(kind(), X).findings
+    assert words in finding.evidence and "give `call`, a function of (code, x)" in finding.evidence
+
+
+# --- designs ---
+
+
+class SetToZero(Base):
+    """The rows of padding are set to 0 after softmax, as queries."""
+
+    def forward(self, x, keep=None):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        hidden = later(q @ k.mT) | ~keep[:, None, None]
+        weights = (q @ k.mT / 2).masked_fill(hidden, -torch.inf).softmax(-1)
+        weights = weights.masked_fill(~keep[:, None, :, None], 0.0)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_rows_of_padding_may_be_set_to_zero():
+    keep = torch.ones(BATCH, TOKENS, dtype=torch.bool)
+    keep[1, 3:] = False
+    assert mistakes(SetToZero(), keep=keep, call=lambda m, x: m(x, keep[: len(x)])) == ()
+
+
+class RelativeTable(Base):
+    """A table of biases by distance, for one window of tokens, as in Swin and BEiT."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(2 * TOKENS - 1, HEADS))
+        places = torch.arange(TOKENS)
+        self.register_buffer("index", places[:, None] - places + TOKENS - 1)
+
+    def attend(self, q, k, v):
+        bias = self.table[self.index.view(-1)].view(TOKENS, TOKENS, -1).permute(2, 0, 1)
+        return weights_of(q @ k.mT / 2 + bias) @ v
+
+
+def test_a_learned_bias_for_each_pair_fixes_the_length_on_purpose():
+    report = diagnose(RelativeTable(), X, num_heads=HEADS)
+    assert report.ok and report.remarks[-1].startswith("it takes 5 tokens only, because `table`"), report
+    assert diagnose(RelativeTable(), X, num_heads=HEADS, lengths=[TOKENS]).ok
+
+
+class ZeroKey(Base):
+    def attend(self, q, k, v):
+        k, v = (F.pad(part, (0, 0, 1, 0)) for part in (k, v))
+        return (q @ k.mT * self.scale).masked_fill(F.pad(later(q @ q.mT), (1, 0)), -torch.inf).softmax(-1) @ v
+
+
+def test_a_zero_key_in_front():
+    assert mistakes(ZeroKey(scale=0.5)) == ()
+    assert mistakes(ZeroKey(scale=0.25)) == ("wrong-scale",)
+
+
+class Narrow(nn.Module):
+    """One small matrix for all heads, each of which has columns of x of its own; or columns that all heads share."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.parts, self.own = nn.ModuleList(nn.Linear(HEAD_DIM, HEAD_DIM, bias=False) for _ in range(3)), own
+        self.out = nn.Linear(D_IN, D_IN)
+
+    def forward(self, x):
+        columns = x.unflatten(-1, (HEADS, HEAD_DIM))
+        columns = columns if self.own else columns[:, :, :1].expand_as(columns)
+        q, k, v = (part(columns).transpose(1, 2) for part in self.parts)
+        return self.out((weights_of(q @ k.mT / 2) @ v).transpose(1, 2).flatten(2))
+
+
+def test_heads_may_share_weights_if_they_read_columns_of_their_own():
+    assert mistakes(Narrow(own=True)) == ()
+    assert mistakes(Narrow(own=False))[0] == "heads-share-weights"
+
+
+class Differential(nn.Module):
+    """The weights of each head are a difference of two softmaxes, and a norm follows the value product."""
+
+    def __init__(self, hides=True):
+        super().__init__()
+        torch.manual_seed(4)
+        self.q, self.k, self.v = (nn.Linear(D_IN, 2 * D_IN) for _ in range(3))
+        self.out, self.norm, self.factor = nn.Linear(2 * D_IN, D_IN), nn.LayerNorm(8), nn.Parameter(torch.tensor(0.3))
+        self.hides = hides
+
+    def forward(self, x):
+        q, k = (part(x).unflatten(-1, (2 * HEADS, HEAD_DIM)).transpose(1, 2) for part in (self.q, self.k))
+        v = self.v(x).unflatten(-1, (HEADS, 2 * HEAD_DIM)).transpose(1, 2)
+        weights = (weights_of(q @ k.mT / 2) if self.hides else (q @ k.mT / 2).softmax(-1)).unflatten(1, (HEADS, 2))
+        out = self.norm((weights[:, :, 0] - self.factor * weights[:, :, 1]) @ v)
+        return self.out(out.transpose(1, 2).flatten(2))
+
+
+def test_differential_attention():
+    report = diagnose(Differential(), X)
+    assert report.ok and report.remarks[0].startswith("this is differential attention"), report
+    assert diagnose(Differential(hides=False), X).mistakes == ("no-causal-mask",)
+
+
+class Saturated(Base):
+    def attend(self, q, k, v):
+        weights = (1e6 * torch.eye(q.shape[2], device=q.device, dtype=q.dtype) + q @ k.mT / 2).softmax(-1)
+        return weights @ v if self.applied else v
+
+
+def test_saturated_weights_are_told_from_weights_that_are_not_applied():
+    (finding,) = diagnose(Saturated(applied=True), X, num_heads=HEADS).findings
+    assert finding.mistake is None and "gives all its weight to one token" in finding.title
+    assert "weights-not-applied" in mistakes(Saturated(applied=False))
+
+
+class OwnContext(Cross):
+    """A context as wide as x."""
+
+    def __init__(self):
+        super().__init__()
+        self.k, self.v = nn.Linear(D_IN, 21), nn.Linear(D_IN, 21)
+
+
+CONTEXTS = {
+    "one token more": lambda x: torch.cat([x, x.mean(1, keepdim=True)], 1),
+    "the first three": lambda x: x[:, :3],
+    "the same for every x": lambda x: torch.ones(len(x), 7, D_IN).to(x),
+}
+
+
+@pytest.mark.parametrize("make", CONTEXTS.values(), ids=CONTEXTS.keys())
+def test_a_context_that_call_makes_is_no_mistake_of_the_code(make):
+    report = diagnose(OwnContext(), X, causal=False, call=lambda m, x: m(x, make(x)))
+    (finding,) = report.findings
+    assert finding.title == "It could not be examined: its keys are not made from x."
+    assert "give `context`" in finding.evidence, report
+
+
+def test_a_context_with_every_token_twice():
+    assert diagnose(OwnContext(), X, causal=False, call=lambda m, x: m(x, torch.cat([x, x.flip(1)], 1))).ok
+
+
+class Latents(OwnContext):
+    def __init__(self, count):
+        super().__init__()
+        self.latents = nn.Parameter(torch.randn(count, D_IN))
+
+    def forward(self, x):
+        return super().forward(self.latents.expand(len(x), -1, -1), x)
+
+
+@pytest.mark.parametrize("count", [3, TOKENS])
+def test_learned_queries_are_no_mistake(count):
+    (finding,) = diagnose(Latents(count), X, causal=False).findings
+    assert finding.title == "It could not be examined: its queries are not made from x, but from `latents`."
+
+
+class Skipping(InFloat32):
+    """A layer without positions, by a setting; or one in which they were forgotten."""
+
+    use_rope, told = False, True
+
+    def forward(self, x, angles=None):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        if self.use_rope:
+            q, k = self.rotated(q, angles), self.rotated(k, angles)
+        return self.out((weights_of(q @ k.mT / 2) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_layer_without_positions_by_a_setting():
+    def call(module, x):
+        turn = torch.arange(x.shape[1]).to(x)[:, None] * torch.tensor([1.0, 0.1]).to(x)
+        turn.cos(), turn.sin()
+        return module(x, turn)
+
+    report = diagnose(Skipping(), X, num_heads=HEADS, call=call)
+    assert report.ok and "`if self.use_rope`" in report.remarks[0], report
