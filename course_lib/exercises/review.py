@@ -24,7 +24,7 @@ class Question(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """Return the text and, where the answer is no whole number, how precise it must be."""
+        """Return the text and, where the answer is no integer, how precise it must be."""
         return f"{self.text} {PRECISION}" if isinstance(self.answer, float) else self.text
 
 
