@@ -1,0 +1,96 @@
+"""Compare two outputs, and find the first module inside a model whose output differs between two runs."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import SourceLine, tensors_in
+
+SAME = 1e-3  # of the outputs' standard deviation: two formulas for the same output, parts of which run in float32
+UNTOUCHED = 1e-5  # of the outputs' standard deviation: the same formula, of which no input that counts has changed
+ROUGH = 0.3  # in bfloat16, which keeps about three digits of each step
+
+
+class Place(NamedTuple):
+    """A module inside a model, and the line of its forward."""
+
+    module: str
+    kind: str
+    where: SourceLine | None
+
+
+def difference(one: Tensor, other: Tensor) -> float:
+    """Return the largest difference of two outputs of the same shape, in standard deviations of the first."""
+    if one.shape != other.shape:
+        return torch.inf
+    one, other = one.double(), other.double()
+    finite = one.isfinite()
+    size = float(one[finite].std()) if int(finite.sum()) > 1 else 1.0
+    apart = (one - other).abs().nan_to_num(nan=torch.inf).where(finite, 0.0)
+    return float(apart.max()) / (size or 1.0)
+
+
+def typical_difference(one: Tensor, other: Tensor) -> float:
+    """Return the median over tokens of their largest difference, for dtypes in which a token may change its expert."""
+    if one.shape != other.shape:
+        return torch.inf
+    apart = (one.double() - other.double()).abs().nan_to_num(nan=torch.inf)
+    return float(apart.flatten(2).amax(-1).median()) / (float(one.double().std()) or 1.0)
+
+
+def first_difference(
+    module: nn.Module, one: Callable[[], object], other: Callable[[], object], tokens: slice = slice(None)
+) -> Place | None:
+    """Return the innermost module that is the first to give different outputs in two runs.
+
+    Args:
+        module: the model; both runs use it.
+        one, other: run it.
+        tokens: those whose outputs are compared.
+    """
+    with _outputs(module) as before:
+        one()
+    with _outputs(module) as after:
+        other()
+    for name, tensors in before.items():
+        for first, second in zip(tensors, after.get(name, []), strict=False):
+            if first.dim() < 3 or first.shape != second.shape:
+                continue
+            if difference(first[:, tokens], second[:, tokens]) > UNTOUCHED:
+                return place_of(name, module)
+    return None
+
+
+def place_of(name: str, model: nn.Module) -> Place:
+    """Return the innermost module around a name that PyTorch does not define, and the line of its forward."""
+    while name and type(model.get_submodule(name)).__module__.startswith("torch."):
+        name = name.rpartition(".")[0]
+    kind = type(model.get_submodule(name))
+    try:
+        path, (_, line) = inspect.getsourcefile(kind.forward), inspect.getsourcelines(kind.forward)
+    except (OSError, TypeError):
+        return Place(name, kind.__name__, None)
+    return Place(name, kind.__name__, SourceLine(path, line) if path else None)
+
+
+@contextmanager
+def _outputs(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Collect the first tensor that each inner module returns, in the order in which they finish."""
+    found: dict[str, list[Tensor]] = {}
+    names = {one: name for name, one in module.named_modules() if name}
+
+    def keep(one: nn.Module, _given: object, result: object) -> None:
+        tensor = next(iter(tensors_in(result)), None)
+        if tensor is not None and tensor.is_floating_point():
+            found.setdefault(names[one], []).append(tensor.detach().clone())
+
+    handles = [one.register_forward_hook(keep) for one in names]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,0 +1,188 @@
+"""Build tiny random models from the configurations of transformers; nothing is downloaded."""
+
+import copy
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+VOCABULARY, MAX_TOKENS = 97, 64
+MAX_PARAMETERS = 20_000_000
+WIDTH, HEADS, KV_HEADS, HEAD_DIM, HIDDEN, LAYERS, EXPERTS = 48, 4, 2, 12, 64, 2, 4
+SIZES: dict[str, int] = {  # names of the fields of configurations -> a small size
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
+    **dict.fromkeys(
+        ("hidden_size", "n_embd", "d_model", "dim", "embed_dim", "embedding_size", "word_embed_proj_dim", "emb_dim"),
+        WIDTH,
+    ),
+    **dict.fromkeys(
+        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), LAYERS
+    ),
+    **dict.fromkeys(
+        ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
+         "encoder_attention_heads", "num_decoder_attention_heads", "num_encoder_attention_heads"), HEADS,
+    ),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "attention_num_kv_heads"), KV_HEADS),
+    **dict.fromkeys(("head_dim", "attention_head_dim", "qk_nope_head_dim", "v_head_dim"), HEAD_DIM),
+    "qk_rope_head_dim": HEAD_DIM, "kv_lora_rank": 16, "q_lora_rank": 20, "rotary_dim": 6,
+    **dict.fromkeys(
+        ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "n_inner", "dim_ff", "ffn_hidden_size",
+         "shared_intermediate_size", "expert_ffn_hidden_size"), HIDDEN,
+    ),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 32),
+    **dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_target_positions"), MAX_TOKENS
+    ),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), EXPERTS),
+    **dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token"), 2),
+    "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16, "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
+}  # fmt: skip
+OPTIONAL = {"head_dim": HEAD_DIM, "num_key_value_heads": KV_HEADS}  # None by default in some families that need them
+CHOICES = {"is_decoder": True, "attention_type": "original_full"}  # a causal model, and no block-sparse attention
+ATTEMPTS: tuple[frozenset[str], ...] = (  # fields that keep their defaults, because in some families others follow them
+    frozenset(),
+    frozenset({"head_dim", "attention_head_dim", "rotary_dim"}),
+    frozenset({"sliding_window", "layer_types"}),
+    frozenset({"num_key_value_heads", "num_kv_heads"}),
+    frozenset({"num_hidden_layers", "n_layer", "num_layers", "layer_types"}),
+    frozenset({"qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim", "head_dim"}),
+)
+
+
+class NotBuilt(RuntimeError):
+    """No tiny model of a family could be built; the message says why."""
+
+
+def families() -> list[str]:
+    """Return the names of the families of decoder models in the installed transformers."""
+    return sorted(_causal_classes())
+
+
+def tiny_model(family: str, *, seed: int = 0) -> nn.Module:
+    """Build a decoder model of a family with a small configuration and random weights.
+
+    Args:
+        family: the name of a family in transformers, such as "llama".
+        seed: of the weights, which are larger than at the start of training, so that attention is not flat.
+
+    Raises:
+        ValueError: transformers has no decoder model of this family.
+        NotBuilt: no small configuration of it runs.
+    """
+    classes = _causal_classes()
+    if family not in classes:
+        raise ValueError(f"family must be one of transformers' decoder models, such as 'llama', got {family!r}.")
+    import transformers
+
+    try:
+        kind = getattr(transformers, classes[family])
+        model = _first_that_runs(kind, seed)
+    except NotBuilt:
+        raise
+    except Exception as error:  # a family may need another package
+        raise NotBuilt(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+    return model
+
+
+def _causal_classes() -> dict[str, str]:
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    return {name: one if isinstance(one, str) else one[0] for name, one in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.items()}
+
+
+def _first_that_runs(kind: Any, seed: int) -> nn.Module:
+    failures = []
+    ids = torch.arange(3, 10)[None]
+    for config in _small_configurations(kind.config_class):
+        try:
+            small = config()
+            _check_size(kind, small)
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                torch.default_generator.manual_seed(seed)
+                model = kind(small).eval()
+                _draw_weights(model)
+                model(input_ids=ids)
+            return model
+        except Exception as error:
+            failures.append(f"{type(error).__name__}: {error}".splitlines()[0])
+    raise NotBuilt(failures[0])
+
+
+def _check_size(kind: Any, config: Any) -> None:
+    """Refuse a configuration that stayed large, before its weights are drawn.
+
+    Raises:
+        NotBuilt: it has too many parameters.
+    """
+    with torch.device("meta"):
+        count = sum(parameter.numel() for parameter in kind(copy.deepcopy(config)).parameters())
+    if count > MAX_PARAMETERS:
+        raise NotBuilt(f"its smallest configuration has {count:,} parameters")
+
+
+def _small_configurations(kind: Any) -> Iterator[Any]:
+    """Yield makers of configurations to try in turn."""
+    for kept in ATTEMPTS:
+        yield lambda kept=kept: kind(**_fields(kind, kept))
+    yield lambda: kind(**{**_fields(kind, frozenset()), **OPTIONAL})
+    for kept in ATTEMPTS[:3]:
+        yield lambda kept=kept: _shrunk(kind(), kept)
+
+
+def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
+    """Return the small values of the fields that a configuration has."""
+    default = kind()
+    parts = getattr(kind, "sub_configs", {})
+    fields = {
+        name: value
+        for name, value in {**SIZES, **CHOICES}.items()
+        if name not in kept and _replaceable(default, name, value)
+    }
+    kinds = getattr(default, "layer_types", None)
+    if isinstance(kinds, list) and "layer_types" not in kept and "layer_types" in inspect.signature(kind).parameters:
+        fields["layer_types"] = _both(kinds)
+        fields["num_hidden_layers"] = len(fields["layer_types"])
+    for name, part in parts.items():
+        if isinstance(part, type) and hasattr(part, "model_type") and getattr(default, name, None) is not None:
+            fields[name] = _fields(part, kept)
+    return fields
+
+
+def _shrunk(config: Any, kept: frozenset[str]) -> Any:
+    """Set the small values in a configuration that was made, and in its parts."""
+    for name, value in {**SIZES, **CHOICES}.items():
+        if name not in kept and _replaceable(config, name, value):
+            setattr(config, name, value)
+    for part in list(vars(config).values()):
+        if hasattr(part, "model_type"):
+            _shrunk(part, kept)
+    return config
+
+
+def _replaceable(config: Any, name: str, value: Any) -> bool:
+    """Return whether a configuration has a field of this kind that is not switched off by a 0."""
+    try:
+        now = getattr(config, name, None)
+    except Exception:  # a field that differs per layer
+        return False
+    return type(now) is type(value) and (isinstance(now, bool) or now != 0)
+
+
+def _both(kinds: list[str]) -> list[str]:
+    """Return a layer of each kind, and at least two layers."""
+    each = list(dict.fromkeys(kinds))
+    return each if len(each) > 1 else each * LAYERS
+
+
+def _draw_weights(model: nn.Module) -> None:
+    """Draw weights that are large enough for attention to depend on the tokens."""
+    for name, parameter in model.named_parameters():
+        if not parameter.is_floating_point():
+            continue
+        if parameter.dim() > 1 and "conv" not in name:
+            parameter.normal_(0, 0.2)
+        else:
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)

@@ -1,0 +1,158 @@
+"""A model or attention module that can be run in several ways, on copies of its own."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import tensors_in
+
+from .compare import difference
+
+MASKS = ("attention_mask", "attn_mask", "mask", "keep")
+KEY_MASKS = ("key_padding_mask", "padding_mask")
+WEIGHTS = ("output_attentions", "need_weights", "return_weights", "return_attention", "return_attn")
+CACHES = ("past_key_values", "past_key_value", "layer_past", "kv_cache", "cache")
+FUSED = ("flash", "use_flash", "use_flash_attn", "fused_attn", "use_sdpa", "use_fused", "fused")  # attributes
+POSITIONS = "position_ids"
+
+
+class CannotRun(RuntimeError):
+    """A way of running that the model does not offer, or fails on; the message says which."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A module in evaluation mode, and the input that every path starts from.
+
+    Attributes:
+        module: a copy in float64 where it runs so, else in its own dtype.
+        x: (batch, token) ids or (batch, token, width) embeddings.
+        call: (module, x, **options) -> output, or None to call the module itself.
+        make_cache: returns an empty cache, for modules that take one as an argument; None if they make it themselves.
+        causal: whether a token must not see later ones.
+    """
+
+    module: nn.Module
+    x: Tensor
+    call: Callable[..., Any] | None = None
+    make_cache: Callable[[], Any] | None = None
+    causal: bool = True
+    name: str = field(default="", compare=False)
+
+    @cached_property
+    def parameters(self) -> set[str]:
+        """The names of the arguments that the model takes besides x."""
+        target = self.module.forward if self.call is None else self.call
+        return set(inspect.signature(target).parameters)
+
+    def offers(self, *names: str) -> str | None:
+        """Return the first of some arguments that the model takes."""
+        if self.is_pretrained and names == WEIGHTS:  # among the keyword arguments of all its models
+            return names[0]
+        return next((name for name in names if name in self.parameters), None)
+
+    @property
+    def takes_ids(self) -> bool:
+        return not self.x.is_floating_point()
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether it follows the conventions of transformers."""
+        return hasattr(self.module, "config") and hasattr(self.module, "set_attn_implementation")
+
+    def result(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Any:
+        """Run the module or a copy of it, with the same random numbers each time.
+
+        Raises:
+            CannotRun: it raised.
+        """
+        module = self.module if module is None else module
+        run = module if self.call is None else lambda *given, **more: self.call(module, *given, **more)  # type: ignore[misc]
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(0)
+            try:
+                return run(x.clone(), **options)
+            except Exception as error:
+                raise CannotRun(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+    def output(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Tensor:
+        """Run it and return its output, (batch, token, ...).
+
+        Raises:
+            CannotRun: it raised, or no tensor in its result has a row per token.
+        """
+        return first_output(self.result(x, module=module, **options), x)
+
+    @cached_property
+    def plain(self) -> Tensor:
+        """The output of the plain pass on x."""
+        return self.output(self.x)
+
+    def copy(self) -> nn.Module:
+        """Return a copy of the module."""
+        return copy.deepcopy(self.module)
+
+    def changed(self, x: Tensor, at: Any) -> Tensor:
+        """Return x with other tokens at an index of (batch, token)."""
+        other = x.clone()
+        other[at] = (other[at] - 3 + 7) % 90 + 3 if self.takes_ids else other[at] * -0.5 + 1.5
+        return other
+
+    def with_other_last(self) -> Tensor:
+        """Return x with another last token."""
+        return self.changed(self.x, (slice(None), -1))
+
+    @cached_property
+    def sees_the_future(self) -> float:
+        """How much the outputs of earlier tokens change with the last token in the plain pass; 0 if it is not causal."""
+        if not self.causal:
+            return 0.0
+        return difference(self.plain[:, :-1], self.output(self.with_other_last())[:, :-1])
+
+    @contextmanager
+    def fused(self, on: bool) -> Iterator[nn.Module]:
+        """Give a copy of the module that uses the fused kernel, or the formula written out.
+
+        Raises:
+            CannotRun: it has no such switch.
+        """
+        module = self.copy()
+        if self.is_pretrained:
+            try:
+                module.set_attn_implementation("sdpa" if on else "eager")  # type: ignore[operator]
+            except (ValueError, ImportError, NotImplementedError) as error:
+                raise CannotRun(str(error).splitlines()[0]) from error
+            yield module
+            return
+        switches = [(one, name) for one in module.modules() for name in FUSED if isinstance(vars(one).get(name), bool)]
+        if not switches:
+            raise CannotRun("it has no switch for a fused kernel")
+        for one, name in switches:
+            setattr(one, name, on)
+        yield module
+
+
+def first_output(result: Any, x: Tensor) -> Tensor:
+    """Return the first tensor of a result with a row for each token of x.
+
+    Raises:
+        CannotRun: there is none.
+    """
+    if hasattr(result, "logits"):
+        result = [result.logits]
+    found = [one for one in tensors_in(result) if one.dim() > 2 and one.shape[:2] == x.shape[:2]]
+    if not found:
+        raise CannotRun("no tensor in its result has a row per token")
+    return found[0]
+
+
+def cache_in(result: Any) -> Any:
+    """Return the cache in a result of transformers' conventions; None if there is none."""
+    return next((getattr(result, name) for name in CACHES if getattr(result, name, None) is not None), None)

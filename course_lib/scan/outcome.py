@@ -1,0 +1,46 @@
+"""What became of one path: whether it agrees with the plain pass, and what it shows of tokens that it must not show."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .compare import Place
+
+Status = Literal["agrees", "wrong", "not run", "remark"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one path of one model.
+
+    Attributes:
+        path: its name, such as "token by token".
+        status: "agrees"; "wrong"; "not run", which says nothing about the model; or "remark", a difference that the
+            model may be meant to have.
+        said: what was measured, or why it was not run, as a clause.
+        mistake: id in the catalogue, if it is wrong.
+        place: the first module whose output differs, if it is known.
+        apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
+    """
+
+    path: str
+    status: Status
+    said: str
+    mistake: str | None = None
+    place: Place | None = None
+    apart: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        place, where = self.place, self.place.where if self.place else None
+        return {
+            "path": self.path,
+            "status": self.status,
+            "said": self.said,
+            "mistake": self.mistake,
+            "module": place.module if place else None,
+            "class": place.kind if place else None,
+            "where": where,
+            "file": where.path if where else None,
+            "line": where.line if where else None,
+            "apart": self.apart,
+        }
