@@ -41,7 +41,7 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
 }  # fmt: skip
 OPTIONAL = {"head_dim": HEAD_DIM, "num_key_value_heads": KV_HEADS}  # None by default in some families that need them
-CHOICES = {"is_decoder": True, "attention_type": "original_full"}  # a causal model, and no block-sparse attention
+CHOICES = {"is_decoder": True, "causal": True, "attention_type": "original_full"}  # a causal model, and no block-sparse attention
 ATTEMPTS: tuple[frozenset[str], ...] = (  # fields that keep their defaults, because in some families others follow them
     frozenset(),
     frozenset({"head_dim", "attention_head_dim", "rotary_dim"}),

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ KEY_MASKS = ("key_padding_mask", "padding_mask")
 WEIGHTS = ("output_attentions", "need_weights", "return_weights", "return_attention", "return_attn")
 CACHES = ("past_key_values", "past_key_value", "layer_past", "kv_cache", "cache")
 FUSED = ("flash", "use_flash", "use_flash_attn", "fused_attn", "use_sdpa", "use_fused", "fused")  # attributes
+WRITTEN_OUT, KERNELS = ("explicit", "eager", "math", "naive"), ("fused", "sdpa", "flash")  # values of an attribute
+RECURRENT = re.compile(r"mamba|ssm|rwkv|recurrent|rglru|rg_lru|deltanet|linear_?attention|lightning|xlstm|conv1d", re.I)
 POSITIONS = "position_ids"
 
 
@@ -35,14 +38,14 @@ class Model:
         module: a copy in float64 where it runs so, else in its own dtype.
         x: (batch, token) ids or (batch, token, width) embeddings.
         call: (module, x, **options) -> output, or None to call the module itself.
-        make_cache: returns an empty cache, for modules that take one as an argument; None if they make it themselves.
+        make_cache: x -> empty cache, for modules that take one as an argument; None if they make it themselves.
         causal: whether a token must not see later ones.
     """
 
     module: nn.Module
     x: Tensor
     call: Callable[..., Any] | None = None
-    make_cache: Callable[[], Any] | None = None
+    make_cache: Callable[[Tensor], Any] | None = None
     causal: bool = True
     name: str = field(default="", compare=False)
 
@@ -91,6 +94,11 @@ class Model:
         return first_output(self.result(x, module=module, **options), x)
 
     @cached_property
+    def is_recurrent(self) -> bool:
+        """Whether some of its layers carry a state from token to token instead of attending."""
+        return any(RECURRENT.search(type(one).__name__) for one in self.module.modules())
+
+    @cached_property
     def plain(self) -> Tensor:
         """The output of the plain pass on x."""
         return self.output(self.x)
@@ -123,20 +131,42 @@ class Model:
         Raises:
             CannotRun: it has no such switch.
         """
-        module = self.copy()
         if self.is_pretrained:
-            try:
-                module.set_attn_implementation("sdpa" if on else "eager")  # type: ignore[operator]
-            except (ValueError, ImportError, NotImplementedError) as error:
-                raise CannotRun(str(error).splitlines()[0]) from error
-            yield module
+            yield self._with_implementation("sdpa" if on else "eager")
             return
-        switches = [(one, name) for one in module.modules() for name in FUSED if isinstance(vars(one).get(name), bool)]
-        if not switches:
+        module = self.copy()
+        if not sum(_switch(one, on) for one in module.modules()):
             raise CannotRun("it has no switch for a fused kernel")
-        for one, name in switches:
-            setattr(one, name, on)
         yield module
+
+
+    def _with_implementation(self, name: str) -> nn.Module:
+        """Return a model of transformers with the same weights that was built for another kernel.
+
+        It is built anew because some families choose the classes of their attention when they are built.
+        """
+        try:
+            config = copy.deepcopy(self.module.config)
+            module = type(self.module)._from_config(config, attn_implementation=name)  # type: ignore[operator]
+        except (ValueError, ImportError, NotImplementedError) as error:
+            raise CannotRun(str(error).splitlines()[0]) from error
+        module.load_state_dict(self.module.state_dict(), strict=False)
+        return module.to(next(self.module.parameters()).dtype).eval()
+
+
+def _switch(module: nn.Module, on: bool) -> bool:
+    """Switch the fused kernel of one module on or off; return whether it has a switch."""
+    for name, value in list(vars(module).items()):
+        if name in FUSED and isinstance(value, bool):
+            setattr(module, name, on)
+            return True
+        if isinstance(value, str) and value in (*WRITTEN_OUT, *KERNELS):
+            # Its other values are unknown; the usual word of the same vocabulary is tried.
+            pairs = dict(zip(("explicit", "eager", "math"), ("fused", "sdpa", "flash"), strict=True))
+            other = pairs if on else {kernel: plain for plain, kernel in pairs.items()}
+            setattr(module, name, other.get(value, value))
+            return True
+    return False
 
 
 def first_output(result: Any, x: Tensor) -> Tensor:

@@ -248,7 +248,7 @@ def _cached_outputs(model: Model, chunks: list[slice]) -> Tensor:
     name = model.offers(*CACHES)
     if name is None:
         raise CannotRun("it takes no cache")
-    cache = model.make_cache() if model.make_cache is not None else None
+    cache = _empty_cache(model)
     if cache is None and "use_cache" not in model.parameters:
         raise CannotRun("its cache must be made: give make_cache")
     outputs = []
@@ -264,6 +264,15 @@ def _cached_outputs(model: Model, chunks: list[slice]) -> Tensor:
             if cache is None:
                 raise CannotRun("it returns no cache")
     return torch.cat(outputs, dim=1)
+
+
+def _empty_cache(model: Model) -> Any:
+    if model.make_cache is None:
+        return None
+    try:
+        return model.make_cache(model.x)
+    except Exception as error:
+        raise CannotRun(f"make_cache raised {type(error).__name__}: {error}") from error
 
 
 def _with_padding(model: Model, *, left: bool) -> tuple[Tensor, Tensor]:
