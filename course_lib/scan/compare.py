@@ -45,24 +45,32 @@ def typical_difference(one: Tensor, other: Tensor) -> float:
 def first_difference(
     module: nn.Module, one: Callable[[], object], other: Callable[[], object], tokens: slice = slice(None)
 ) -> Place | None:
-    """Return the innermost module that is the first to give different outputs in two runs.
+    """Return the first module that gives different outputs in two runs although it is given the same.
 
     Args:
         module: the model; both runs use it.
         one, other: run it.
-        tokens: those whose outputs are compared.
+        tokens: those whose inputs and outputs are compared.
     """
-    with _outputs(module) as before:
+    with _calls(module) as before:
         one()
-    with _outputs(module) as after:
+    with _calls(module) as after:
         other()
-    for name, tensors in before.items():
-        for first, second in zip(tensors, after.get(name, []), strict=False):
-            if first.dim() < 3 or first.shape != second.shape:
-                continue
-            if difference(first[:, tokens], second[:, tokens]) > UNTOUCHED:
-                return place_of(name, module)
+    for (name, given, result), (other_name, other_given, other_result) in zip(before, after, strict=False):
+        if name != other_name:  # the runs took different ways before any difference was seen
+            break
+        if _differ([result], [other_result], tokens) and not _differ(given, other_given, tokens):
+            return place_of(name, module)
     return None
+
+
+def _differ(one: list[Tensor], other: list[Tensor], tokens: slice) -> bool:
+    """Return whether any (batch, token, width) tensors of two runs differ at some tokens."""
+    return any(
+        first.dim() == 3 and first.shape == second.shape
+        and difference(first[:, tokens], second[:, tokens]) > UNTOUCHED
+        for first, second in zip(one, other, strict=False)
+    )  # fmt: skip
 
 
 def place_of(name: str, model: nn.Module) -> Place:
@@ -78,17 +86,18 @@ def place_of(name: str, model: nn.Module) -> Place:
 
 
 @contextmanager
-def _outputs(module: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Collect the first tensor that each inner module returns, in the order in which they finish."""
-    found: dict[str, list[Tensor]] = {}
+def _calls(module: nn.Module) -> Iterator[list[tuple[str, list[Tensor], Tensor]]]:
+    """Collect the calls of the inner modules, in the order in which they finish: name, inputs, first output."""
+    found: list[tuple[str, list[Tensor], Tensor]] = []
     names = {one: name for name, one in module.named_modules() if name}
 
-    def keep(one: nn.Module, _given: object, result: object) -> None:
+    def keep(one: nn.Module, words: tuple, options: dict, result: object) -> None:
         tensor = next(iter(tensors_in(result)), None)
         if tensor is not None and tensor.is_floating_point():
-            found.setdefault(names[one], []).append(tensor.detach().clone())
+            given = [t.detach().clone() for t in tensors_in([words, options]) if t.is_floating_point()]
+            found.append((names[one], given, tensor.detach().clone()))
 
-    handles = [one.register_forward_hook(keep) for one in names]
+    handles = [one.register_forward_hook(keep, with_kwargs=True) for one in names]
     try:
         yield found
     finally:

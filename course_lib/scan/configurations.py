@@ -37,11 +37,16 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     ),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), EXPERTS),
     **dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token"), 2),
-    "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16, "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
+    "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16,
+    "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
 }  # fmt: skip
 OPTIONAL = {"head_dim": HEAD_DIM, "num_key_value_heads": KV_HEADS}  # None by default in some families that need them
-CHOICES = {"is_decoder": True, "causal": True, "attention_type": "original_full"}  # a causal model, and no block-sparse attention
+CHOICES = {
+    "is_decoder": True,
+    "causal": True,
+    "attention_type": "original_full",
+}  # a causal model, and no block-sparse attention
 ATTEMPTS: tuple[frozenset[str], ...] = (  # fields that keep their defaults, because in some families others follow them
     frozenset(),
     frozenset({"head_dim", "attention_head_dim", "rotary_dim"}),

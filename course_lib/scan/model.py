@@ -70,8 +70,8 @@ class Model:
         """Whether it follows the conventions of transformers."""
         return hasattr(self.module, "config") and hasattr(self.module, "set_attn_implementation")
 
-    def result(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Any:
-        """Run the module or a copy of it, with the same random numbers each time.
+    def result(self, x: Tensor, *, module: nn.Module | None = None, seed: int = 0, **options: Any) -> Any:
+        """Run the module or a copy of it, with the random numbers of a seed.
 
         Raises:
             CannotRun: it raised.
@@ -79,7 +79,7 @@ class Model:
         module = self.module if module is None else module
         run = module if self.call is None else lambda *given, **more: self.call(module, *given, **more)  # type: ignore[misc]
         with torch.random.fork_rng(devices=[]), torch.no_grad():
-            torch.default_generator.manual_seed(0)
+            torch.default_generator.manual_seed(seed)
             try:
                 return run(x.clone(), **options)
             except Exception as error:
@@ -99,7 +99,7 @@ class Model:
         return any(RECURRENT.search(type(one).__name__) for one in self.module.modules())
 
     @cached_property
-    def plain(self) -> Tensor:
+    def plain_output(self) -> Tensor:
         """The output of the plain pass on x."""
         return self.output(self.x)
 
@@ -119,10 +119,10 @@ class Model:
 
     @cached_property
     def sees_the_future(self) -> float:
-        """How much the outputs of earlier tokens change with the last token in the plain pass; 0 if it is not causal."""
+        """How much earlier outputs change with the last token in the plain pass; 0 if it is not causal."""
         if not self.causal:
             return 0.0
-        return difference(self.plain[:, :-1], self.output(self.with_other_last())[:, :-1])
+        return difference(self.plain_output[:, :-1], self.output(self.with_other_last())[:, :-1])
 
     @contextmanager
     def fused(self, on: bool) -> Iterator[nn.Module]:
@@ -138,7 +138,6 @@ class Model:
         if not sum(_switch(one, on) for one in module.modules()):
             raise CannotRun("it has no switch for a fused kernel")
         yield module
-
 
     def _with_implementation(self, name: str) -> nn.Module:
         """Return a model of transformers with the same weights that was built for another kernel.
@@ -162,7 +161,7 @@ def _switch(module: nn.Module, on: bool) -> bool:
             return True
         if isinstance(value, str) and value in (*WRITTEN_OUT, *KERNELS):
             # Its other values are unknown; the usual word of the same vocabulary is tried.
-            pairs = dict(zip(("explicit", "eager", "math"), ("fused", "sdpa", "flash"), strict=True))
+            pairs: dict[str, str] = {"explicit": "fused", "eager": "sdpa", "math": "flash"}
             other = pairs if on else {kernel: plain for plain, kernel in pairs.items()}
             setattr(module, name, other.get(value, value))
             return True

@@ -17,7 +17,7 @@ class Outcome:
         status: "agrees"; "wrong"; "not run", which says nothing about the model; or "remark", a difference that the
             model may be meant to have.
         said: what was measured, or why it was not run, as a clause.
-        mistake: id in the catalogue, if it is wrong.
+        mistake: id in the catalogue; not empty if it is wrong.
         place: the first module whose output differs, if it is known.
         apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
     """
@@ -25,13 +25,13 @@ class Outcome:
     path: str
     status: Status
     said: str
-    mistake: str | None = None
+    mistake: str = ""
     place: Place | None = None
     apart: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        place, where = self.place, self.place.where if self.place else None
+        place = self.place
         return {
             "path": self.path,
             "status": self.status,
@@ -39,8 +39,6 @@ class Outcome:
             "mistake": self.mistake,
             "module": place.module if place else None,
             "class": place.kind if place else None,
-            "where": where,
-            "file": where.path if where else None,
-            "line": where.line if where else None,
+            "where": place.where if place else None,
             "apart": self.apart,
         }

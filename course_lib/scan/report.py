@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from course_lib.about import page_of, version
-from course_lib.diagnosis import CATALOGUE, Report
+from course_lib.about import version
+from course_lib.diagnosis import Finding
 from course_lib.wording import counted
 
 from .outcome import Outcome
@@ -21,13 +21,11 @@ class ScanReport:
     Attributes:
         subject: the name of the model.
         outcomes: of each path, in the order in which they were run.
-        diagnosis: the doctor's report on the attention inside, or None if it was not asked.
         not_examined: why nothing could be run; "" otherwise.
     """
 
     subject: str
     outcomes: tuple[Outcome, ...] = ()
-    diagnosis: Report | None = None
     not_examined: str = ""
 
     @property
@@ -37,8 +35,18 @@ class ScanReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the paths were run and nothing was found, neither by the paths nor by the doctor."""
-        return not self.not_examined and not self.wrong and (self.diagnosis is None or self.diagnosis.ok)
+        """Whether the paths were run and nothing was found."""
+        return not self.not_examined and not self.wrong
+
+    @property
+    def status(self) -> int:
+        """0 if nothing is wrong, 1 if something is, 2 if no path could be run."""
+        return 2 if self.not_examined else int(bool(self.wrong))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong, as the doctor's findings."""
+        return tuple(_finding(one) for one in self.wrong)
 
     @property
     def verdict(self) -> str:
@@ -64,27 +72,30 @@ class ScanReport:
         width = max((len(one.path) for one in self.outcomes), default=0)
         for one in self.first_of_each_path:
             lines.append(f"  {one.path:<{width}}  {SIGNS[one.status]:<7}  {one.said}")
-        for number, one in enumerate(self.wrong, 1):
-            title = CATALOGUE[one.mistake].title if one.mistake else "This path differs."
-            lines += ["", f"{number}. {title} [{one.mistake}]", f"   Path: {one.path}", f"   Seen: {one.said}"]
-            if one.place:
-                at = f" at {one.place.where}" if one.place.where else ""
-                lines.append(f"   First module that differs: {one.place.module} ({one.place.kind}){at}")
-        if self.diagnosis is not None and not self.diagnosis.ok:
-            lines += ["", repr(self.diagnosis)]
+        for number, one in enumerate(self.findings, 1):
+            lines += ["", f"{number}. {one.title} [{one.mistake}]"]
+            lines += [f"   Look at {one.where}:  {one.source}"] if one.where else []
+            lines += [f"   Seen: {one.evidence}", f"   Ask yourself: {one.hint}"]
         return "\n".join(line.rstrip() for line in lines)
+
+    def in_words(self, not_causal: str = "") -> str:
+        """Return the report as text; every caller says it in the same way."""
+        return repr(self)
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{escape(one.path)}</td><td>{SIGNS[one.status]}</td><td>{escape(one.said)}</td></tr>"
             for one in self.first_of_each_path
         )
-        places = "".join(
-            f"<li><code>{escape(one.place.module)}</code>: {escape(one.said)}</li>" for one in self.wrong if one.place
+        found = "".join(
+            f"<li><strong>{escape(one.title)}</strong> <code>{one.mistake}</code>"
+            f"{f'<br>Look at {escape(one.where)}' if one.where else ''}<br>Seen: {escape(one.evidence)}</li>"
+            for one in self.findings
         )
         return (
             f"<p><strong>{escape(f'{self.subject}: {self.verdict}')}</strong></p><table><thead><tr><th>path</th>"
-            f"<th>result</th><th>measured</th></tr></thead><tbody>{rows}</tbody></table><ul>{places}</ul>"
+            f"<th>result</th><th>measured</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"{f'<ol>{found}</ol>' if found else ''}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,9 +105,17 @@ class ScanReport:
             "subject": self.subject,
             "ok": self.ok,
             "not_examined": self.not_examined,
-            "paths": [one.as_dict() | {"url": page_of(one.mistake)} for one in self.outcomes],
-            "diagnosis": None if self.diagnosis is None else self.diagnosis.as_dict(),
+            "paths": [one.as_dict() for one in self.outcomes],
+            "findings": [one.as_dict() for one in self.findings],
         }
 
     def as_json(self) -> str:
         return json.dumps(self.as_dict(), indent=2)
+
+
+def _finding(outcome: Outcome) -> Finding:
+    """Return what is wrong on a path as a finding; the path and the module are part of the evidence."""
+    place = outcome.place
+    module = f"; the first module that differs is {place.module} ({place.kind})" if place else ""
+    evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
+    return Finding.named(outcome.mistake, evidence, place.where if place else None)

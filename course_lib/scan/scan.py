@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .compare import UNTOUCHED
 from .model import CannotRun, Model
 from .outcome import Outcome
 from .paths import PATHS
@@ -70,13 +71,23 @@ def _outcomes(name: str, check: Callable[[Model], Any], subject: Model) -> list[
     except CannotRun as error:
         return [Outcome(name, "not run", str(error))]
     if subject.is_recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
-        note = "; some of its layers are recurrent"
-        found = [replace(one, status="remark", said=one.said + note) if one.status == "wrong" else one for one in found]
+        return [_as_remark(one, "some of its layers are recurrent") for one in found]
+    if name != "one pass" and subject.sees_the_future > UNTOUCHED:
+        return [_as_remark(one, "it can't agree with a plain pass that sees the future") for one in found]
     return found
 
 
+def _as_remark(outcome: Outcome, reason: str) -> Outcome:
+    """Return what is wrong as a remark with a reason; other outcomes stay."""
+    return replace(outcome, status="remark", said=f"{outcome.said}; {reason}") if outcome.status == "wrong" else outcome
+
+
 def _subject(
-    model: nn.Module, x: Tensor, call: Callable[..., Any] | None, make_cache: Callable[[Tensor], Any] | None, causal: bool
+    model: nn.Module,
+    x: Tensor,
+    call: Callable[..., Any] | None,
+    make_cache: Callable[[Tensor], Any] | None,
+    causal: bool,
 ) -> Model | str:
     """Return the model in float64 if it runs so, else in its own dtype; or the reason why it does not run."""
     x = x.detach().cpu().clone()
@@ -88,7 +99,7 @@ def _subject(
             module, given = module.to(dtype), x.to(dtype) if x.is_floating_point() else x
         subject = Model(module, given, call, make_cache, causal)
         try:
-            output = subject.plain
+            output = subject.plain_output
         except CannotRun as error:
             reason = str(error)
             continue
@@ -108,6 +119,7 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
             f"x must be (batch, token) ids or (batch, token, width) embeddings of at least 2 samples of {MIN_TOKENS} "
             f"tokens, got the shape {tuple(x.shape)}."
         )
-    unknown = [] if paths is None else [one for one in paths if one not in (known := [p.name for p in PATHS])]
+    known = [one.name for one in PATHS]
+    unknown = [name for name in paths or () if name not in known]
     if unknown:
         raise ValueError(f"paths must be among {', '.join(known)}; got {unknown[0]!r}.")

@@ -1,0 +1,106 @@
+"""Paths with a mask, in whatever form the model takes one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .compare import SAME, UNTOUCHED, difference
+from .model import KEY_MASKS, MASKS, POSITIONS, CannotRun, Model
+from .outcome import Outcome
+from .path import compare, path
+
+CUT = 3  # tokens of padding
+
+
+@path("mask of ones")
+def mask_that_hides_nothing(model: Model) -> Iterator[Outcome]:
+    """Give a mask that hides nothing."""
+    name, ways = mask_forms(model, torch.ones(model.x.shape[:2], dtype=torch.bool))
+    best: list[Outcome] = []
+    for way in ways:
+        outcomes = list(compare(model, "mask of ones", model.module, {name: way}, "mask-lost-on-option"))
+        if all(one.status == "agrees" for one in outcomes):
+            yield from outcomes
+            return
+        best = best or [one for one in outcomes if one.status == "wrong"]
+    if len(ways) > 1:
+        raise CannotRun(f"no usual form of `{name}` hides nothing")
+    yield from best
+
+
+@path("padded right")
+def padded_right(model: Model) -> Iterator[Outcome]:
+    """Add tokens on the right that the mask hides; the outputs of the others stay."""
+    yield from _padded(model, "padded right", left=False)
+
+
+@path("padded left")
+def padded_left(model: Model) -> Iterator[Outcome]:
+    """Add tokens on the left that the mask hides; what they hold does not matter."""
+    yield from _padded(model, "padded left", left=True)
+
+
+def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
+    padded, keep = with_padding(model, left=left)
+    hidden = (slice(None), slice(0, CUT) if left else slice(-CUT, None))
+    other = model.changed(padded, hidden)
+    argument, forms = mask_forms(model, keep)
+    failure: CannotRun | None = None
+    apart = torch.inf
+    for form in forms:
+        options: dict[str, Any] = {argument: form}
+        if left and POSITIONS in model.parameters:
+            options[POSITIONS] = (keep.long().cumsum(1) - 1).clamp(min=0)
+        try:
+            before, after = (model.output(x, **options)[keep] for x in (padded, other))
+        except CannotRun as error:
+            failure = error
+            continue
+        apart = min(apart, difference(before[None], after[None]))
+        if apart <= UNTOUCHED:
+            plain = difference(model.plain_output.flatten(0, 1)[None], before[None])
+            if plain <= SAME:
+                yield Outcome(name, "agrees", "the padding does not matter", apart=plain)
+            else:
+                said = f"what the padding holds does not matter, but the outputs differ by {plain:.2g} without it"
+                yield Outcome(name, "remark", said, apart=plain)
+            return
+    if failure is not None and apart == torch.inf:
+        raise failure
+    if len(forms) > 1:
+        raise CannotRun(f"no usual form of `{argument}` hides the padding")
+    said = f"what the hidden tokens hold changes the outputs of the others by up to {apart:.2g}"
+    yield Outcome(name, "wrong", said, "mask-lost-on-option", apart=apart)
+
+
+def with_padding(model: Model, *, left: bool) -> tuple[Tensor, Tensor]:
+    """Return x with tokens more on one side, and which tokens are real, bool (batch, token)."""
+    padding = model.changed(model.x[:, :CUT], (slice(None),))
+    real, hidden = torch.ones(model.x.shape[:2], dtype=torch.bool), torch.zeros(padding.shape[:2], dtype=torch.bool)
+    parts = ((padding, hidden), (model.x, real)) if left else ((model.x, real), (padding, hidden))
+    return torch.cat([one for one, _ in parts], dim=1), torch.cat([keep for _, keep in parts], dim=1)
+
+
+def mask_forms(model: Model, keep: Tensor) -> tuple[str, list[Tensor]]:
+    """Return the name of the argument for a mask, and the forms that it may have; `keep` is (batch, token), bool.
+
+    Raises:
+        CannotRun: it takes no mask.
+    """
+    name = model.offers(*MASKS, *KEY_MASKS)
+    if name is None:
+        raise CannotRun("it takes no mask")
+    if model.is_pretrained:
+        return name, [keep.long()]
+    pairs = keep[:, None, None, :].expand(len(keep), 1, keep.shape[1], keep.shape[1])
+    forms = [pairs, ~pairs, torch.zeros(pairs.shape).masked_fill(~pairs, -torch.inf).to(_dtype(model)), keep, ~keep]
+    if model.causal:
+        causal = pairs & torch.ones(pairs.shape[-2:], dtype=torch.bool).tril()
+        forms += [causal, ~causal]
+    return name, forms
+
+
+def _dtype(model: Model) -> torch.dtype:
+    return next((one.dtype for one in model.module.parameters()), torch.float32)

@@ -1,0 +1,92 @@
+"""Paths that give the model its whole input at once."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from .compare import ROUGH, SAME, UNTOUCHED, difference, typical_difference
+from .model import WEIGHTS, CannotRun, Model
+from .outcome import Outcome
+from .path import compare, future, judged, path
+
+
+@path("one pass")
+def one_pass(model: Model) -> Iterator[Outcome]:
+    """Run it once; no output may depend on later tokens or on other samples, and a second run is equal."""
+    before = model.plain_output
+    again = difference(before, model.output(model.x, seed=1))
+    if again > UNTOUCHED:
+        yield Outcome("one pass", "wrong", f"two runs in evaluation differ by {again:.2g}", "dropout-at-eval")
+        return
+    yield from future(model, "one pass", model.module, {}, "no-causal-mask")
+    moved = model.output(model.changed(model.x, (slice(1, None),)))
+    apart = difference(before[:1], moved[:1])
+    if apart > UNTOUCHED:
+        yield Outcome("one pass", "wrong", f"a change of sample 1 changes the output of sample 0 by {apart:.2g}",
+                      "batch-mixed", apart=apart)  # fmt: skip
+
+
+@path("formula")
+def written_out(model: Model) -> Iterator[Outcome]:
+    """Run the formula written out (eager)."""
+    with model.fused(False) as module:
+        yield from compare(model, "formula", module, {})
+
+
+@path("fused")
+def fused(model: Model) -> Iterator[Outcome]:
+    """Run the fused kernel (sdpa)."""
+    with model.fused(True) as module:
+        yield from compare(model, "fused", module, {})
+
+
+@path("weights returned")
+def weights_returned(model: Model) -> Iterator[Outcome]:
+    """Ask for the attention weights as well."""
+    name = model.offers(*WEIGHTS)
+    if name is None:
+        raise CannotRun("it does not return weights")
+    yield from compare(model, "weights returned", model.module, {name: True}, "mask-lost-on-option")
+
+
+@path("train, no dropout")
+def train_without_dropout(model: Model) -> Iterator[Outcome]:
+    """Run in training mode with every dropout at 0."""
+    module = model.copy()
+    for one in module.modules():
+        for name, value in vars(one).items():
+            if isinstance(value, float) and ("drop" in name or (isinstance(one, nn.Dropout) and name == "p")):
+                setattr(one, name, 0.0)
+    module.train()
+    apart = difference(model.plain_output, model.output(model.x, module=module))
+    if apart < SAME:
+        yield Outcome("train, no dropout", "agrees", "it equals the run in evaluation", apart=apart)
+    else:
+        # Routers of experts draw noise in training, and batch norms use the batch: no mistake of attention.
+        yield Outcome(
+            "train, no dropout", "remark", f"it differs from the run in evaluation by {apart:.2g}", apart=apart
+        )
+
+
+@path("one sample")
+def one_sample(model: Model) -> Iterator[Outcome]:
+    """Run each sample alone."""
+    alone = torch.cat([model.output(model.x[index : index + 1]) for index in range(len(model.x))])
+    apart = difference(model.plain_output, alone)
+    yield judged("one sample", apart, "fixed-batch")
+
+
+@path("bfloat16")
+def bfloat16(model: Model) -> Iterator[Outcome]:
+    """Run it in bfloat16."""
+    module = model.copy().to(torch.bfloat16)
+    x = model.x if model.takes_ids else model.x.to(torch.bfloat16)
+    output = model.output(x, module=module)
+    apart = typical_difference(model.plain_output, output)
+    if not output.isfinite().all() and model.plain_output.isfinite().all():
+        yield Outcome("bfloat16", "wrong", "its output is not finite", "overflow-half", apart=apart)
+    elif apart > ROUGH:
+        yield Outcome("bfloat16", "remark", f"a typical token differs by {apart:.2g}", apart=apart)
+    else:
+        yield Outcome("bfloat16", "agrees", f"a typical token differs by {apart:.1g}", apart=apart)

@@ -1,0 +1,63 @@
+"""Tiny models of transformers' families, and what a scan says of the releases in which some see the future.
+
+In transformers 5.12.0 to 5.17.0 five families see the future, and in 5.18.0 none of them does. To check a release:
+
+    pip install "transformers==5.17.0" "huggingface-hub<2" "tokenizers==0.23.1"
+    SCAN_FAMILIES=1 pytest tests/scan/test_families.py
+"""
+
+import os
+
+import pytest
+import torch
+
+transformers = pytest.importorskip("transformers")
+
+from course_lib.scan import NotBuilt, families, scan, tiny_model  # noqa: E402
+
+RELEASE = tuple(int(part) for part in transformers.__version__.split(".")[:2])
+SEE_THE_FUTURE = ["roformer", "big_bird", "rembert", "megatron-bert", "doge"]  # from 5.12 to 5.17
+CONTROLS = [
+    "apertus", "arcee", "bert", "biogpt", "bitnet", "bloom", "camembert", "codegen", "cohere", "cohere2", "electra",
+    "ernie", "ernie4_5", "exaone4", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "gpt2", "gpt_bigcode", "gpt_neo",
+    "gpt_neox", "gptj", "granite", "helium", "llama", "mistral", "mixtral", "mpt", "olmo", "olmo2", "opt", "phi",
+    "phi3", "qwen2", "qwen3", "roberta", "smollm3", "starcoder2",
+]  # fmt: skip
+EVERY = bool(os.environ.get("SCAN_FAMILIES"))
+IDS = torch.randint(3, 93, (2, 9), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("family", CONTROLS if EVERY else ["gpt2", "llama", "gemma2"])
+def test_nothing_is_wrong_with_a_control(family):
+    report = scan(tiny_model(family), IDS)
+    assert report.ok, report
+    assert sum(one.status == "agrees" for one in report.outcomes) >= 8
+
+
+@pytest.mark.parametrize("family", SEE_THE_FUTURE if EVERY else ["doge", "roformer"])
+def test_the_families_that_see_the_future_are_found(family):
+    report = scan(tiny_model(family), IDS)
+    wrong = [(one.path, one.mistake) for one in report.wrong]
+    assert wrong == ([("one pass", "no-causal-mask")] if (5, 12) <= RELEASE <= (5, 17) else [])
+    for one in report.findings:
+        assert one.where.file.endswith(f"modeling_{family.replace('-', '_')}.py")
+
+
+def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
+    """The scan can fail: without the causal mask, GPT-2 sees the future."""
+    model = tiny_model("gpt2")
+    from transformers.models.gpt2 import modeling_gpt2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(modeling_gpt2, "create_causal_mask", lambda **_: torch.zeros(1, 1, 9, 9, dtype=torch.float64))
+        report = scan(model, IDS, paths=["one pass"])
+    assert [one.mistake for one in report.findings] == ["no-causal-mask"]
+    assert report.findings[0].where.file.endswith("modeling_gpt2.py")
+
+
+def test_families_are_named_and_refused_in_words():
+    assert {"llama", "gpt2"} <= set(families())
+    with pytest.raises(ValueError, match="family must be one of transformers' decoder models, such as 'llama'"):
+        tiny_model("lama")
+    with pytest.raises(NotBuilt, match=r"smallest configuration has 1.*parameters|has no attribute"):
+        tiny_model("blt")

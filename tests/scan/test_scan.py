@@ -1,0 +1,161 @@
+"""A scan finds the paths of a model that do not agree, and none in models whose paths do."""
+
+import json
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from course_lib.attention import GroupedQueryAttention, KVCache, MultiHeadAttention
+from course_lib.scan import PATHS, scan
+
+X = torch.randn(2, 7, 12, generator=torch.Generator().manual_seed(3))
+
+
+class Decoder(nn.Module):
+    """One causal attention with each path that a scan knows; `mistake` plants one.
+
+    Its cache is a list of keys and values; `mask` is bool (batch, 1, query, key), True = may attend.
+    """
+
+    def __init__(self, mistake: str = "") -> None:
+        super().__init__()
+        self.qkv, self.out, self.position = nn.Linear(12, 36), nn.Linear(12, 12), nn.Embedding(32, 12)
+        self.dropout, self.fused, self.mistake = 0.1, False, mistake
+        nn.init.normal_(self.qkv.weight, std=0.4)
+
+    def forward(self, x, mask=None, cache=None, return_weights=False):
+        _, num_tokens, _ = x.shape
+        before = cache[0][0].shape[1] if cache else 0
+        first = 0 if self.mistake == "positions restart" else before
+        h = x + self.position(torch.arange(first, first + num_tokens))
+        queries, keys, values = self.qkv(h).split(12, dim=-1)
+        if cache is not None:
+            if cache:
+                keys, values = torch.cat([cache[0][0], keys], 1), torch.cat([cache[0][1], values], 1)
+            kept = slice(0, -1) if self.mistake == "token missing" and num_tokens == 1 else slice(None)
+            cache[:] = [(keys[:, kept], values[:, kept])]
+        causal = torch.ones(num_tokens, keys.shape[1], dtype=torch.bool).tril(keys.shape[1] - num_tokens)
+        unmasked = (self.mistake == "fused" and self.fused) or (self.mistake == "weights" and return_weights)
+        keep = torch.ones_like(causal) if unmasked or self.mistake == "causal" else causal
+        if mask is not None and self.mistake != "mask unread":
+            keep = keep & (mask[:, 0] if mask.dim() == 4 else mask)
+        scores = (queries @ keys.mT / 12**0.5).masked_fill(~keep, -1e9)
+        weights = scores.softmax(-1)
+        weights = nn.functional.dropout(weights, self.dropout, self.training or self.mistake == "dropout")
+        output = self.out(weights @ values)
+        if self.mistake == "samples":
+            output = output + output.mean(0)
+        return (output, weights) if return_weights else output
+
+
+def scanned(mistake: str = "", **options):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return scan(Decoder(mistake), X, make_cache=lambda x: [], **options)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "path", "named"),
+    [
+        ("causal", "one pass", "no-causal-mask"),
+        ("dropout", "one pass", "dropout-at-eval"),
+        ("samples", "one pass", "batch-mixed"),
+        ("fused", "fused", "paths-differ"),
+        ("weights", "weights returned", "mask-lost-on-option"),
+        ("token missing", "token by token", "paths-differ"),
+        ("positions restart", "in chunks", "paths-differ"),
+    ],
+)
+def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
+    report = scanned(mistake)
+    assert (path, named) in [(one.path, one.mistake) for one in report.wrong]
+    assert not report.ok
+    assert report.status == 1
+    assert named in report.findings[0].mistake
+    assert path in report.findings[0].evidence or path != report.wrong[0].path
+
+
+def test_all_paths_of_a_right_model_are_run_and_agree():
+    report = scanned()
+    assert report.ok, report
+    assert [one.path for one in report.outcomes if one.status == "not run"] == ["padded, cached"]
+    assert report.verdict == "12 paths run, all agree."
+
+
+def test_a_mask_that_is_never_read_is_not_taken_for_one():
+    """No form of the mask hides the padding, which may be the model's way: the report says so and accuses nobody."""
+    outcomes = {one.path: one for one in scanned("mask unread").outcomes}
+    assert outcomes["padded left"].said == "no usual form of `mask` hides the padding"
+
+
+def test_the_course_s_classes_agree_on_all_their_paths():
+    attention = GroupedQueryAttention(12, 12, 4, 2)
+    report = scan(attention, X, make_cache=lambda x: KVCache(len(x), 2, 7, 3, dtype=x.dtype))
+    assert report.ok, report
+    assert {"formula", "fused", "in chunks", "token by token"} <= {
+        one.path for one in report.outcomes if one.status == "agrees"
+    }
+
+
+def test_pytorch_s_module_agrees_on_the_paths_that_its_call_offers():
+    def call(module, x, key_padding_mask=None, need_weights=False):
+        return module(x, x, x, key_padding_mask=key_padding_mask, need_weights=need_weights)[0]
+
+    report = scan(nn.MultiheadAttention(12, 3, batch_first=True), X, causal=False, call=call)
+    assert report.ok, report
+    assert {"weights returned", "padded left"} <= {one.path for one in report.outcomes if one.status == "agrees"}
+
+
+def test_the_model_is_left_as_it_was():
+    model = MultiHeadAttention(12, 12, 3).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    scan(model, X)
+    assert model.training
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_a_model_that_fails_is_not_examined():
+    report = scan(nn.Linear(5, 5), X)
+    assert report.status == 2
+    assert report.verdict.startswith("it could not be examined: RuntimeError")
+
+
+def test_later_paths_of_a_model_that_sees_the_future_are_remarks():
+    report = scanned("causal")
+    assert [one.path for one in report.wrong] == ["one pass"]
+    assert "it can't agree with a plain pass that sees the future" in str(report)
+
+
+def test_some_paths_only():
+    assert [one.path for one in scanned(paths=["fused", "bfloat16"]).outcomes] == ["fused", "bfloat16"]
+
+
+def test_the_report_as_data_and_as_html():
+    report = scanned("fused")
+    data = json.loads(report.as_json())
+    assert [one["path"] for one in data["paths"]][:3] == ["one pass", "formula", "fused"]
+    assert data["findings"][0]["mistake"] == "paths-differ"
+    assert "<td>fused</td><td>WRONG</td>" in report._repr_html_()
+    assert len({one.name for one in PATHS}) == len(PATHS)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "words"),
+    [
+        (torch.randn(1, 7, 12), ValueError, "at least 2 samples of 6 tokens, got the shape (1, 7, 12)"),
+        (torch.randn(2, 5, 12), ValueError, "at least 2 samples of 6 tokens"),
+        (torch.zeros(2, 7, dtype=torch.bool), TypeError, "token ids or embeddings, got torch.bool"),
+        ([1, 2], TypeError, "got list"),
+    ],
+)
+def test_bad_input_gets_one_sentence(x: Tensor, error, words):
+    with pytest.raises(error, match=words.replace("(", r"\(").replace(")", r"\)")):
+        scan(Decoder(), x)
+
+
+def test_unknown_paths_and_models_get_one_sentence():
+    with pytest.raises(ValueError, match="paths must be among one pass, formula"):
+        scanned(paths=["fast"])
+    with pytest.raises(TypeError, match="model must be a module, got function"):
+        scan(lambda x: x, X)
