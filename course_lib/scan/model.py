@@ -110,7 +110,11 @@ class Model:
     def changed(self, x: Tensor, at: Any) -> Tensor:
         """Return x with other tokens at an index of (batch, token)."""
         other = x.clone()
-        other[at] = (other[at] - 3 + 7) % 90 + 3 if self.takes_ids else other[at] * -0.5 + 1.5
+        if self.takes_ids:  # the next of the ids that occur in x, so that it is in the vocabulary
+            known = self.x.unique()
+            other[at] = known[(torch.searchsorted(known, other[at].contiguous()) + 1) % len(known)]
+        else:
+            other[at] = other[at] * -0.5 + 1.5
         return other
 
     def with_other_last(self) -> Tensor:

@@ -39,7 +39,7 @@ class ScanReport:
         return not self.not_examined and not self.wrong
 
     @property
-    def status(self) -> int:
+    def exit_status(self) -> int:
         """0 if nothing is wrong, 1 if something is, 2 if no path could be run."""
         return 2 if self.not_examined else int(bool(self.wrong))
 
@@ -116,6 +116,6 @@ class ScanReport:
 def _finding(outcome: Outcome) -> Finding:
     """Return what is wrong on a path as a finding; the path and the module are part of the evidence."""
     place = outcome.place
-    module = f"; the first module that differs is {place.module} ({place.kind})" if place else ""
+    module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})" if place else ""
     evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
     return Finding.named(outcome.mistake, evidence, place.where if place else None)

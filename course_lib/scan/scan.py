@@ -26,6 +26,7 @@ def scan(
     call: Callable[..., Any] | None = None,
     make_cache: Callable[[Tensor], Any] | None = None,
     paths: Sequence[str] | None = None,
+    name: str | None = None,
     on_path: Callable[[str], None] | None = None,
 ) -> ScanReport:
     """Find out whether a model gives the same output on every path: fused or written out, cached, masked, padded.
@@ -42,6 +43,7 @@ def scan(
             that the paths may give.
         make_cache: x -> empty cache of its batch size and dtype, for models whose cache is an argument.
         paths: names of the paths to run; all if None.
+        name: of the model in the report; its class if None.
         on_path: called with the name of each path before it is run.
 
     Returns:
@@ -54,7 +56,7 @@ def scan(
     _check(model, x, paths)
     subject = _subject(model, x, call, make_cache, causal)
     if isinstance(subject, str):
-        return ScanReport(type(model).__name__, not_examined=subject)
+        return ScanReport(name or type(model).__name__, not_examined=subject)
     outcomes: list[Outcome] = []
     for one in PATHS:
         if paths is not None and one.name not in paths:
@@ -62,7 +64,7 @@ def scan(
         if on_path is not None:
             on_path(one.name)
         outcomes += _outcomes(one.name, one.check, subject)
-    return ScanReport(type(model).__name__, tuple(outcomes))
+    return ScanReport(name or type(model).__name__, tuple(outcomes))
 
 
 def _outcomes(name: str, check: Callable[[Model], Any], subject: Model) -> list[Outcome]:
@@ -119,6 +121,8 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
             f"x must be (batch, token) ids or (batch, token, width) embeddings of at least 2 samples of {MIN_TOKENS} "
             f"tokens, got the shape {tuple(x.shape)}."
         )
+    if not x.is_floating_point() and len(x.unique()) < 2:
+        raise ValueError("x must hold at least two different token ids, so that a change can show.")
     known = [one.name for one in PATHS]
     unknown = [name for name in paths or () if name not in known]
     if unknown:

@@ -71,7 +71,7 @@ def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
     report = scanned(mistake)
     assert (path, named) in [(one.path, one.mistake) for one in report.wrong]
     assert not report.ok
-    assert report.status == 1
+    assert report.exit_status == 1
     assert named in report.findings[0].mistake
     assert path in report.findings[0].evidence or path != report.wrong[0].path
 
@@ -117,7 +117,7 @@ def test_the_model_is_left_as_it_was():
 
 def test_a_model_that_fails_is_not_examined():
     report = scan(nn.Linear(5, 5), X)
-    assert report.status == 2
+    assert report.exit_status == 2
     assert report.verdict.startswith("it could not be examined: RuntimeError")
 
 
@@ -146,6 +146,7 @@ def test_the_report_as_data_and_as_html():
         (torch.randn(1, 7, 12), ValueError, "at least 2 samples of 6 tokens, got the shape (1, 7, 12)"),
         (torch.randn(2, 5, 12), ValueError, "at least 2 samples of 6 tokens"),
         (torch.zeros(2, 7, dtype=torch.bool), TypeError, "token ids or embeddings, got torch.bool"),
+        (torch.zeros(2, 7, dtype=torch.long), ValueError, "at least two different token ids"),
         ([1, 2], TypeError, "got list"),
     ],
 )

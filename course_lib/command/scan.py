@@ -1,0 +1,115 @@
+"""Run a model on every path that it offers (fused, cached, masked, padded ...) and compare it with its plain pass.
+
+The target is a file's class or factory as for `course doctor`, or `transformers:FAMILY`, of which a tiny random model
+is built: nothing is downloaded. Importing a file runs it: name only code that you would run yourself.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+from .clone import CourseError
+from .examining import add_output, add_sizes, add_targets, examine, say, sizes
+from .target import evaluate, open_target, split
+
+FAMILY = "transformers:"
+EXAMPLES = """\
+examples:
+  course scan model.py:GPT --args "GPTConfig(n_layer=2, n_head=3, n_embd=12, vocab_size=65)"
+  course scan attention.py:Attention --args "12, 12, 3" --cache "lambda x: []"
+  course scan transformers:llama transformers:gemma3_text
+  course scan --families        # all decoder models of the installed transformers, a line for each
+
+The exit status is 0 if all paths agree, 1 if something is wrong and 2 if nothing could be run; of several targets it
+is 1 if something is wrong with any of them, else 2 if any could not be run.
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the targets, their input, and the forms of the output."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EXAMPLES
+    add_targets(parser)
+    add_sizes(parser, batch=2, tokens=9)
+    add = parser.add_argument
+    add("--families", action="store_true", help="every decoder model of the installed transformers")
+    add("--vocabulary", type=int, help="give token ids below this number (default: the size of a first embedding)")
+    add("--cache", metavar="CODE", help='makes an empty cache, if it is an argument: "lambda x: KVCache(len(x), 3)"')
+    add_output(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Scan each target, print the reports, and return the status of all."""
+    if args.setup:
+        raise CourseError("--setup is for course doctor: give FILE.py:NAME, with a function that builds the model.")
+    if args.families:
+        from course_lib.scan import families
+
+        args.targets += [FAMILY + family for family in families()]
+    return examine(args, [(one, _report_of_family if one.startswith(FAMILY) else _report) for one in args.targets])
+
+
+def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
+    import torch
+
+    from course_lib.scan import NotBuilt, ScanReport, tiny_model
+    from course_lib.scan.configurations import VOCABULARY
+
+    family = typed.removeprefix(FAMILY)
+    try:
+        model = tiny_model(family)
+    except ImportError as error:
+        raise CourseError(f"{typed} needs the package transformers: pip install transformers.") from error
+    except ValueError as error:
+        raise CourseError(str(error)) from None
+    except NotBuilt as error:
+        return ScanReport(family, not_examined=f"no tiny model of it could be built ({error})")
+    ids = torch.randint(3, VOCABULARY - 4, (args.batch, args.tokens), generator=torch.Generator().manual_seed(1))
+    return _scanned(model, ids, args, call=None, make_cache=None, name=family)
+
+
+def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
+    import torch
+    from torch import nn
+
+    target = split(typed)
+    say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
+    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.cache))
+    say(args, opened.notes, notes)
+    make_cache = None if args.cache is None else evaluate("--cache", args.cache, opened.module)
+    generator = torch.Generator().manual_seed(0)
+    if args.x is not None:
+        x = evaluate("--x", args.x, opened.module)
+    elif vocabulary := args.vocabulary or _vocabulary(opened.code):
+        x = torch.randint(0, vocabulary, (args.batch, args.tokens), generator=generator)
+    else:
+        x = torch.randn(*sizes(opened, target.name, args), generator=generator)
+    if not isinstance(opened.code, nn.Module):
+        raise CourseError(f"{target.name} is no module, which a scan needs: wrap it in an nn.Module.")
+    return _scanned(opened.code, x, args, call=opened.call, make_cache=make_cache, name=target.name)
+
+
+def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_cache: Any, name: str) -> Any:
+    from course_lib.scan import PATHS, scan
+
+    def show(path: str) -> None:
+        done = [one.name for one in PATHS].index(path)
+        if sys.stderr.isatty():
+            print(f"\r{name:<24} {'#' * done}{'.' * (len(PATHS) - done)} {path:<18}", end="", file=sys.stderr)
+
+    try:
+        report = scan(model, x, causal=not args.not_causal, call=call, make_cache=make_cache, name=name, on_path=show)
+    except (TypeError, ValueError) as error:
+        raise CourseError(str(error)) from None
+    if sys.stderr.isatty():
+        print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
+    return report
+
+
+def _vocabulary(module: Any) -> int | None:
+    """Return the size of the embedding that is the module's first layer with weights; None if there is none."""
+    from torch import nn
+
+    layers = (one for one in module.modules() if any(True for _ in one.parameters(recurse=False)))
+    first = next(layers, None) if isinstance(module, nn.Module) else None
+    return first.num_embeddings if isinstance(first, nn.Embedding) else None

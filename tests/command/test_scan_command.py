@@ -1,0 +1,70 @@
+"""`course scan` opens files and families, says what is wrong on which path, and ends with the right status."""
+
+import json
+
+import pytest
+
+from course_lib.command import main
+
+MODEL = """
+import torch
+from torch import nn
+
+
+class GPT(nn.Module):
+    def __init__(self, vocabulary, width, heads, forgets=False):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(32, width)
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.last, self.forgets = nn.Linear(width, vocabulary), forgets
+
+    def forward(self, ids, return_weights=False):
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+        hidden = None if self.forgets and return_weights else torch.ones(2 * [ids.shape[1]], dtype=torch.bool).triu(1)
+        x, weights = self.attention(x, x, x, attn_mask=hidden, need_weights=return_weights)
+        return self.last(x)
+
+
+def half(x):
+    return x / 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL, encoding="utf-8")
+    return path
+
+
+def test_a_file_with_a_right_model_agrees_on_all_paths(file, capsys):
+    assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3"]) == 0
+    assert "GPT: 5 paths run, all agree." in capsys.readouterr().out
+
+
+def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsys):
+    assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3, forgets=True", "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert [one["mistake"] for one in data["findings"]] == ["mask-lost-on-option"]
+    assert data["findings"][0]["path"].endswith("model.py")
+    assert "on the path `weights returned`" in data["findings"][0]["evidence"]
+
+
+def test_a_family_of_transformers_is_built_and_scanned(capsys):
+    pytest.importorskip("transformers")
+    assert main(["scan", "transformers:gpt2"]) == 0
+    assert "gpt2: 13 paths run, all agree." in capsys.readouterr().out
+
+
+def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, capsys):
+    assert main(["scan", "transformers:lama"]) == 2
+    assert "such as 'llama', got 'lama'" in capsys.readouterr().err
+    assert main(["scan", f"{file}:half", "--x", "torch.randn(2, 9, 4)"]) == 2
+    assert "half is no module, which a scan needs: wrap it in an nn.Module." in capsys.readouterr().err
+
+
+def test_one_wrong_target_of_two_decides_the_status(file, capsys):
+    assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3, forgets=True", "--github", f"{file}:half"]) == 1
+    out, err = capsys.readouterr()
+    assert "::error file=" in out
+    assert "half" in err
