@@ -25,6 +25,10 @@ class GPT(nn.Module):
         return self.last(x)
 
 
+def forgetful():
+    return GPT(50, 12, 3, forgets=True)
+
+
 def half(x):
     return x / 2
 """
@@ -64,7 +68,7 @@ def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, cap
 
 
 def test_one_wrong_target_of_two_decides_the_status(file, capsys):
-    assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3, forgets=True", "--github", f"{file}:half"]) == 1
+    assert main(["scan", f"{file}:forgetful", f"{file}:half", "--github", "--vocabulary", "50"]) == 1
     out, err = capsys.readouterr()
     assert "::error file=" in out
     assert "half" in err
