@@ -50,10 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    import torch
-
-    from course_lib.scan import NotBuilt, ScanReport, tiny_model
-    from course_lib.scan.configurations import VOCABULARY
+    from course_lib.scan import NotBuilt, ScanReport, tiny_ids, tiny_model
 
     family = typed.removeprefix(FAMILY)
     try:
@@ -64,8 +61,7 @@ def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) ->
         raise CourseError(str(error)) from None
     except NotBuilt as error:
         return ScanReport(family, not_examined=f"no tiny model of it could be built ({error})")
-    ids = torch.randint(3, VOCABULARY - 4, (args.batch, args.tokens), generator=torch.Generator().manual_seed(1))
-    return _scanned(model, ids, args, call=None, make_cache=None, name=family)
+    return _scanned(model, tiny_ids(args.batch, args.tokens), args, call=None, make_cache=None, name=family)
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:

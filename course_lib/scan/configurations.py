@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 VOCABULARY, MAX_TOKENS = 97, 64
 MAX_PARAMETERS = 20_000_000
@@ -92,6 +92,11 @@ def tiny_model(family: str, *, seed: int = 0) -> nn.Module:
     return model
 
 
+def tiny_ids(batch: int, num_tokens: int) -> Tensor:
+    """Return token ids for a tiny model, (batch, token), none of which is special."""
+    return torch.randint(3, VOCABULARY - 4, (batch, num_tokens), generator=torch.Generator().manual_seed(1))
+
+
 def _causal_classes() -> dict[str, str]:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
@@ -129,7 +134,7 @@ def _check_size(kind: Any, config: Any) -> None:
 
 
 def _small_configurations(kind: Any) -> Iterator[Any]:
-    """Yield makers of configurations to try in turn."""
+    """Yield functions that make configurations, to try in turn."""
     for kept in ATTEMPTS:
         yield lambda kept=kept: kind(**_fields(kind, kept))
     yield lambda: kind(**{**_fields(kind, frozenset()), **OPTIONAL})

@@ -1,17 +1,21 @@
-"""The book's page on using the library: its code runs, and the doctor's report on it is what the command says."""
+"""The book's pages on the library and the doctor: their code runs, and the reports are what the commands say."""
 
 import re
 from pathlib import Path
 
-from course_lib.command import main
+import torch
 
-PAGE = (Path(__file__).resolve().parents[2] / "book" / "use.md").read_text(encoding="utf-8")
+from course_lib.command import main
+from course_lib.diagnosis import CATALOGUE
+from course_lib.scan import PATHS
+
+BOOK = Path(__file__).resolve().parents[2] / "book"
+LIBRARY, DOCTOR = ((BOOK / name).read_text(encoding="utf-8") for name in ("use.md", "doctor.md"))
 
 
 def test_the_report_is_the_commands(tmp_path, monkeypatch, capsys):
-    text = PAGE.split("## The doctor")[1]
-    source = re.search(r"```python\n(.*?)```", text, re.S)[1]
-    command, *shown = re.search(r"```console\n\$ (.*?)```", text, re.S)[1].rstrip().splitlines()
+    source = re.search(r"```python\n(.*?)```", DOCTOR, re.S)[1]
+    command, *shown = re.search(r"```console\n\$ (.*?)```", DOCTOR, re.S)[1].rstrip().splitlines()
     (tmp_path / "my_attention.py").write_text(source, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     words = re.match(r'course (doctor \S+) --args "(.*?)" (.*)', command)
@@ -20,9 +24,28 @@ def test_the_report_is_the_commands(tmp_path, monkeypatch, capsys):
     assert [*said.err.splitlines(), *said.out.rstrip().splitlines()] == shown
 
 
-def test_every_example_runs():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+def test_every_example_of_the_doctor_runs():
+    blocks = re.findall(r"```python\n(.*?)```", DOCTOR, re.S)
     assert len(blocks) == 3
+    names = {"torch": torch}
+    for block in blocks:
+        *statements, last = block.rstrip().rsplit("\n", 1)
+        exec(compile("\n".join(statements), "doctor.md", "exec"), names)
+        result = eval(last, names) if "(" in last and not last.startswith(" ") else None
+    assert str(result).splitlines()[0] == re.search(r"```text\n(.*?)\n```", DOCTOR, re.S)[1]
+
+
+def test_the_page_lists_every_path_and_counts_the_mistakes():
+    table = DOCTOR.split("| path |")[1].split("\n\n")[0]
+    assert {name for row in table.splitlines()[2:] for name in row.split("|")[1].strip().split(", ")} >= {
+        part for one in PATHS for part in one.name.split(", ")
+    }
+    assert f"It knows {len(CATALOGUE)} [mistakes by name]" in DOCTOR
+
+
+def test_every_example_of_the_library_runs():
+    blocks = re.findall(r"```python\n(.*?)```", LIBRARY, re.S)
+    assert len(blocks) == 1
     names = {}
     for block in blocks:
         exec(compile(block, "use.md", "exec"), names)

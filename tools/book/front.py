@@ -27,8 +27,8 @@ def proof(root: Path) -> str:
 
 
 def doctor(root: Path) -> str:
-    """Return the code and the report that `use.md` shows, which a test in tests/project runs."""
-    section = (root / "book" / "use.md").read_text(encoding="utf-8").split("## The doctor")[1]
+    """Return the code and the report that `doctor.md` shows, which a test in tests/project runs."""
+    section = (root / "book" / "doctor.md").read_text(encoding="utf-8").split("## One module")[1]
     (code, *_), (report, *_) = (re.findall(rf"```{kind}\n.*?```", section, re.S) for kind in ("python", "console"))
     return f"{code}\n\n{report}\n"
 

@@ -16,6 +16,8 @@ PARTS = {
     "recorder": "The recorder",
     "pictures": "Pictures",
     "diagnosis": "The doctor",
+    "scan": "All paths of a model",
+    "testing": "The doctor in a test",
     "exercises": "Exercises",
     "distributed": "Many devices",
     "timing": "Time and memory",

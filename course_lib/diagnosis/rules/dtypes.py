@@ -1,4 +1,4 @@
-"""Find code that does not run in 16 bits, and products that overflow float16."""
+"""Find code that does not run in float16 or bfloat16, and products that overflow float16."""
 
 import re
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def _overflows(operation: Operation) -> bool:
 
 @rule(order=470)
 def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | str]:
-    """Whether the code runs in 16 bits."""
+    """Whether the code runs in float16 and bfloat16."""
     run, subject = fresh.run, fresh.run.subject
     for dtype in () if torch_private.any_autocast() else HALVES:
         x, code = run.x.to(dtype), subject.copy(dtype)
