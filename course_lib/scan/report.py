@@ -116,6 +116,8 @@ class ScanReport:
 def _finding(outcome: Outcome) -> Finding:
     """Return what is wrong on a path as a finding; the path and the module are part of the evidence."""
     place = outcome.place
-    module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})" if place else ""
+    module = ""
+    if place and place.kind:
+        module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})"
     evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
     return Finding.named(outcome.mistake, evidence, place.where if place else None)

@@ -19,8 +19,9 @@ class GPT(nn.Module):
         self.last, self.forgets = nn.Linear(width, vocabulary), forgets
 
     def forward(self, ids, return_weights=False):
-        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
-        hidden = None if self.forgets and return_weights else torch.ones(2 * [ids.shape[1]], dtype=torch.bool).triu(1)
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        hidden = torch.ones(2 * [ids.shape[1]], dtype=torch.bool, device=ids.device).triu(1)
+        hidden = None if self.forgets and return_weights else hidden
         x, weights = self.attention(x, x, x, attn_mask=hidden, need_weights=return_weights)
         return self.last(x)
 
@@ -43,7 +44,7 @@ def file(tmp_path):
 
 def test_a_file_with_a_right_model_agrees_on_all_paths(file, capsys):
     assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3"]) == 0
-    assert "GPT: 5 paths run, all agree." in capsys.readouterr().out
+    assert "GPT: 6 paths run, all agree." in capsys.readouterr().out
 
 
 def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsys):
@@ -57,7 +58,7 @@ def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsy
 def test_a_family_of_transformers_is_built_and_scanned(capsys):
     pytest.importorskip("transformers")
     assert main(["scan", "transformers:gpt2"]) == 0
-    assert "gpt2: 13 paths run, all agree." in capsys.readouterr().out
+    assert "gpt2: 14 paths run, all agree." in capsys.readouterr().out
 
 
 def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, capsys):
