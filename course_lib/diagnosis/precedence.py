@@ -16,6 +16,7 @@ SHARED = {
     "heads-share-scores", "heads-share-weights", "projection-reused", "kv-head-zero-only", "kv-heads-tiled",
 }  # fmt: skip
 LAYOUT = {"merge-without-transpose", "split-without-transpose"}
+LATER_PIECES = {"window-off-by-one", "window-lost-in-decode", "mask-skipped-when-cached", "positions-restart-in-cache"}
 ALL_MEASURED = {None, *CATALOGUE} - OF_BEHAVIOUR  # everything measured from scores, weights and outputs
 
 # cause -> the effects that are left out if the cause is found. The order matters, because an effect of an earlier cause
@@ -30,9 +31,33 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "batch-mixed": ALL_MEASURED,  # Weights over other samples' tokens are not those of one sample.
     "fixed-batch": ALL_MEASURED,  # Samples that are folded into tokens attend to each other.
     # Missing keys, and keys of an earlier prompt, look like a wrong mask, shared heads or scrambled rows.
-    "stale-cache": LAYOUT | SHARED | MASKS | {
+    "stale-cache": LAYOUT | SHARED | MASKS | LATER_PIECES | {
         "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied",
     },
+    "window-off-by-one": MASKS | {"token-missing-from-cache"},  # The keys that it cuts from the cache.
+    "token-missing-from-cache": LAYOUT | SHARED | MASKS | {
+        "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied", "stale-cache",
+    },
+    "positions-restart-in-cache": {"stale-cache", "rotary-unused"},  # Each piece has the angles of another place.
+    # What later pieces see beyond the prompt is seen in the mask, too.
+    "window-lost-in-decode": MASKS | {
+        "mask-skipped-when-cached", "window-off-by-one", "causal-top-left", "token-missing-from-cache", "mask-rank",
+    },
+    "mask-skipped-when-cached": MASKS | {
+        "causal-top-left", "mask-off-by-one", "mask-rank", "mask-inverted",
+    },
+    # The mask that is not read hides nothing.
+    "is-causal-with-mask": MASKS | {"mask-discarded", "mask-rank", "window-off-by-one"},
+    # Keys and queries that have changed places turn the mask round and leave rows that don't sum to 1.
+    "weights-transposed": MASKS | SCALES | {
+        "mask-transposed", "mask-inverted", "softmax-wrong-axis", "mask-off-by-one", "mask-discarded",
+    },
+    "softcap-missing": MASKS | SCALES,  # A capped mask hides nothing, and half a cap is another scale.
+    "mask-scaled": MASKS,  # A smaller number hides less.
+    "norm-wrong-axis": SCALES | {"heads-share-scores"},  # Each head's scores then depend on the others.
+    "rotary-unused": {"rotary-wrong-turn"},  # What is turned on one side only is turned wrongly.
+    "rotary-wrong-turn": SCALES,  # A turn that changes lengths changes the scale.
+    "gate-unused": {"output-projection-missing", "projection-reused"},  # The gate's projection is the unused one.
     # If each query comes alone, it sees the first key only, and no output depends on another token.
     "causal-top-left": {"weights-not-applied"},
     # A softmax over the wrong axis gives hidden pairs a weight and leaves rows that don't sum to 1.
@@ -63,9 +88,14 @@ SUPPRESSES: dict[str, Set[str | None]] = {
 }  # fmt: skip
 
 
+# These follow from many mistakes, and are told where nothing else was measured.
+FALLBACKS = {"dead-parameter", "mask-lost-on-option", "paths-differ"}
+
+
 def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return each cause once, the likeliest first; findings without a name stay only if nothing else was found."""
-    left = list(findings)
+    left = [one for one in findings if one.mistake not in FALLBACKS]
+    left = findings if all(one.mistake in OF_BEHAVIOUR | {None} for one in left) else left
     for cause, effects in SUPPRESSES.items():
         if any(finding.mistake == cause for finding in left):
             left = [finding for finding in left if finding.mistake == cause or finding.mistake not in effects]

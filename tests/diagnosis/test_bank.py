@@ -32,6 +32,12 @@ ELSEWHERE = {
     "every_mistake:number_of_patches_in_the_views",
     "every_mistake:mask_repeated_for_a_known_batch",
     "every_mistake:keys_behind_values_in_front",
+    "fresh:w_rope_from_zero",
+    "fresh_too:m_weights_without_mask",
+    "paths:cut_one_too_far_in_the_cache",
+    "paths:new_token_is_not_joined",
+    "paths:no_output_projection_when_fused",
+    "paths:gate_only_when_weights_are_returned",
 }
 
 

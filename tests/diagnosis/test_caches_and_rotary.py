@@ -277,7 +277,7 @@ DECODED = {
     "the planted form, right": (Planted, KVCache, None),
     "length": (LlamaAttention, NeverMoves, "stale-cache"),
     "place": (LlamaAttention, OnePlaceBack, "stale-cache"),
-    "angles": (RestartingAngles, KVCache, "stale-cache"),
+    "angles": (RestartingAngles, KVCache, "positions-restart-in-cache"),
     "queries only": (QueriesOnly, KVCache, "rotary-unused"),
     "keys only": (KeysOnly, KVCache, "rotary-unused"),
     "values too": (ValuesToo, KVCache, "rotary-on-values"),

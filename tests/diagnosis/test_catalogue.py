@@ -50,6 +50,22 @@ IDS = [
     "mask-rank",
     "overflow-half",
     "stale-cache",
+    "rotary-wrong-turn",
+    "bias-wrong-sign",
+    "mask-scaled",
+    "norm-wrong-axis",
+    "softcap-missing",
+    "window-off-by-one",
+    "window-lost-in-decode",
+    "mask-lost-on-option",
+    "mask-skipped-when-cached",
+    "token-missing-from-cache",
+    "positions-restart-in-cache",
+    "is-causal-with-mask",
+    "paths-differ",
+    "weights-transposed",
+    "gate-unused",
+    "dead-parameter",
 ]
 TO_COME = {"07"}  # lessons that are not written yet
 

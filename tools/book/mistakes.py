@@ -19,7 +19,7 @@ from .mistake_page import mistake_page
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "book" / "mistakes"
-FAMILIES = ("masks", "scores", "heads", "outputs", "running")  # the files of the catalogue
+FAMILIES = ("masks", "scores", "heads", "outputs", "running", "positions", "paths")  # the files of the catalogue
 INTRO = """\
 # Mistakes
 

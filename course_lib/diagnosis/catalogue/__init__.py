@@ -4,9 +4,12 @@ from .heads import HEADS
 from .masks import MASKS
 from .mistake import Mistake
 from .outputs import OUTPUTS
+from .paths import PATHS
+from .positions import POSITIONS
 from .running import RUNNING
 from .scores import SCORES
 
-CATALOGUE: dict[str, Mistake] = {mistake.id: mistake for mistake in (*MASKS, *SCORES, *HEADS, *OUTPUTS, *RUNNING)}
+FAMILIES = (MASKS, SCORES, HEADS, OUTPUTS, RUNNING, POSITIONS, PATHS)
+CATALOGUE: dict[str, Mistake] = {mistake.id: mistake for family in FAMILIES for mistake in family}
 
 __all__ = ["CATALOGUE", "Mistake"]

@@ -65,4 +65,25 @@ OUTPUTS = (
         "Does the output of one sample change with another one?",
         "02",
     ),
+    Mistake(
+        "gate-unused",
+        "A gate is prepared and never applied.",
+        "A projection with a sigmoid is computed, or only built, and nothing is multiplied with it. It must "
+        "multiply the heads' results before the output projection. The shape is the same, and a model trains "
+        "without the gate.",
+        "Change the gate's weights: the output must move.",
+        "Ports of gated attention in which the product is not assigned.",
+        "Which line reads the gate?",
+        "12",
+    ),
+    Mistake(
+        "dead-parameter",
+        "A matrix of weights changes nothing.",
+        "A table of biases, a matrix that mixes heads or an adapter is built and its result is dropped. Each "
+        "parameter must reach the output. It gets no gradient, fills memory and is saved with the model.",
+        "Change it: the output must move. After a backward pass its gradient is None.",
+        "`scores + bias` on a line of its own.",
+        "Which parameters have no gradient after one step?",
+        "12",
+    ),
 )

@@ -100,4 +100,15 @@ SCORES = (
         "How large is the largest number between the product and the division?",
         "01",
     ),
+    Mistake(
+        "weights-transposed",
+        "The weights are transposed before they multiply the values.",
+        "Softmax is right, and then keys and queries change places. The row of a query must weigh the values of its"
+        " keys. Shapes are equal because queries and keys are equally many, and a causal mask then shows the "
+        "future.",
+        "The weights that multiply the values must sum to 1 in each row; change the last token.",
+        "`einsum('bhqk,bhqd->bhkd')`, one letter from the right one.",
+        "Which axis of the weights meets the tokens of the values?",
+        "01",
+    ),
 )

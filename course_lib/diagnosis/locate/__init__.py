@@ -1,12 +1,26 @@
 """Find where the source code writes statements, attributes, masks and caches."""
 
-from .attributes import attributes_read, locate_attribute, locate_attribute_read, locate_softmax_layer
+from .attributes import (
+    attributes_in_source,
+    attributes_read,
+    locate_attribute,
+    locate_attribute_read,
+    locate_softmax_layer,
+)
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .choices import scale_by_choice
 from .dtypes import locate_made, locate_pinned
-from .masks import locate_alignment, locate_combination, locate_mask_buffer, locate_masking, locate_pattern
+from .masks import (
+    locate_alignment,
+    locate_combination,
+    locate_made_attribute,
+    locate_mask_buffer,
+    locate_masking,
+    locate_pattern,
+)
 from .sources import names_in
 from .statements import (
+    lines_from_forward,
     locate_assignment,
     locate_discarded,
     locate_fixed_loop,
@@ -16,9 +30,31 @@ from .statements import (
 )
 
 __all__ = [
-    "attributes_read", "find_join", "locate_alignment", "locate_assignment", "locate_attribute",
-    "locate_attribute_read", "locate_combination", "locate_cut", "locate_discarded", "locate_fixed_loop",
-    "locate_leftover", "locate_made", "locate_mask_buffer", "locate_masking", "locate_missing_return", "locate_pattern",
-    "locate_pinned", "locate_read", "locate_return", "locate_returned", "locate_softmax_layer", "locate_write_index",
-    "names_in", "scale_by_choice",
+    "attributes_in_source",
+    "attributes_read",
+    "find_join",
+    "lines_from_forward",
+    "locate_alignment",
+    "locate_assignment",
+    "locate_attribute",
+    "locate_attribute_read",
+    "locate_combination",
+    "locate_cut",
+    "locate_discarded",
+    "locate_fixed_loop",
+    "locate_leftover",
+    "locate_made",
+    "locate_made_attribute",
+    "locate_mask_buffer",
+    "locate_masking",
+    "locate_missing_return",
+    "locate_pattern",
+    "locate_pinned",
+    "locate_read",
+    "locate_return",
+    "locate_returned",
+    "locate_softmax_layer",
+    "locate_write_index",
+    "names_in",
+    "scale_by_choice",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from torch import nn
@@ -25,12 +25,15 @@ def locate_attribute(subject: Subject, name: str, inside: str = "") -> SourceLin
 
 def statements_that_set(subject: Subject, name: str) -> Iterator[tuple[Source, ast.stmt]]:
     """Yield the statements of the subject's classes that set an attribute."""
-    classes = dict.fromkeys(cls for module in subject.modules.values() for cls in type(module).__mro__)
-    own = [cls for cls in classes if cls.__module__.split(".")[0] != "torch" and issubclass(cls, nn.Module)]
-    for source in filter(None, map(source_of, own)):
+    for source in filter(None, map(source_of, _own_classes(subject.modules.values()))):
         for node in ast.walk(source.tree):
             if isinstance(node, ast.stmt) and (_assigns(node, name) or _registers(node, name)):
                 yield source, node
+
+
+def _own_classes(modules: Iterable[nn.Module]) -> list[type]:
+    classes = dict.fromkeys(cls for module in modules for cls in type(module).__mro__)
+    return [cls for cls in classes if cls.__module__.split(".")[0] != "torch" and issubclass(cls, nn.Module)]
 
 
 def _assigns(node: ast.stmt, name: str) -> bool:
@@ -80,3 +83,11 @@ def locate_attribute_read(operation: Operation, subject: Subject, wanted: Callab
 def locate_softmax_layer(operation: Operation, subject: Subject) -> SourceLine | None:
     """Find where the nn.Softmax was made that an operation's statement calls."""
     return locate_attribute_read(operation, subject, lambda value: isinstance(value, nn.Softmax))
+
+
+def attributes_in_source(module: nn.Module, name: str) -> list[ast.Attribute]:
+    """Return where the classes of a module read or set an attribute of this name, of any object."""
+    found = []
+    for source in filter(None, map(source_of, _own_classes([module]))):
+        found += [one for one in ast.walk(source.tree) if isinstance(one, ast.Attribute) and one.attr == name]
+    return found

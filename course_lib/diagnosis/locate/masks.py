@@ -77,6 +77,17 @@ def locate_mask_buffer(operation: Operation, subject: Subject) -> SourceLine | N
     return None
 
 
+def locate_made_attribute(subject: Subject, name: str) -> SourceLine | None:
+    """Find where an attribute is set, or the variable that is registered under its name."""
+    for source, node in statements_that_set(subject, name):
+        call = node.value if isinstance(node, ast.Expr) else None
+        given = call.args[1] if isinstance(call, ast.Call) and len(call.args) > 1 else None
+        variable = given.id if isinstance(given, ast.Name) else ""
+        lines = [one.line for one in assignments(source) if one.line < node.lineno and variable in one.targets]
+        return last_line_of(source, [*lines, node.lineno][: max(1, len(lines))])
+    return None
+
+
 def _locate_triangle(subject: Subject, name: str) -> SourceLine | None:
     """Find where the triangle that is registered under a name was made."""
     for source, node in statements_that_set(subject, name):

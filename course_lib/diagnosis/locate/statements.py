@@ -4,9 +4,19 @@ import ast
 import re
 from collections.abc import Callable
 
-from course_lib.tracing import Operation, Source, SourceLine, enclosing_comprehension, line_at, source_of
+from course_lib.diagnosis.measure import Subject
+from course_lib.tracing import Operation, Source, SourceLine, enclosing_comprehension, line_at, source_of, statement_of
 
 from .sources import assignments_above, forward_of, function_of, last_line_of, nodes_in, returns_below, returns_in
+
+
+def lines_from_forward(operation: Operation, subject: Subject) -> list[SourceLine]:
+    """Return the lines that led to an operation, from the outermost forward of a module inwards."""
+    forwards = {getattr(type(module).forward, "__code__", None) for module in subject.modules.values()}
+    inside = [number for number, (code, _) in enumerate(operation.frames) if code in forwards]
+    frames = operation.frames[: inside[-1] + 1] if inside else operation.frames
+    found = (line_at(statement_of(*frame)) for frame in reversed(frames))
+    return [line for line in found if line is not None]
 
 
 def locate_assignment(operation: Operation, pattern: str) -> SourceLine | None:

@@ -2,14 +2,16 @@
 
 from .attention import NO_WEIGHT, Attention
 from .attention_sinks import TokenlessWeights, has_sink
-from .calling import CACHE, cache_argument
+from .calling import CACHE, cache_argument, usual_call
 from .context import context_argument
 from .dependence import SEVERAL, Dependence
+from .other_paths import OtherPath, other_paths
 from .probes import influence, other_sizes
 from .projections import column_sets
 from .reference import compare
 from .roles import OUTPUT, role_of, unused_roles
 from .rotary_angles import RotaryAngles
+from .rotated_rows import SAME, RotatedRow, rotated_rows
 from .rows import Row, Rows
 from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun
 from .scores import Scores
@@ -22,10 +24,11 @@ from .token_sums import find_distance, find_token_sum
 from .visibility import Visibility
 
 __all__ = [
-    "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
-    "Dependence", "FailedRun", "FreshRuns", "NoStructure", "RotaryAngles", "Row", "Rows", "Run", "RunWithoutTensor",
+    "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
+    "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
+    "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
     "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets", "compare",
-    "context_argument", "find_distance",
-    "find_token_sum", "has_sink", "influence", "other_sizes", "role_of", "unused_roles",
+    "context_argument", "find_distance", "find_token_sum", "has_sink", "influence", "other_paths", "other_sizes",
+    "role_of", "rotated_rows", "unused_roles", "usual_call",
 ]  # fmt: skip

@@ -63,7 +63,8 @@ class RotaryAngles(AfterStructure):
     def first_lookup(self) -> Operation | None:
         """The first operation that looks up rows of a table."""
         lookups = ("slice", "index", "select", "index_select")
-        return next((one for one in self.run.in_order(self.readers) if one.name in lookups), None)
+        cut = (one for one in self.run.in_order(self.descendants) if not self.dependence.on_input(one.outputs[0]))
+        return next((one for one in (*self.run.in_order(self.readers), *cut) if one.name in lookups), None)
 
     def positions_of(self, num_tokens: int, *, after: int = 0) -> Operation | None:
         """Return the first operation, from `after` on, that makes the positions of some tokens for the angles."""

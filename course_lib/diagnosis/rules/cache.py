@@ -1,14 +1,24 @@
 """Cached keys must be complete, at their own positions and from the same prompt."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import torch
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
+from course_lib.diagnosis.locate import (
+    find_join,
+    locate_cut,
+    locate_leftover,
+    locate_returned,
+    locate_write_index,
+)
 from course_lib.diagnosis.measure import SEVERAL, Attention, Row, Run, SecondPrompt, TokenlessWeights, cache_argument
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, SourceLine
+from course_lib.tracing import UNLABELLED, SourceLine, Value
+
+GATHERS = ("index", "index_select", "gather")
+CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
 
 UNCACHED = (
     "it was run without `{0}`. To run it token by token, give `call`: a function of (code, x) that makes a new "
@@ -42,7 +52,11 @@ def check_cache(attention: Attention) -> Iterator[Finding]:
         rows = [row for row in attention.rows.all if row.head == head and row.query >= query]
         lines = (_locate(attention, row, absent, newest_only=absent == [query]) for row in rows)
         evidence = f"query {query} is not compared with the keys of the tokens {absent}"
-        yield Finding.named("stale-cache", evidence, next(filter(None, lines), None))
+        lost = _locate_cut_off(attention, rows[0], absent[0])
+        if lost is None and any(map(partial(_overwrites, attention), rows)):
+            yield Finding.named("stale-cache", evidence, next(filter(None, lines), None))
+        else:
+            yield Finding.named("token-missing-from-cache", evidence, lost or next(filter(None, lines), None))
     elif (row := _misplaced_row(attention)) is not None:
         evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
         yield Finding.named("stale-cache", evidence, _locate(attention, row))
@@ -59,6 +73,34 @@ def _incomplete_query(attention: Attention) -> tuple[int, int, list[int]] | None
         if absent and not attention.seen[0, head, query, absent].all():
             return head, query, absent
     return None
+
+
+def _overwrites(attention: Attention, row: Row) -> bool:
+    """Return whether a row's keys are written to places of a buffer, so that one may lie on another."""
+    join = find_join(attention.rows, row, "keys")
+    return join is not None and join.name not in ("cat", "stack")
+
+
+def _locate_cut_off(attention: Attention, row: Row, absent: int) -> SourceLine | None:
+    """Find the line that cuts an absent token off and keeps the tokens that the row reads; None if there is none."""
+    product, columns = attention.rows.score_product(row), {one[0] for one in row.key_columns}
+    structure = attention.structure
+    keys = product.sides()[int(attention.rows.scores.keys_are_right(row.product))][0]
+    ancestors = structure.ancestors_of([keys])
+    if any(op.name in GATHERS and structure.is_projected(op.outputs[0]) for op in ancestors):
+        return None  # pages: a token may have been written to one that is not read
+    for operation in reversed(ancestors):
+        given, made = operation.inputs[:1], operation.outputs[:1]
+        if operation.name in CUTS and _holds(attention, given[0], absent) and not _holds(attention, made[0], absent):
+            wanted = [key for key in row.keys if key >= 0 and _holds(attention, given[0], key)]
+            kept = bool(wanted) and all(_holds(attention, made[0], key) for key in wanted)
+            if kept and structure.columns_in(given[0]) & columns:
+                return operation.where
+    return None
+
+
+def _holds(attention: Attention, value: Value, token: int) -> bool:
+    return bool((attention.dependence.token_of(value) == token).any())
 
 
 def _misplaced_row(attention: Attention) -> Row | None:

@@ -116,20 +116,36 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
 
 def _other_window(visibility: Visibility) -> Finding | None:
     """Detect a window of another width than the one that the caller gave."""
-    attention, options = visibility.attention, visibility.attention.options
+    attention, window = visibility.attention, _intended_window(visibility.attention)
     num_tokens = attention.seen.shape[-1]
-    for width in range(1, num_tokens + 1) if options.window else ():
+    if window is None:
+        return None
+    for width in range(1, num_tokens + 1):
         seen = _with_window(attention, width) & attention.present[..., None]
-        if width != options.window and torch.equal(attention.seen, seen):
+        if width != window and torch.equal(attention.seen, seen):
             sees = "all tokens" if width == num_tokens else f"{width} tokens, itself included"
-            evidence = f"a query sees up to {sees}, and window={options.window} was given"
+            evidence = f"a query sees up to {sees}, and {window} were meant"
             draw = partial(picture_of_weights, attention)
-            return Finding.unnamed("the window has another width", evidence, locate_masking(visibility.path), draw)
+            where = locate_pattern(visibility.path) or locate_masking(visibility.path)
+            if width in (window - 1, window + 1):
+                return Finding.named("window-off-by-one", evidence, where, draw)
+            return Finding.unnamed("the window has another width", evidence, where, draw)
     return None
 
 
+def _intended_window(attention: Attention) -> int | None:
+    """Return the window that the caller gave, as a number or as a mask that is exactly such a band."""
+    num_tokens = attention.seen.shape[-1]
+    for width in (
+        range(1, num_tokens) if attention.options.window is None and attention.options.keep is not None else ()
+    ):
+        if torch.equal(attention.expected, _with_window(attention, width) & attention.present[..., None]):
+            return width
+    return attention.options.window
+
+
 def _with_window(attention: Attention, width: int) -> Tensor:
-    return replace(attention.options, window=width).expected_keep(*attention.seen.shape[:3])
+    return replace(attention.options, keep=None, window=width).expected_keep(*attention.seen.shape[:3])
 
 
 def describe_leak(visibility: Visibility) -> str:

@@ -94,10 +94,19 @@ def check_averaged(attention: Attention) -> Iterator[Finding]:
 def check_output_projection(structure: Structure) -> Iterator[Finding]:
     """Whether the output projection is used."""
     for name, part in _unused_matrices(structure):
-        called = bool(OUTPUT.search(name))
+        called = bool(OUTPUT.search(name)) and (bool(part) or _is_wide_enough(structure, name))
         if (called and not part) or (part == "3]" and not called):  # the fourth packed matrix is the output projection
             yield _missing_projection(structure, name, part)
             return
+
+
+def _is_wide_enough(structure: Structure, name: str) -> bool:
+    """Return whether a matrix is as wide as the results of all heads; a smaller one may mix heads."""
+    batch, num_tokens = structure.dependence.sizes
+    results = sum(product.out.tensor.numel() for product in structure.value_products) // (batch * num_tokens)
+    return max(structure.run.subject.parameters[name].shape) >= results or any(
+        product.size == 1 for product in structure.value_products
+    )
 
 
 @rule(order=401)

@@ -9,43 +9,11 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import find_join
-from course_lib.diagnosis.measure import Attention, RotaryAngles, Row
+from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, rotated_rows
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import SourceLine, Value, line_at
+from course_lib.tracing import Operation, SourceLine, line_at
 
-SAME = 1e-5  # angles may be rounded to float32
 EQUAL = "with the same token everywhere,"
-
-
-@dataclass(frozen=True, eq=False)
-class _RotatedRow:
-    """One row of a run in which all tokens are the same.
-
-    Attributes:
-        row: of the run on x.
-        query: the query, (c,).
-        keys: the keys that it should attend to, (key, c).
-        tokens: of these keys.
-    """
-
-    row: Row
-    query: Tensor
-    keys: Tensor
-    tokens: list[int]
-
-    @property
-    def own_cosine(self) -> float | None:
-        """The cosine between the query and the key of the same token; None if it does not attend to that key."""
-        if self.row.query not in self.tokens:
-            return None
-        key = self.keys[self.tokens.index(self.row.query)]
-        return float(torch.cosine_similarity(self.query, key, dim=0))
-
-    def equal_keys(self) -> tuple[int, int] | None:
-        """Return two of the tokens whose keys are equal, or None."""
-        near = torch.cdist(self.keys, self.keys) <= SAME * self.keys.norm(dim=-1).max()
-        pairs = near.triu(1).nonzero().tolist()
-        return (self.tokens[pairs[0][0]], self.tokens[pairs[0][1]]) if pairs else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +22,7 @@ class _Rotation:
 
     attention: Attention
     angles: RotaryAngles
-    rows: list[_RotatedRow]
+    rows: list[RotatedRow]
 
     @property
     def in_pieces(self) -> bool:
@@ -69,7 +37,7 @@ def _are_equal(vectors: list[Tensor]) -> bool:
 def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """The rotary positions of queries and keys."""
     ancestors = attention.trace.ancestors(attention.structure.score_factors) if angles.readers else set()
-    rows = _rotated_rows(attention) if angles.readers & ancestors else []
+    rows = rotated_rows(attention) if angles.readers & ancestors else []
     if not any(len(one.tokens) > 1 for one in rows):
         return
     found = _Rotation(attention, angles, rows)
@@ -82,13 +50,42 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
         return
     if apart and queries_differ and keys_differ and found.in_pieces:
         evidence = f"{EQUAL} a query and its own token's key are not rotated alike in every position"
-        yield Finding.named("stale-cache", evidence, _locate_positions(found))
+        yield Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     elif apart and queries_differ != keys_differ:
         yield _one_side(found, "queries" if keys_differ else "keys")
     elif not apart and not keys_differ:
         yield _nowhere(found)
     elif not apart and found.in_pieces:
         yield from _equal_keys(found)
+
+
+@rule(order=431)
+def check_added_positions(attention: Attention) -> Iterator[Finding]:
+    """The positions that are added in later pieces."""
+    if not attention.rows.in_pieces or not attention.options.causal or not attention.options.has_call:
+        return
+    for one in rotated_rows(attention):
+        pair = one.equal_keys() if len(one.tokens) > 1 else None
+        if pair is None or _are_equal(list(one.keys)):
+            continue
+        operation = _position_added(attention, pair[1])
+        if operation is not None:
+            evidence = f"{EQUAL} the keys of the tokens {pair[0]} and {pair[1]} are equal and others are not"
+            yield Finding.named("positions-restart-in-cache", evidence, operation.where)
+        return
+
+
+def _position_added(attention: Attention, token: int) -> Operation | None:
+    """Return the sum that gives a token its position, before it is projected; None if there is none."""
+    dependence = attention.dependence
+    for product in attention.structure.projections:
+        for operation in attention.structure.ancestors_of([product.left, product.right]):
+            fixed = [value for value in operation.inputs if not dependence.on_input(value)]
+            here = operation.outputs and bool((dependence.token_of(operation.outputs[0]) == token).any())
+            if operation.name.rstrip("_") == "add" and fixed and here and len(operation.inputs) == 2:
+                ranges = [one for one in attention.structure.ancestors_of(fixed) if one.name == "arange" and one.where]
+                return ranges[0] if ranges else operation
+    return None
 
 
 def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
@@ -100,7 +97,7 @@ def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
     evidence = f"{EQUAL} the {other} differ from position to position and the {side} do not"
     if found.in_pieces and found.angles.readers & found.attention.trace.ancestors([factor]):
         evidence = f"{evidence}: in each piece their rotation starts at zero"
-        return Finding.named("stale-cache", evidence, _locate_positions(found))
+        return Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     unused = found.angles.unused_rotations({one.number for one in found.angles.trigonometry} | found.angles.readers)
     join = find_join(rows, row, "keys") if side == "keys" and unused else None
     where = product.operation.where if join is None else line_at(join.statement_in(product.operation.code))
@@ -112,7 +109,7 @@ def _nowhere(found: _Rotation) -> Finding:
     evidence = f"{EQUAL} queries and keys are the same in every position, although they are rotated"
     if found.in_pieces and found.attention.rows.queries_at_once == 1:
         evidence = f"{evidence}: each token has the position of the first one"
-        return Finding.named("stale-cache", evidence, _locate_positions(found))
+        return Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     made = found.angles.positions_of(found.attention.run.x.shape[1])
     rotation, code = found.angles.first_rotation, found.attention.structure.score_products[0].operation.code
     where = made.where if made is not None else line_at(rotation.statement_in(code)) if rotation is not None else None
@@ -125,8 +122,9 @@ def _equal_keys(found: _Rotation) -> Iterator[Finding]:
         pair = one.equal_keys() if len(one.tokens) > 1 else None
         if pair is not None:
             evidence = f"query {one.row.query} sees the keys of the tokens {pair[0]} and {pair[1]} rotated by the same "
-            where = _locate_unrotated_join(found, one.row) or _locate_positions(found)
-            yield Finding.named("stale-cache", f"{evidence}angles", where)
+            unrotated = _locate_unrotated_join(found, one.row)
+            mistake = "positions-restart-in-cache" if unrotated is None and pair[0] == 0 else "stale-cache"
+            yield Finding.named(mistake, f"{evidence}angles", unrotated or _locate_positions(found))
             return
 
 
@@ -148,34 +146,7 @@ def _locate_positions(found: _Rotation) -> SourceLine | None:
     return None if made is None else made.where
 
 
-def _rotated_rows(attention: Attention) -> list[_RotatedRow]:
-    """Return the first sample's rows of a run in which all tokens are the first token; [] if they are complex."""
-    rows, found = attention.rows, []
-    for row in rows.all:
-        product, element = rows.scores.origin_of(row.scores[0])
-        visible = [
-            (key, score - row.scores[0] + element)
-            for key, score in zip(row.score_keys, row.scores, strict=True)
-            if key >= 0 and attention.expected[0, row.head, row.query, key]
-        ]
-        elements = [element for _, element in visible]
-        if row.sample or not visible or min(elements) < 0 or max(elements) >= product.out.tensor.numel():
-            continue
-        sides = [_elements(attention, side, elements) for side in product.sides()]
-        if any(side.is_complex() for side in sides):
-            return []
-        query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
-        found.append(_RotatedRow(row, query[0], keys, [key for key, _ in visible]))
-    return found
-
-
-def _elements(attention: Attention, side: tuple[Value, Tensor], elements: list[int]) -> Tensor:
-    value, which = side
-    made = attention.run.with_equal_tokens[value.number].flatten()[which[elements]]
-    return made if made.is_complex() else made.double()
-
-
-def _rotates_only(by_head: list[list[_RotatedRow]]) -> bool:
+def _rotates_only(by_head: list[list[RotatedRow]]) -> bool:
     """Return whether queries and keys have equal norms in all positions, which a rotation keeps and a sum does not."""
     for rows in by_head:
         for vectors in (torch.stack([one.query for one in rows]), torch.cat([one.keys for one in rows])):

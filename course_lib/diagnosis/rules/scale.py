@@ -59,7 +59,7 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
 
 def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> float | None:
     """Return the factor between projections and weights; None if it is learned, unknown or differs between heads."""
-    before = None if attention.fitted_scale is None else _factor_before_scores(attention.structure)
+    before = None if attention.fitted_scale is None else factor_before_scores(attention.structure)
     if attention.fitted_scale is None or before is None or _is_learned(path):
         return None
     scale = attention.fitted_scale * before / angles.stretch**2
@@ -68,7 +68,7 @@ def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> fl
     return float(scale[0])
 
 
-def _factor_before_scores(structure: Structure) -> float | None:
+def factor_before_scores(structure: Structure) -> float | None:
     """Measure the factor by which queries and keys together are scaled between projection and score product.
 
     It is computed from their responses to a change of x, so that a bias does not count; None if they are normalised or

@@ -31,6 +31,9 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         if any(operation.name.startswith("sigmoid") for operation in path.operations):
             evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
         yield Finding.named("no-softmax", evidence, _locate_last_change(path))
+    elif axis == "queries" and _is_transposed(attention, path):
+        evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
+        yield Finding.named("weights-transposed", evidence, _locate_transposed(attention), draw)
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
         yield Finding.named("softmax-wrong-axis", evidence, _locate_softmax(path), draw)
@@ -94,6 +97,18 @@ def _wrong_axis(attention: Attention, path: SoftmaxPath, *, is_off: bool) -> str
     if axis is not None:
         return axis if axis != "keys" else None
     return _summing_to_one(attention) if path.softmaxes and is_off else None
+
+
+def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
+    """Return whether the weights were right before they were transposed, by the mask or the axis of softmax."""
+    expected, first = attention.expected, path.named_softmaxes[:1]
+    if attention.options.causal:
+        return torch.equal(attention.seen, expected.mT & attention.present[..., None])
+    return bool(first) and first[0].args[1] in (-1, first[0].outputs[0].tensor.dim() - 1)
+
+
+def _locate_transposed(attention: Attention) -> SourceLine | None:
+    return attention.structure.value_products[0].operation.where
 
 
 def _axis_of(path: SoftmaxPath) -> str | None:

@@ -38,6 +38,8 @@ TILES = re.compile(r"repeat\(|tile|expand|cat\(")
 OF_OTHER_RUNS = {
     *("device-pinned", "dtype-pinned", "fixed-length", "fixed-batch", "overflow-half", "dropout-before-softmax"),
     *("returns-none", "output-projection-shape", "stale-cache", "causal-top-left", "rotary-unused"),
+    *("token-missing-from-cache", "positions-restart-in-cache", "mask-skipped-when-cached", "window-lost-in-decode"),
+    *("mask-lost-on-option", "paths-differ", "is-causal-with-mask"),
 }
 OF_SEVERAL_HEADS = {
     *("split-without-transpose", "merge-without-transpose", "heads-share-scores", "heads-share-weights"),

@@ -1558,7 +1558,7 @@ def ring_of_one_slot_too_few():
     return Rolling(9, 4, 2, 6), some_x(2, n, 9), {"num_heads": 4, "num_kv_heads": 2, "keep": keep, "call": call}
 
 
-@case("stale-cache")
+@case("positions-restart-in-cache")
 def every_piece_is_turned_from_zero():
     torch.manual_seed(106)
 
@@ -1593,7 +1593,7 @@ def every_piece_is_turned_from_zero():
     return Llama(13, 4, 2, 6), some_x(2, 6, 13), {"num_heads": 4, "num_kv_heads": 2, "call": call}
 
 
-@case("stale-cache")
+@case("positions-restart-in-cache")
 def each_token_stands_at_zero():
     torch.manual_seed(107)
 
@@ -1656,7 +1656,7 @@ def kept_before_they_were_turned():
     return Attention(15, 3, 6), some_x(2, 7, 15), {"num_heads": 3, "call": call}
 
 
-@case("stale-cache")
+@case("positions-restart-in-cache")
 def queries_turned_from_zero():
     torch.manual_seed(113)
 
@@ -1740,7 +1740,7 @@ def a_list_as_default():
     return Decoder(8, 2, 5), some_x(2, 6, 8), {"num_heads": 2, "call": call}
 
 
-@case("stale-cache")
+@case("token-missing-from-cache")
 def read_before_it_is_written():
     torch.manual_seed(111)
 
@@ -2815,7 +2815,7 @@ def guess_never_taken_back():
     return Draft(9, 4, 2, 5), some_x(3, 6, 9), {"num_heads": 4, "num_kv_heads": 2, "call": call}
 
 
-@case("stale-cache")
+@case("token-missing-from-cache")
 def only_four_are_kept():
     torch.manual_seed(213)
 

@@ -2823,7 +2823,7 @@ def values_in_place_of_keys():
     return GQALlama(10, 4, 2, 6), some_x(2, 6, 10), {"num_heads": 4, "num_kv_heads": 2}
 
 
-@case("stale-cache")
+@case("token-missing-from-cache")
 def hands_on_only_the_new_keys():
     torch.manual_seed(118)
 

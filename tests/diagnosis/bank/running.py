@@ -1264,7 +1264,7 @@ def always_written_in_front():
     return Attention(14, 17, 4, 6), some_x(3, 5, 14), {"num_heads": 4, "call": decode}
 
 
-@case("stale-cache")
+@case("token-missing-from-cache")
 def only_the_newest_given_back():
     class CausalSelfAttention(nn.Module):
         def __init__(self, hidden, d_out, n_head, n_kv, size):

@@ -25,6 +25,10 @@ FILES = (
     "known_designs",
     "near_mistakes",
     "caches_and_rotary",
+    "positions",
+    "paths",
+    "fresh",
+    "fresh_too",
 )
 GOALS = {"detected": 1.0, "named": 0.97, "first guess": 0.95, "located": 0.9}
 

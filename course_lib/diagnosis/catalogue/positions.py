@@ -1,0 +1,61 @@
+"""Mistakes around the product of queries and keys: rotations, biases, norms and caps."""
+
+from .mistake import Mistake
+
+POSITIONS = (
+    Mistake(
+        "rotary-wrong-turn",
+        "Rotary positions turn queries and keys wrongly.",
+        "A minus is missing, pairs and halves are mixed, or queries and keys turn in opposite directions. A query "
+        "at place m and a key at place n must be turned so that their product depends on m - n alone. The shapes "
+        "are right and a model trains, but it knows other distances at each place and fails on longer texts.",
+        "Repeat one token: all scores of one distance must be equal.",
+        "A `rotate_half` copied from a model that pairs neighbours, beside a table made for halves.",
+        "If every token is the same, which scores may differ?",
+        "07",
+    ),
+    Mistake(
+        "bias-wrong-sign",
+        "The bias favours tokens that are far away.",
+        "A bias such as that of ALiBi is added with the wrong sign, so that scores rise with distance. A key must "
+        "lose the more the further it is from the query. The model looks at the beginning of the text and still "
+        "learns, only worse.",
+        "Repeat one token: the weights of a row must fall with distance.",
+        "`slopes * (query - key)` where the paper has key - query.",
+        "Does a key gain or lose when it moves away from the query?",
+        "07",
+    ),
+    Mistake(
+        "mask-scaled",
+        "The mask or the bias is scaled together with the scores.",
+        "A mask of a finite number or a bias is added before the scores are divided by the square root of head_dim."
+        " What is added must be added after the division. A mask of -30 then hides far less than it says, and a "
+        "bias is weaker the wider a head is.",
+        "Look at the largest weight of a hidden token; divide first and compare the outputs.",
+        "Code in which the scale moved from the queries to the line of the softmax.",
+        "What has been done to the mask's number when softmax reads it?",
+        "02",
+    ),
+    Mistake(
+        "norm-wrong-axis",
+        "Queries or keys are normalised over the wrong axis.",
+        "A norm of queries and keys runs over the tokens or over the heads. It must run over the elements of one "
+        "head, or of all heads together. Over tokens each query knows later ones, over heads each head depends on "
+        "the others, and every shape is right.",
+        "Change one token, or the weights of one head: no other query may move.",
+        "`F.normalize(q, dim=1)` or a norm that is called before the transpose instead of after it.",
+        "Which numbers are added up when a query's length is measured?",
+        "12",
+    ),
+    Mistake(
+        "softcap-missing",
+        "The soft cap of the scores is missing, incomplete or after the mask.",
+        "`tanh` is applied without one of its two factors, after the mask, or not at all although a cap is set. A "
+        "cap is c * tanh(scores / c), which leaves small scores as they are, and the mask comes after it. Otherwise"
+        " weights are flat, or minus infinity becomes minus c and hidden tokens are seen.",
+        "Small scores must come out of the cap unchanged; change the last token and look at earlier outputs.",
+        "Ports of Gemma 2, whose fused kernels have no cap.",
+        "What does tanh make of minus infinity?",
+        "12",
+    ),
+)

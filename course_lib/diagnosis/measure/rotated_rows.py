@@ -1,0 +1,71 @@
+"""The queries and keys of a run in which all tokens are the same, so that only their positions differ."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import Value
+
+from .attention import Attention
+from .rows import Row
+
+SAME = 1e-5  # angles may be rounded to float32
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedRow:
+    """One row of a run in which all tokens are the same.
+
+    Attributes:
+        row: of the run on x.
+        query: the query, (c,).
+        keys: the keys that it should attend to, (key, c).
+        tokens: of these keys.
+    """
+
+    row: Row
+    query: Tensor
+    keys: Tensor
+    tokens: list[int]
+
+    @property
+    def own_cosine(self) -> float | None:
+        """The cosine between the query and the key of the same token; None if it does not attend to that key."""
+        if self.row.query not in self.tokens:
+            return None
+        key = self.keys[self.tokens.index(self.row.query)]
+        return float(torch.cosine_similarity(self.query, key, dim=0))
+
+    def equal_keys(self) -> tuple[int, int] | None:
+        """Return two of the tokens whose keys are equal, or None."""
+        near = torch.cdist(self.keys, self.keys) <= SAME * self.keys.norm(dim=-1).max()
+        pairs = near.triu(1).nonzero().tolist()
+        return (self.tokens[pairs[0][0]], self.tokens[pairs[0][1]]) if pairs else None
+
+
+def rotated_rows(attention: Attention) -> list[RotatedRow]:
+    """Return the first sample's rows of a run in which all tokens are the first token; [] if they are complex."""
+    rows, found = attention.rows, []
+    for row in rows.all:
+        product, element = rows.scores.origin_of(row.scores[0])
+        visible = [
+            (key, score - row.scores[0] + element)
+            for key, score in zip(row.score_keys, row.scores, strict=True)
+            if key >= 0 and attention.expected[0, row.head, row.query, key]
+        ]
+        elements = [element for _, element in visible]
+        if row.sample or not visible or min(elements) < 0 or max(elements) >= product.out.tensor.numel():
+            continue
+        sides = [_elements(attention, side, elements) for side in product.sides()]
+        if any(side.is_complex() for side in sides):
+            return []
+        query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
+        found.append(RotatedRow(row, query[0], keys, [key for key, _ in visible]))
+    return found
+
+
+def _elements(attention: Attention, side: tuple[Value, Tensor], elements: list[int]) -> Tensor:
+    value, which = side
+    made = attention.run.with_equal_tokens[value.number].flatten()[which[elements]]
+    return made if made.is_complex() else made.double()

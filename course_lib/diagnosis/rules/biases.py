@@ -1,0 +1,166 @@
+"""A bias by distance must fall with it, and neither a bias nor a mask may be scaled with the scores."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding_pictures import picture_of_weights
+from course_lib.diagnosis.locate import locate_made_attribute
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, storage_of
+
+SUMS = ("add", "add_", "sub", "sub_", "baddbmm", "rsub")
+SCALINGS = ("mul", "mul_", "div", "div_")
+HIDDEN = -1e3  # lower numbers are a mask
+
+
+@rule(order=255)
+def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
+    """Whether a bias falls with distance."""
+    for operation in path.masking:
+        slopes = _slopes(attention, path, operation)
+        if not slopes:
+            continue
+        scaled = _scaling_after(path, operation)
+        if all(slope > 0 for slope in slopes):
+            evidence = f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
+            draw = partial(picture_of_weights, attention)
+            yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation), draw)
+            return
+        if scaled is not None:
+            evidence = f"a bias of {max(slopes):.4f} to {min(slopes):.4f} for each step away is added, and then "
+            evidence += f"`{scaled.name.rstrip('_')}` scales it together with the scores"
+            yield Finding.named("mask-scaled", evidence, scaled.where)
+            return
+
+
+@rule(order=256)
+def check_scaled_mask(visibility: Visibility) -> Iterator[Finding]:
+    """Whether a mask is scaled with the scores."""
+    path = visibility.path
+    if not visibility.leaked.any() or visibility.missing.any():
+        return
+    for operation in path.masking:
+        fill = _fill(path, operation)
+        scaled = None if fill is None else _scaling_after(path, operation)
+        if scaled is not None:
+            leak = float(visibility.attention.weights[visibility.leaked].abs().max())
+            evidence = f"hidden scores count as {fill:g} and are then scaled with the others: a hidden token gets a "
+            draw = partial(picture_of_weights, visibility.attention)
+            yield Finding.named("mask-scaled", f"{evidence}weight of up to {leak:.2g}", scaled.where, draw)
+            return
+
+
+def _fill(path: SoftmaxPath, operation: Operation) -> float | None:
+    """Return the finite, negative number that hides; None for another mask."""
+    made = operation.outputs[0].tensor
+    numbers = [one for one in operation.args if isinstance(one, float | int) and not isinstance(one, bool)]
+    fixed = [v.tensor for v in operation.inputs if not path.dependence.on_input(v) and v.tensor.numel()]
+    numbers += [-float(one.max()) if operation.name.startswith("sub") else float(one.min()) for one in fixed]
+    low = [one for one in numbers if -1e9 < one < -5]
+    return low[0] if low and made.is_floating_point() and bool(made.isfinite().all()) else None
+
+
+def _scaling_after(path: SoftmaxPath, operation: Operation) -> Operation | None:
+    """Return the operation that multiplies what was added or masked by a number before softmax."""
+    after = path.trace.descendants({operation.number})
+    learned = {read.storage for reads in path.run.parameter_reads.values() for read in reads}
+    last = path.softmaxes[0].number if path.softmaxes else len(path.trace.operations)
+    for one in path.operations:
+        if one.number not in after or one.number >= last or one is operation or one.name not in SCALINGS:
+            continue
+        factors = [v.tensor for v in one.inputs[1:] if v.storage not in learned]
+        numbers = [arg for arg in one.args[1:] if isinstance(arg, float | int)] + [
+            float(f) for f in factors if f.numel() == 1 and not path.dependence.on_input(one.inputs[1])
+        ]
+        if numbers and abs(numbers[0]) not in (0.0, 1.0):
+            return one
+    return None
+
+
+def _slopes(attention: Attention, path: SoftmaxPath, operation: Operation) -> list[float]:
+    """Return what an operation adds to each head's scores for each step away from the query; [] if it isn't a line."""
+    added = _added(attention, path, operation)
+    if added is None or _is_learned(path, operation):
+        return []
+    found = []
+    for head in range(added.shape[0]):
+        slope = _slope(added[head], attention.expected[0, head])
+        if slope is None:
+            return []
+        found += [] if torch.isnan(torch.tensor(slope)) else [slope]
+    return found
+
+
+def _slope(added: Tensor, expected: Tensor) -> float | None:
+    """Return the slope of (query, key) over the distance, nan without three keys in a row; None if it isn't a line."""
+    slopes = []
+    for query in range(len(added)):
+        usable = expected[query] & added[query].isfinite() & (added[query] > HIDDEN)
+        if usable.sum() < 3:
+            continue
+        away = (torch.arange(len(added)) - query).abs().double()[usable]
+        y = added[query][usable]
+        slope = float(((away - away.mean()) * (y - y.mean())).sum() / ((away - away.mean()) ** 2).sum().clamp(min=1e-9))
+        rest = (y - y.mean() - slope * (away - away.mean())).abs().max()
+        if abs(slope) < 1e-9 or float(rest) > 1e-4 * abs(slope) * len(added):
+            return None
+        slopes.append(slope)
+    if not slopes:
+        return float("nan")
+    return slopes[0] if max(slopes) - min(slopes) <= 1e-4 * abs(slopes[0]) else None
+
+
+def _added(attention: Attention, path: SoftmaxPath, operation: Operation) -> Tensor | None:
+    """Return what an operation adds to the scores of the first sample, (head, query, key); nan where unknown."""
+    if operation.name not in SUMS:
+        return None
+    labels = path.scores.labels[operation.outputs[0].number].flatten()
+    if operation.name == "baddbmm":
+        before = path.scores.dot_products[labels.clamp(min=0)] * float(operation.kwargs.get("alpha", 1))
+    else:
+        scored = next((value for value in operation.inputs if path.scores.reaches(value)), None)
+        if scored is None or scored.tensor.shape != operation.outputs[0].tensor.shape:
+            return None
+        before = scored.tensor.flatten().double()
+    added = operation.outputs[0].tensor.flatten().double() - before
+    of_score = dict(zip(labels.tolist(), added.tolist(), strict=True))
+    shape = attention.expected.shape[1:]
+    table = torch.full(shape, torch.nan, dtype=torch.float64)
+    for row in attention.rows.all:
+        for key, score in zip(row.score_keys, row.scores, strict=True):
+            if row.sample == 0 and key >= 0 and score in of_score:
+                table[row.head, row.query, key] = of_score[score]
+    return None if UNLABELLED in of_score or table.isnan().all() else table
+
+
+def _is_learned(path: SoftmaxPath, operation: Operation) -> bool:
+    fixed = [value for value in operation.inputs if not path.dependence.on_input(value)]
+    reads = {one.storage for op in path.structure.ancestors_of(fixed) for one in op.inputs} | {v.storage for v in fixed}
+    return any(read.storage in reads for values in path.run.parameter_reads.values() for read in values)
+
+
+def _locate_bias(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
+    """Find the line that multiplies slopes and distances, or where their buffer was made, or else the sum."""
+    fixed = [value for value in operation.inputs if not path.dependence.on_input(value)]
+    made = [
+        op for op in path.structure.ancestors_of(fixed) if op.name.rstrip("_") in ("mul", "div", "bmm") and op.where
+    ]
+    if operation.name.startswith(("sub", "rsub")):
+        return operation.where
+    return made[-1].where if made else _locate_buffer(path, operation) or operation.where
+
+
+def _locate_buffer(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
+    """Find where the buffer or attribute was set that an operation adds."""
+    subject, read = path.run.subject, {value.storage for value in operation.inputs}
+    for prefix, module in subject.modules.items():
+        kept = dict(module.named_buffers(prefix, recurse=False)) | vars(module)
+        for name, one in kept.items():
+            if isinstance(one, Tensor) and storage_of(one) in read:
+                return locate_made_attribute(subject, name.rsplit(".", 1)[-1])
+    return None

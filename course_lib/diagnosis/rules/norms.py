@@ -1,0 +1,87 @@
+"""Queries and keys are normalised over the elements of a head, or of all heads together, and never over tokens."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.measure import Dependence, NoStructure, Structure
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import FACTORS, UNLABELLED, Operation, contractions
+
+# reduction -> the index of the argument that names its axes
+AXES = {"mean": 1, "sum": 1, "var": 1, "std": 1, "var_mean": 1, "linalg_vector_norm": 2, "norm": 2}
+
+
+@rule(order=135)
+def check_norm(structure: Structure) -> Iterator[Finding]:
+    """The axis over which queries and keys are normalised."""
+    heads = _heads(structure)
+    for operation in structure.ancestors_of(structure.score_factors):
+        groups = _groups(operation, structure.columns[operation.inputs[0].number]) if operation.inputs else None
+        if groups is None or operation.number in structure.score_descendants or (groups == UNLABELLED).any():
+            continue
+        mixed = [set(group) for group in groups.unique(dim=0).tolist()]
+        if all(len(columns) > 1 for columns in mixed) and any(_mixes(columns, heads) for columns in mixed):
+            evidence = f"`{operation.name}` runs over one element of each of several heads"
+            yield Finding.named("norm-wrong-axis", evidence, operation.where)
+            return
+
+
+@rule(order=899)
+def check_norm_of_tokens(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
+    """Whether queries and keys are normalised over tokens."""
+    run, (_, num_tokens) = missing.run, dependence.sizes
+    compared = [
+        product
+        for product in contractions(run.trace)
+        if product.out.tensor.dim() > 1 and product.out.tensor.shape[-2:] == (num_tokens, num_tokens)
+    ]
+    for operation in run.live_operations:
+        if operation.name not in (*AXES, "native_layer_norm") or not operation.inputs:
+            continue
+        given, made = operation.inputs[0], operation.outputs[0]
+        if not dependence.keeps_tokens_apart(given) or not dependence.combines_tokens(made):
+            continue
+        projected = any(one.name in FACTORS for one in run.in_order(run.trace.ancestors([given])))
+        after = run.trace.descendants({operation.number})
+        if projected and any(
+            after.intersection(run.trace.ancestors([product.left, product.right])) for product in compared
+        ):
+            evidence = f"`{operation.name}` of queries or keys runs over the {num_tokens} tokens"
+            yield Finding.named("norm-wrong-axis", evidence, operation.where)
+            return
+
+
+def _heads(structure: Structure) -> list[frozenset[int]]:
+    """Return the sets of columns that make one query or one key."""
+    found: set[frozenset[int]] = set()
+    for product in structure.score_products:
+        for value, at in product.sides():
+            rows = structure.columns[value.number].flatten()[at].unique(dim=0).tolist()
+            found |= {frozenset(row) - {UNLABELLED} for row in rows}
+    return [head for head in found if head]
+
+
+def _mixes(columns: set[int], heads: list[frozenset[int]]) -> bool:
+    """Return whether some columns belong to several heads and are not all of theirs."""
+    touched = [head for head in heads if head & columns]
+    return len(touched) > 1 and not any(head <= columns for head in touched)
+
+
+def _groups(operation: Operation, labels: Tensor) -> Tensor | None:
+    """Return the labels of the elements that a reduction puts together, (group, element); None for other operations."""
+    axes: list[int]
+    if operation.name == "native_layer_norm":
+        axes = [*range(-len(operation.args[1]), 0)]
+    elif operation.name in AXES and len(operation.args) > AXES[operation.name]:
+        named = operation.args[AXES[operation.name]]
+        axes = [named] if isinstance(named, int) else [int(axis) for axis in named or ()]
+    else:
+        return None
+    if not axes:
+        return None
+    last = list(range(-len(axes), 0))
+    size = int(torch.tensor([labels.shape[axis] for axis in axes]).prod())
+    return labels.movedim(axes, last).reshape(-1, size)

@@ -1,0 +1,162 @@
+"""Rotary positions must turn queries and keys so that a score depends on their distance alone."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, rotated_rows
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
+
+PRODUCTS = ("mul", "mul_", "div", *FACTORS)
+ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
+
+
+@rule(order=425)
+def check_turn(attention: Attention) -> Iterator[Finding]:
+    """Whether scores depend on distance alone."""
+    turns = {} if attention.rows.in_pieces else _turns(attention.structure)
+    if len(turns) < 2 or _differs_before(attention.structure):
+        return
+    rows = rotated_rows(attention)
+    for head in sorted({one.row.head for one in rows}):
+        own = [one for one in rows if one.row.head == head]
+        broken = _broken(own, attention.options.causal)
+        if broken is not None:
+            (q, k), (other_q, other_k), apart = broken
+            evidence = (
+                f"with the same token everywhere, the score of query {q} and key {k} and that of query {other_q} and "
+                f"key {other_k} differ by {apart:.1%} of the largest score, although the distance is the same"
+            )
+            yield Finding.named("rotary-wrong-turn", evidence, _locate(attention, own, turns))
+            return
+
+
+def _turns(structure: Structure) -> dict[int, list[Operation]]:
+    """Return the products of projected tokens with numbers of their positions, by the side of the score product."""
+    run, dependence = structure.run, structure.dependence
+    projected = structure.trace.descendants(structure.projection_operations)
+    learned = {read.number for reads in run.parameter_reads.values() for read in reads}
+    found: dict[int, list[Operation]] = {}
+    for side in (0, 1):
+        for operation in structure.ancestors_of([structure.score_products[0].sides()[side][0]]):
+            if operation.name not in PRODUCTS or operation.number not in projected:
+                continue
+            fixed = [value for value in operation.inputs if not dependence.on_input(value)]
+            if fixed and len(fixed) < len(operation.inputs) and _is_of_positions(structure, fixed[0], learned):
+                found.setdefault(side, []).append(operation)
+    return found
+
+
+def _is_of_positions(structure: Structure, value: Value, learned: set[int]) -> bool:
+    """Return whether numbers that nobody learns include others than 0 and 1."""
+    read = {one.number for operation in structure.ancestors_of([value]) for one in operation.inputs} | {value.number}
+    numbers = value.tensor
+    return numbers.numel() > 1 and not read & learned and bool(((numbers != 0) & (numbers != 1)).any())
+
+
+def _differs_before(structure: Structure) -> bool:
+    """Return whether projections differ between equal tokens, because positions were added to the tokens."""
+    for product in structure.projections:
+        made = structure.run.with_equal_tokens[product.out.number]
+        tokens, columns = (
+            structure.dependence.token_of(product.out).flatten(),
+            structure.columns[product.out.number].flatten(),
+        )
+        if (tokens < 0).any() or (columns == UNLABELLED).any() or made.is_complex():
+            continue
+        _, groups = torch.unique(
+            torch.stack([structure.dependence.samples[product.out.number].flatten(), columns]),
+            dim=1,
+            return_inverse=True,
+        )
+        first = torch.zeros(int(groups.max()) + 1, dtype=torch.float64).scatter_(0, groups, made.double().flatten())
+        if float((made.double().flatten() - first[groups]).abs().max()) > 1e-6:
+            return True
+    return False
+
+
+def _broken(rows: list[RotatedRow], causal: bool) -> tuple[tuple[int, int], tuple[int, int], float] | None:
+    """Return two pairs of positions of equal distance whose scores differ, and how much; None if a grid explains all.
+
+    Scores may depend on distance along a line or, as for the patches of an image, on the distances along the rows and
+    columns of a grid of any width, which may begin after a token of the class.
+    """
+    pairs = {
+        (one.row.query, token): (one.query, key)
+        for one in rows
+        for token, key in zip(one.tokens, one.keys, strict=True)
+    }
+    if len(pairs) < 3:
+        return None
+    length = 1 + max(max(pair) for pair in pairs)
+    plain = {pair: float(query @ key) for pair, (query, key) in pairs.items()}
+    cosines = {pair: float(torch.cosine_similarity(query, key, dim=0)) for pair, (query, key) in pairs.items()}
+    found = _unequal(plain, length, 0)
+    grids = [(width, first) for width in range(2, length) for first in ((0,) if causal else (0, 1))]
+    if found is None or _unequal(cosines, length, 0) is None or any(_unequal(plain, *grid) is None for grid in grids):
+        return None
+    return found
+
+
+def _unequal(
+    scores: dict[tuple[int, int], float], width: int, first: int
+) -> tuple[tuple[int, int], tuple[int, int], float] | None:
+    """Return two pairs of positions with equal offsets on a grid whose scores differ; None if there are none."""
+    seen: dict[tuple[int, int], tuple[int, int]] = {}
+    largest = max(map(abs, scores.values())) or 1.0
+    for (query, key), score in sorted(scores.items()):
+        if min(query, key) < first:
+            continue
+        (row_q, column_q), (row_k, column_k) = divmod(query - first, width), divmod(key - first, width)
+        other = seen.setdefault((row_q - row_k, column_q - column_k), (query, key))
+        apart = abs(score - scores[other]) / largest
+        if apart > 100 * SAME:
+            return other, (query, key), apart
+    return None
+
+
+def _locate(attention: Attention, rows: list[RotatedRow], turns: dict[int, list[Operation]]) -> SourceLine | None:
+    """Find the line of a turn that changes lengths, of the only side that is turned, or of the turn of the keys."""
+    structure, row = attention.structure, rows[-1].row
+    keys = int(attention.rows.scores.keys_are_right(row.product))
+    lengths = {1 - keys: [one.query for one in rows], keys: [key for one in rows for key in one.keys]}
+    for side in (1 - keys, keys):
+        if side in turns and _differ([vector.norm() for vector in lengths[side]]):
+            return _last_step(structure, side, turns[side])
+    own = [one.own_cosine for one in rows if one.own_cosine is not None]
+    side = keys if keys in turns else 1 - keys
+    if own and max(own) - min(own) > 100 * SAME:
+        return _line_of_its_own(turns[side][-1], turns.get(1 - side, [])) or _last_step(structure, side, turns[side])
+    return _last_step(structure, side, turns[side])
+
+
+def _line_of_its_own(turn: Operation, others: list[Operation]) -> SourceLine | None:
+    """Return the innermost line that led to a turn and to none of the other side's turns."""
+    shared = {line_at(statement_of(*frame)) for other in others for frame in other.frames}
+    lines = [line_at(statement_of(*frame)) for frame in turn.frames]
+    return next(iter([line for line in lines if line not in shared]), None)
+
+
+def _differ(lengths: list[Tensor]) -> bool:
+    return float(max(lengths) - min(lengths)) > 100 * SAME * float(max(lengths))
+
+
+def _last_step(structure: Structure, side: int, turns: list[Operation]) -> SourceLine | None:
+    """Find the line where a turn is put together."""
+    after = structure.trace.descendants({operation.number for operation in turns})
+    before = structure.ancestors_of([structure.score_products[0].sides()[side][0]])
+    steps = [op for op in before if op.number in after and op.name in ARITHMETIC and not _is_scaling(structure, op)]
+    return steps[-1].where if steps else turns[-1].where
+
+
+def _is_scaling(structure: Structure, operation: Operation) -> bool:
+    """Return whether an operation multiplies by one number, as the scale does."""
+    others = [value for value in operation.inputs if not structure.dependence.on_input(value)]
+    return (
+        operation.name in ("mul", "mul_")
+        and all(value.tensor.numel() == 1 for value in others)
+        and len(operation.inputs) < 2
+    )

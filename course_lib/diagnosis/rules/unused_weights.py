@@ -1,0 +1,111 @@
+"""Every matrix of weights must have an effect, and a gate that is computed must be applied."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torch import nn
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import attributes_in_source, locate_return
+from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import Operation, SourceLine
+
+GATE = re.compile(r"gat(e|ing)|(^|[._])g(_?proj)?([._]|$)", re.I)
+SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
+
+
+@rule(order=399)
+def check_gate(structure: Structure) -> Iterator[Finding]:
+    """Whether a gate is applied."""
+    run = structure.run
+    for squash in _idle_squashes(structure):
+        evidence = (
+            f"`{squash.name.rstrip('_')}` of a projection of the tokens is computed and does not change the output"
+        )
+        yield Finding.named("gate-unused", evidence, _locate_idle(run, squash))
+        return
+    for name in run.unused_parameters:
+        if GATE.search(name.removesuffix(".weight")) and not _is_optional(run, name):
+            shape = tuple(run.subject.parameters[name.partition("[")[0]].shape)
+            evidence = f"`{name}` {shape} does not change the output"
+            yield Finding.named("gate-unused", evidence, locate_return(_own(run)[-1]) if _own(run) else None)
+            return
+
+
+@rule(order=402)
+def check_dead(attention: Attention) -> Iterator[Finding]:
+    """Whether each matrix changes the output."""
+    run = attention.run
+    merged = attention.rows.num_heads * len(attention.rows.all[0].outputs)
+    for name in run.unused_parameters:
+        whole, _, part = name.partition("[")
+        shape = tuple(run.subject.parameters[whole].shape)
+        role = role_of(whole.removesuffix(".weight").split(".")[-1])
+        as_output = OUTPUT.search(whole) and merged in shape and not attention.influence.last_projected
+        if (
+            part
+            or role
+            or as_output
+            or GATE.search(whole)
+            or _is_optional(run, name)
+            or _is_multiplied_by_zero(run, name)
+        ):
+            continue
+        evidence = f"`{name}` {shape} does not change the output"
+        yield Finding.named("dead-parameter", evidence, _locate_dead(run, whole))
+        return
+
+
+def _idle_squashes(structure: Structure) -> Iterator[Operation]:
+    """Yield the operations that make a gate of a projection and reach no output."""
+    run = structure.run
+    after = structure.trace.descendants(structure.projection_operations)
+    for operation in run.trace.operations:
+        unused = operation.number not in run.live and operation.number in after and operation.name in SQUASHES
+        if unused and operation.number not in structure.score_descendants and operation.where:
+            yield operation
+
+
+def _own(run: Run) -> list[Operation]:
+    return [operation for operation in run.live_operations if operation.code is not None]
+
+
+def _locate_idle(run: Run, operation: Operation) -> SourceLine | None:
+    """Find the last line that an unused operation flows into."""
+    after = [one for one in run.in_order(run.trace.descendants({operation.number})) if one.where]
+    return after[-1].where if after else operation.where
+
+
+def _locate_dead(run: Run, name: str) -> SourceLine | None:
+    """Find the last line that a parameter flows into, or where the code returns if it is never read."""
+    reads = {value.storage for value in run.parameter_reads.get(name, [])}
+    readers = {op.number for op in run.trace.operations if any(value.storage in reads for value in op.inputs)}
+    after = [op for op in run.in_order(run.trace.descendants(readers) - run.live) if op.where] if readers else []
+    return after[-1].where if after else locate_return(_own(run)[-1]) if _own(run) else None
+
+
+def _is_optional(run: Run, name: str) -> bool:
+    """Return whether a parameter was not read in this run although a method of its owner mentions it.
+
+    Such a branch runs with other arguments.
+    """
+    if run.parameter_reads.get(name.partition("[")[0]) or not isinstance(run.subject.code, nn.Module):
+        return False
+    path = name.partition("[")[0].split(".")
+    for depth, attribute in enumerate(path):
+        owner = run.subject.modules.get(".".join(path[:depth]))
+        if owner is None or attribute.isdigit():
+            continue
+        if isinstance(owner, nn.Module) and type(owner).__module__.split(".")[0] == "torch":
+            continue
+        if any(isinstance(one.ctx, ast.Load) for one in attributes_in_source(owner, attribute)):
+            return True
+    return False
+
+
+def _is_multiplied_by_zero(run: Run, name: str) -> bool:
+    """Return whether a parameter reaches the output, and only zeros keep it from changing it."""
+    reads = {value.storage for value in run.parameter_reads.get(name, [])}
+    return any(value.storage in reads for operation in run.live_operations for value in operation.inputs)
