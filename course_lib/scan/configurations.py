@@ -190,7 +190,7 @@ def _both(kinds: list[str]) -> list[str]:
 def _draw_weights(model: nn.Module) -> None:
     """Draw weights that are large enough for attention to depend on the tokens."""
     for name, parameter in model.named_parameters():
-        if not parameter.is_floating_point():
+        if not parameter.is_floating_point() or not parameter.requires_grad:  # such as a table of sines
             continue
         if parameter.dim() > 1 and "conv" not in name:
             parameter.normal_(0, 0.2)

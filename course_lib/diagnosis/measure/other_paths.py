@@ -71,7 +71,7 @@ Candidate = tuple[str, Subject, Callable[..., Any] | None]
 
 
 def _with_flags(subject: Subject) -> Iterator[Candidate]:
-    """Yield the code with each argument turned round that asks for its weights or for a kernel."""
+    """Yield the code with the opposite of each argument that asks for its weights or for a kernel."""
     for one in parameters_of(subject.original):
         if isinstance(one.default, bool) and (WEIGHTS.fullmatch(one.name) or KERNEL.search(one.name)):
             value = not one.default

@@ -76,7 +76,7 @@ def _incomplete_query(attention: Attention) -> tuple[int, int, list[int]] | None
 
 
 def _overwrites(attention: Attention, row: Row) -> bool:
-    """Return whether a row's keys are written to places of a buffer, so that one may lie on another."""
+    """Return whether a row's keys are written into a buffer, so that one may overwrite another."""
     join = find_join(attention.rows, row, "keys")
     return join is not None and join.name not in ("cat", "stack")
 

@@ -101,7 +101,7 @@ def check_output_projection(structure: Structure) -> Iterator[Finding]:
 
 
 def _is_wide_enough(structure: Structure, name: str) -> bool:
-    """Return whether a matrix is as wide as the results of all heads; a smaller one may mix heads."""
+    """Return whether a matrix is as wide as the results of all heads; a smaller one may combine heads."""
     batch, num_tokens = structure.dependence.sizes
     results = sum(product.out.tensor.numel() for product in structure.value_products) // (batch * num_tokens)
     return max(structure.run.subject.parameters[name].shape) >= results or any(
