@@ -18,7 +18,7 @@ ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
 def check_turn(attention: Attention) -> Iterator[Finding]:
     """Whether scores depend on distance alone."""
     turns = {} if attention.rows.in_pieces else _turns(attention.structure)
-    if len(turns) < 2 or _differs_before(attention.structure):
+    if len(turns) < 2 or _is_learned_after(attention.structure, turns) or _differs_before(attention.structure):
         return
     rows = rotated_rows(attention)
     for head in sorted({one.row.head for one in rows}):
@@ -48,6 +48,14 @@ def _turns(structure: Structure) -> dict[int, list[Operation]]:
             if fixed and len(fixed) < len(operation.inputs) and _is_of_positions(structure, fixed[0], learned):
                 found.setdefault(side, []).append(operation)
     return found
+
+
+def _is_learned_after(structure: Structure, turns: dict[int, list[Operation]]) -> bool:
+    """Return whether learned numbers multiply what was turned, as a norm after the rotation does in some models."""
+    after = structure.trace.descendants({operation.number for side in turns.values() for operation in side})
+    learned = {read.storage for reads in structure.run.parameter_reads.values() for read in reads}
+    before = structure.ancestors_of(structure.score_factors)
+    return any(op.number in after and any(value.storage in learned for value in op.inputs) for op in before)
 
 
 def _is_of_positions(structure: Structure, value: Value, learned: set[int]) -> bool:

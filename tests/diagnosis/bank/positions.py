@@ -135,6 +135,22 @@ def normalised_then_turned():
 
 
 @case(None)
+def turned_then_normalised_with_learned_weights():
+    class Normed(Parts):
+        def __init__(self):
+            super().__init__(d_in=10, heads=3, head_dim=8)
+            self.q_norm, self.k_norm = nn.RMSNorm(8), nn.RMSNorm(8)
+            for norm in (self.q_norm, self.k_norm):
+                nn.init.uniform_(norm.weight, 0.5, 2.0)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            return self.attend(self.scores(self.q_norm(turned(q)), self.k_norm(turned(k))), v)
+
+    return Normed(), some_x(2, 5, 10), {"num_heads": 3}
+
+
+@case(None)
 def learned_places_added_inside():
     class Places(Parts):
         def __init__(self):

@@ -27,8 +27,8 @@ FILES = (
     "caches_and_rotary",
     "positions",
     "paths",
-    "fresh",
-    "fresh_too",
+    "packed_styles",
+    "function_styles",
 )
 GOALS = {"detected": 1.0, "named": 0.97, "first guess": 0.95, "located": 0.9}
 

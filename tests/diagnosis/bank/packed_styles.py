@@ -1,4 +1,4 @@
-"""Further wrong and right code in other styles, written after the rules."""
+"""One packed projection with tokens before heads, as small GPTs are written: right code first, then what goes wrong."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A second set of other styles: plain functions, folded heads, loops, and modules inside modules."""
+"""Plain functions with folded heads, and modules inside modules: right code first, then what goes wrong."""
 
 import math
 
