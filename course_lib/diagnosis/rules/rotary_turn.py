@@ -127,7 +127,7 @@ def _unequal(
 
 
 def _locate(attention: Attention, rows: list[RotatedRow], turns: dict[int, list[Operation]]) -> SourceLine | None:
-    """Find the line of a rotation that changes lengths, of the only side that is rotated, or of the rotation of the keys."""
+    """Find the line of a rotation that changes lengths, of the only side that is rotated, or of the keys."""
     structure, row = attention.structure, rows[-1].row
     keys = int(attention.rows.scores.keys_are_right(row.product))
     lengths = {1 - keys: [one.query for one in rows], keys: [key for one in rows for key in one.keys]}
