@@ -311,7 +311,7 @@ def test_a_window():
     assert mistakes(Windowed(width=3), window=3) == ()
     for width in (2, 4, TOKENS):
         (finding,) = diagnose(Windowed(width=width), X, num_heads=HEADS, window=3).findings
-        assert "3 were meant" in finding.evidence
+        assert "window=3 was given" in finding.evidence
         named = width in (2, 4)
         assert finding.mistake == ("window-off-by-one" if named else None), finding
         assert named or "another width" in finding.title

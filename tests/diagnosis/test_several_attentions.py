@@ -188,7 +188,7 @@ def test_steps_of_decoding_are_one_attention_for_each_layer():
     assert right.ok and names(right, wrong=False) == ["layers.0", "layers.1"], right
     wrong = Cached(attention(), Forgetful(D, D, HEADS))
     report = diagnose(wrong, X, num_heads=HEADS, call=token_by_token)
-    assert report.mistakes == ("stale-cache",) and names(report) == ["layers.1"]
+    assert report.mistakes == ("token-missing-from-cache",) and names(report) == ["layers.1"]
 
 
 def test_a_module_that_is_called_again_is_another_attention():

@@ -124,7 +124,8 @@ def _other_window(visibility: Visibility) -> Finding | None:
         seen = _with_window(attention, width) & attention.present[..., None]
         if width != window and torch.equal(attention.seen, seen):
             sees = "all tokens" if width == num_tokens else f"{width} tokens, itself included"
-            evidence = f"a query sees up to {sees}, and {window} were meant"
+            meant = f"window={window} was given" if attention.options.window else f"keep shows {window}"
+            evidence = f"a query sees up to {sees}, and {meant}"
             draw = partial(picture_of_weights, attention)
             where = locate_pattern(visibility.path) or locate_masking(visibility.path)
             if width in (window - 1, window + 1):
