@@ -9,6 +9,8 @@ from .model import CannotRun, Model
 from .outcome import Outcome
 from .path import path
 
+# What a scan was not told of may be meant, such as scores that are not scaled; without a name it is mostly a window.
+INTENTIONS = {"missing-scale", "wrong-scale"}
 NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 
 
@@ -20,8 +22,7 @@ def attention(model: Model) -> Iterator[Outcome]:
         raise CannotRun(report.findings[0].evidence if report.findings else report.verdict)
     for finding in report.findings:
         place = Place("", "", finding.where)  # type: ignore[arg-type]
-        # Without a name it is a design that the scan was not told of, such as a window, or a mistake that has no name.
-        status = "wrong" if finding.mistake else "remark"
+        status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
         yield Outcome("attention", status, finding.evidence, finding.mistake or "", place if finding.where else None)
     if not report.findings:
         yield Outcome("attention", "agrees", report.verdict.removesuffix("."))

@@ -409,8 +409,8 @@ for kind in (Patient2, Patient3, Patient4, Patient5):
         print(f"{kind.__name__}: {finding.mistake}, {finding.where}\n    {finding.evidence}")
 
 # %% [markdown]
-# Two patients have the same name, `stale-cache`, because both use cached keys that are not what they should be: those
-# of patient 2 are missing, those of patient 4 have the wrong angle.
+# Patients 2 and 4 both have cached keys that are not what they should be: those of patient 2 are missing, and those of
+# patient 4 have the wrong angle.
 #
 # ## Which probe sees which mistake?
 #

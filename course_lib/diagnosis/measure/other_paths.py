@@ -107,7 +107,7 @@ def _called(subject: Subject, name: str, value: Callable[[Tensor], Any]) -> Subj
 
 
 def _with_switches(subject: Subject) -> Iterator[Candidate]:
-    """Yield the code with each of its attributes turned round that chooses a kernel."""
+    """Yield the code with the opposite of each of its attributes that chooses a kernel."""
     for prefix, module in subject.modules.items():
         for name, value in vars(module).items():
             if isinstance(value, bool) and KERNEL.search(name):

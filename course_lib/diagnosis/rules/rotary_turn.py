@@ -51,7 +51,7 @@ def _turns(structure: Structure) -> dict[int, list[Operation]]:
 
 
 def _is_learned_after(structure: Structure, turns: dict[int, list[Operation]]) -> bool:
-    """Return whether learned numbers multiply what was turned, as a norm after the rotation does in some models."""
+    """Return whether learned numbers multiply what was rotated, as a norm after the rotation does in some models."""
     after = structure.trace.descendants({operation.number for side in turns.values() for operation in side})
     learned = {read.storage for reads in structure.run.parameter_reads.values() for read in reads}
     before = structure.ancestors_of(structure.score_factors)
