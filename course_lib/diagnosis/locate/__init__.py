@@ -26,7 +26,9 @@ from .statements import (
     locate_fixed_loop,
     locate_missing_return,
     locate_read,
+    locate_rename,
     locate_return,
+    locate_unmixed_return,
 )
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     "attributes_read",
     "find_join",
     "lines_from_forward",
+    "attributes_read",
+    "find_join",
     "locate_alignment",
     "locate_assignment",
     "locate_attribute",
@@ -54,6 +58,11 @@ __all__ = [
     "locate_return",
     "locate_returned",
     "locate_softmax_layer",
+    "locate_rename",
+    "locate_return",
+    "locate_returned",
+    "locate_softmax_layer",
+    "locate_unmixed_return",
     "locate_write_index",
     "names_in",
     "scale_by_choice",
