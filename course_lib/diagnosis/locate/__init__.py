@@ -17,6 +17,10 @@ from .masks import (
     locate_mask_buffer,
     locate_masking,
     locate_pattern,
+    locate_mask_buffer,
+    locate_masking,
+    locate_pattern,
+    locate_skipped_mask,
 )
 from .sources import names_in
 from .statements import (
@@ -61,7 +65,7 @@ __all__ = [
     "locate_rename",
     "locate_return",
     "locate_returned",
-    "locate_softmax_layer",
+    "locate_skipped_mask", "locate_softmax_layer",
     "locate_unmixed_return",
     "locate_write_index",
     "names_in",

@@ -150,7 +150,7 @@ def joined(pieces: list[Tensor], sizes: Sizes) -> tuple[Tensor | None, bool]:
     batch, num_tokens = sizes
     pieces = [one[None] if one.dim() == 2 else one for one in pieces]
     if len(pieces) == 1 and pieces[0].shape[:2] == (num_tokens, batch) and batch != num_tokens:
-        return pieces[0].transpose(0, 1), True
+        return pieces[0].transpose(0, 1).contiguous(), True
     for axis in (1, 0):
         if len({one.shape[:axis] + one.shape[axis + 1 :] for one in pieces}) == 1:
             whole = torch.cat(pieces, dim=axis)

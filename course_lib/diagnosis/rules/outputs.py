@@ -153,7 +153,8 @@ def _missing_projection(structure: Structure, name: str, part: str) -> Finding:
     called = [op for op in run.in_order(after - run.live) if op.where]
     results = structure.value_products[-1:]
     where = locate_discarded(called[0]) if called else None
-    where = where or (locate_rename(results[0].operation) if results else None)
+    for last in (*(product.operation for product in results), *own[-1:]):
+        where = where or locate_rename(last)
     where = where or (locate_return(own[-1]) if own else None)
     return Finding.named("output-projection-missing", evidence, where)
 

@@ -135,6 +135,8 @@ def _locate_fixed_batch(run: Run) -> SourceLine | None:
             operation = trace.operations[number]
             shapes = [tuple(v.tensor.shape) for v in operation.inputs if v.made_by in known or v is trace.x]
             out = tuple(operation.outputs[0].tensor.shape) if operation.outputs else ()
+            if operation.name in ("stack", "cat"):  # two keys and values, not two samples
+                continue
             if shapes and len(out) > 2 and out[0] == old and all(shape and shape[0] == new for shape in shapes):
                 return operation.where
     return None
