@@ -22,6 +22,8 @@ from .masks import (
     locate_pattern,
     locate_skipped_mask,
 )
+from .names import locate_passed, locate_rename, locate_renamed_role
+from .numbers import locate_number, number_of
 from .sources import names_in
 from .statements import (
     lines_from_forward,
@@ -30,7 +32,6 @@ from .statements import (
     locate_fixed_loop,
     locate_missing_return,
     locate_read,
-    locate_rename,
     locate_return,
     locate_unmixed_return,
 )
@@ -56,6 +57,8 @@ __all__ = [
     "locate_mask_buffer",
     "locate_masking",
     "locate_missing_return",
+    "locate_number",
+    "locate_passed",
     "locate_pattern",
     "locate_pinned",
     "locate_read",
@@ -63,11 +66,14 @@ __all__ = [
     "locate_returned",
     "locate_softmax_layer",
     "locate_rename",
+    "locate_renamed_role",
     "locate_return",
     "locate_returned",
-    "locate_skipped_mask", "locate_softmax_layer",
+    "locate_skipped_mask",
+    "locate_softmax_layer",
     "locate_unmixed_return",
     "locate_write_index",
     "names_in",
+    "number_of",
     "scale_by_choice",
 ]  # fmt: skip

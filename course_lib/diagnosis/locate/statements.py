@@ -8,12 +8,10 @@ from course_lib.diagnosis.measure import Subject
 from course_lib.tracing import Operation, Source, SourceLine, enclosing_comprehension, line_at, source_of, statement_of
 
 from .sources import (
-    assignments,
     assignments_above,
     forward_of,
     function_of,
     last_line_of,
-    names_in,
     nodes_in,
     returns_below,
     returns_in,
@@ -53,25 +51,6 @@ def locate_unmixed_return(operation: Operation, wanted: Callable[[str], bool]) -
         if any(isinstance(part, ast.Name) and wanted(part.id) for part in parts):
             return last_line_of(function_of(operation), [node.lineno])
     return None
-
-
-def locate_rename(operation: Operation, before: int | None = None) -> SourceLine | None:
-    """Find the last line below an operation, in its function, that only gives a value another name: `a = b`.
-
-    Args:
-        operation: above the line.
-        before: a line below it, or None.
-    """
-    source, first = function_of(operation), operation.statement.line
-    names = set(operation.statement.names)
-    lines = []
-    for one in assignments(source):
-        only = isinstance(one.node, ast.Assign) and isinstance(one.node.value, ast.Name) and len(one.targets) == 1
-        if only and first < one.line < (before or one.line + 1) and (one.value in names or before):
-            lines.append(one.line)
-        if one.line > first and names_in(one.value) & names:
-            names |= one.targets
-    return last_line_of(source, lines)
 
 
 def locate_return(operation: Operation) -> SourceLine | None:

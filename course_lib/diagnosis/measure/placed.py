@@ -141,7 +141,9 @@ class _Feed:
         return self._x.narrow(self._axis, start, shape[self._axis])
 
     def _as_given(self, piece: Tensor, usual: Tensor) -> Tensor:
-        return piece.transpose(0, 1).contiguous() if self._place.tokens_first else piece[0] if usual.dim() == 2 else piece
+        return (
+            piece.transpose(0, 1).contiguous() if self._place.tokens_first else piece[0] if usual.dim() == 2 else piece
+        )
 
     def _as_rows(self, output: Any, usual: Tensor) -> Any:
         if not isinstance(output, Tensor):

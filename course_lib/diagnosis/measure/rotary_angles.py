@@ -47,6 +47,7 @@ class RotaryAngles(AfterStructure):
             for operation in self.run.live_operations
             if (operation.name in TRIGONOMETRY and not self.dependence.on_input(operation.outputs[0]))
             or any(value.made_by is None and value.storage in tables for value in operation.inputs)
+            or any(value.made_by is None and value.tensor.is_complex() for value in operation.inputs)  # given to it
         }
 
     @cached_property

@@ -108,10 +108,23 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
             evidence = f"{pattern.effect}: {describe_leak(visibility)}" if hidden.any() else pattern.effect
             where = pattern.locate(visibility.path) or locate_masking(visibility.path)
             return Finding.named(pattern.mistake, evidence, where, draw)
+    if options.causal and elsewhere is None and _sees_the_next(visibility):
+        where = locate_pattern(visibility.path) or locate_masking(visibility.path)
+        evidence = f"every token sees the next one where it is compared with it: {describe_leak(visibility)}"
+        return Finding.named("mask-off-by-one", evidence, where, draw)
     if elsewhere is not None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
     # A window in the wrong corner shows what the right one hides.
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
+
+
+def _sees_the_next(visibility: Visibility) -> bool:
+    """Return whether exactly the next token is seen too, wherever a query is compared with it, as in a window."""
+    attention = visibility.attention
+    nexts = torch.ones_like(attention.seen).triu(1).tril(1) & ~attention.scores.isnan()
+    own = attention.expected.diagonal(dim1=-2, dim2=-1)[..., None, :]  # keys that are no padding
+    wanted = nexts & own & visibility.asked[..., None]
+    return bool(wanted.any()) and torch.equal(visibility.leaked, wanted) and not visibility.missing.any()
 
 
 def _other_window(visibility: Visibility) -> Finding | None:

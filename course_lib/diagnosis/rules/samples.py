@@ -14,6 +14,7 @@ from course_lib.diagnosis.measure import SOFTMAXES, Dependence, FreshRuns, Run, 
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, Value
 
+SPLITS = ("view", "_unsafe_view", "_reshape_alias")
 LOOKUPS = ("index", "index_select", "gather", "embedding")
 
 
@@ -95,12 +96,27 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     if learned is not None:
         del failed["tokens"]
         yield f"it takes {run.x.shape[1]} tokens only, because `{learned}` is a table of biases; `lengths` says so"
+    if "tokens" in failed and _is_on_a_grid(structure):
+        del failed["tokens"]
+        yield f"{run.x.shape[1]} tokens are a grid that `call` makes, and so other numbers of tokens were not tried"
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]
             fixing = _locate_fixed_batch(run) if name == "samples" else None
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
+
+
+def _is_on_a_grid(structure: Structure) -> bool:
+    """Return whether `call` splits the axis of tokens in two before it runs the code."""
+    trace, num_tokens = structure.trace, structure.run.x.shape[1]
+    for operation in trace.operations:
+        if not operation.by(trace.caller):
+            return False
+        if operation.name in SPLITS and operation.inputs[0].storage == trace.x.storage:
+            shape = operation.outputs[0].tensor.shape
+            return len(shape) > 3 and num_tokens not in shape
+    return False
 
 
 def _learned_bias(structure: Structure) -> str | None:
