@@ -3,10 +3,11 @@
 import ast
 import re
 
+import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.measure import SoftmaxPath, Subject
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import Operation, SourceLine, Trace, statement_of
 
 from .attributes import attributes_in, statements_that_set
 from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
@@ -23,6 +24,21 @@ def locate_masking(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that masks, or else that of softmax."""
     found = path.hiding or path.softmaxes
     return found[0].where if found else None
+
+
+def locate_next_shown(path: SoftmaxPath, product: int) -> SourceLine | None:
+    """Find the line that made the pattern of the mask before a value product, in which tokens see the next one."""
+    own = [one for one in path.hiding if one.number < product]
+    made = [one for one in _ancestors_of_mask(path, own[-1]) if one.name in PATTERNS] if own else []
+    shown = [one for one in made if _shows_the_next(one.outputs[0].tensor)]
+    return (shown or made)[0].where if made else locate_pattern(path)
+
+
+def _shows_the_next(mask: Tensor) -> bool:
+    """Return whether all elements right of the diagonal of a square mask are True."""
+    if mask.dtype != torch.bool or mask.dim() < 2 or mask.shape[-1] != mask.shape[-2]:
+        return False
+    return bool(mask.diagonal(1, -2, -1).all()) and not bool(mask.all())
 
 
 def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine | None:
@@ -71,19 +87,20 @@ def _is_triangle_of(operation: Operation, num_queries: int) -> bool:
     return len(shape) >= 2 and shape[-2] == num_queries < shape[-1]
 
 
-def locate_skipped_mask(softmax: Operation) -> SourceLine | None:
-    """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run.
-
-    The caller knows that nothing masked, and so a block that masks was skipped.
-    """
+def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
+    """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run."""
     source = function_of(softmax)
     names = names_in(softmax.statement.source)
+    own = (frame for one in trace.operations for frame in one.frames if frame[0] is softmax.code)
+    ran = {statement_of(*frame).line for frame in set(own)}
     lines = []
     for node in nodes_in(source):
-        if isinstance(node, ast.If) and (node.body[-1].end_lineno or 0) < softmax.statement.line:
+        end = (node.body[-1].end_lineno or 0) if isinstance(node, ast.If) else softmax.statement.line
+        if isinstance(node, ast.If) and end < softmax.statement.line:
+            inside = ran.intersection(range(node.body[0].lineno, end + 1))
             sets = [one for part in node.body for one in ast.walk(part) if isinstance(one, (ast.Assign, ast.AugAssign))]
             masks = any(MASKS_SCORES.search(ast.unparse(one)) and names & names_in(ast.unparse(one)) for one in sets)
-            lines += [node.lineno] * masks
+            lines += [node.lineno] * (masks and not inside)
     return last_line_of(source, lines)
 
 

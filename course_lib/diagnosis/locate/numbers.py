@@ -2,9 +2,7 @@
 
 import re
 
-from torch import Tensor
-
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import Operation, SourceLine, Value
 
 from .sources import assignments_above, function_of, last_line_of
 
@@ -14,8 +12,8 @@ OF_SCALE = re.compile(r"scal|temperature|temper|factor|multipl|sqrt|norm", re.I)
 def number_of(operation: Operation) -> float | None:
     """Return the number that an operation multiplies by; None if it is none."""
     factor = operation.args[1] if len(operation.args) > 1 else None
-    if hasattr(factor, "tensor"):
-        tensor: Tensor = factor.tensor
+    if isinstance(factor, Value):
+        tensor = factor.tensor
         factor = float(tensor) if tensor.dim() == 0 and not tensor.is_complex() else None
     if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not factor:
         return None

@@ -51,6 +51,13 @@ class RotaryAngles(AfterStructure):
         }
 
     @cached_property
+    def all_readers(self) -> set[int]:
+        """The operations, used or not, that read what the readers read."""
+        operations = self.run.in_order(self.readers)
+        read = {value.storage for one in operations for value in one.inputs if not self.dependence.on_input(value)}
+        return {one.number for one in self.trace.operations if any(value.storage in read for value in one.inputs)}
+
+    @cached_property
     def descendants(self) -> set[int]:
         """The operations that an angle flows into."""
         return self.trace.descendants(self.readers) if self.readers else set()

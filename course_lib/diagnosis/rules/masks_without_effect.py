@@ -85,7 +85,7 @@ def _locate_idle_mask(path: SoftmaxPath) -> SourceLine | None:
     for operation in path.operations:
         if operation.name in MASKS:
             return locate_mask_buffer(operation, path.run.subject) or operation.where
-    skipped = locate_skipped_mask(path.softmaxes[0]) if path.softmaxes else None
+    skipped = locate_skipped_mask(path.softmaxes[0], path.trace) if path.softmaxes else None
     if skipped is not None:
         return skipped
     return path.softmaxes[0].where if path.softmaxes else None

@@ -11,7 +11,7 @@ from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_number, number_of, scale_by_choice
 from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, Trace, Value
 
 Element = tuple[int, int, int]  # sample, token, column of weights
 SCALINGS = ("mul", "div", "mul_", "div_")
@@ -163,20 +163,34 @@ def _scalings(path: SoftmaxPath) -> list[Operation]:
 
 def _locate_scaling(path: SoftmaxPath) -> SourceLine | None:
     """Find the first line that multiplies scores, queries or keys by a number, or else that of the score product."""
-    operation = next(iter(_scalings(path)), path.scores.structure.score_products[0].operation)
-    return _locate_wrong_number(path.scores.structure, operation) or operation.where
+    scalings = _scalings(path)
+    operation = next(iter(scalings), path.scores.structure.score_products[0].operation)
+    power = 0.5 if _are_parallel(path.trace, scalings) else 1.0
+    return _locate_wrong_number(path.scores.structure, operation, power) or operation.where
+
+
+def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
+    """Return whether queries and keys are scaled, and not one of them or the scores twice."""
+    if len(scalings) != 2:
+        return False
+    first, second = sorted(one.number for one in scalings)
+    return second not in trace.descendants({first})
 
 
 def _locate_idle_scaling(path: SoftmaxPath) -> SourceLine | None:
     """Find where the 1 was set that scores, queries or keys are multiplied by; None without one."""
     idle = (operation for operation in _scalings(path) if number_of(operation) == 1)
-    return next(filter(None, (_locate_wrong_number(path.scores.structure, one) or one.where for one in idle)), None)
+    lines = (_locate_wrong_number(path.scores.structure, one, 1.0) or one.where for one in idle)
+    return next(filter(None, lines), None)
 
 
-def _locate_wrong_number(structure: Structure, operation: Operation) -> SourceLine | None:
-    """Find where the number was set that the statement scales with, unless it is right and its use is wrong."""
+def _locate_wrong_number(structure: Structure, operation: Operation, power: float) -> SourceLine | None:
+    """Find where the number was set that the statement scales with, unless it is right and its use is wrong.
+
+    The right number is 1 / sqrt(head_dim) to a `power`.
+    """
     factor, right = number_of(operation), structure.head_dim**-0.5
-    if factor is not None and any(abs(factor / right**power - 1) < 1e-5 for power in POWERS if power != 2):
+    if factor is not None and abs(factor / right**power - 1) < EXACT:
         return None
     for name, value in attributes_read(operation, structure.run.subject):
         number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
