@@ -12,7 +12,7 @@ from course_lib.diagnosis.finding_pictures import picture_of_layout
 from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_fixed_loop
 from course_lib.diagnosis.measure import SOFTMAXES, Dependence, FreshRuns, Run, Structure, other_sizes
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, Value
+from course_lib.tracing import Operation, SourceLine, Value, storage_of, tensors_in
 
 SPLITS = ("view", "_unsafe_view", "_reshape_alias")
 LOOKUPS = ("index", "index_select", "gather", "embedding")
@@ -99,12 +99,26 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     if "tokens" in failed and _is_on_a_grid(structure):
         del failed["tokens"]
         yield f"{run.x.shape[1]} tokens are a grid that `call` makes, and so other numbers of tokens were not tried"
+    if "samples" in failed and _has_samples_of_call(run):
+        del failed["samples"]
+        yield f"other numbers of samples were not tried, because `call` brings a tensor of {len(run.x)} samples"
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]
             fixing = _locate_fixed_batch(run) if name == "samples" else None
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
+
+
+def _has_samples_of_call(run: Run) -> bool:
+    """Return whether `call` gives the code a tensor, other than x, with a part for each sample, such as a memory."""
+    if not run.options.has_call:
+        return False
+    modules = run.subject.code.modules() if isinstance(run.subject.code, nn.Module) else ()
+    own = [tensor for module in modules for tensor in tensors_in(list(vars(module).values()))]
+    storages = {storage_of(tensor) for tensor in own} | {run.trace.x.storage}
+    given = (v for operation in run.live_operations for v in operation.inputs if v.made_by is None)
+    return any(v.tensor.dim() > 2 and len(v.tensor) == len(run.x) and v.storage not in storages for v in given)
 
 
 def _is_on_a_grid(structure: Structure) -> bool:
