@@ -45,10 +45,10 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
         return AttentionReport(place.name, where, missing=place.missing, of_memory=place.of_memory)
     causals = (False, True) if place.of_memory and run.options.causal else (run.options.causal,)
     first: AttentionReport | None = None
-    for causal in causals:
-        report = _examined_as(
-            run, place, place.given, replace(run.options, has_call=True, causal=causal, expect=None), rules
-        )
+    keep = None if place.num_context else run.options.keep  # of the tokens of x
+    options = replace(run.options, has_call=True, expect=None, keep=keep, num_context=place.num_context)
+    for causal in (False,) if place.num_context else causals:
+        report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
         if report.ok:
             return replace(report, where=where, of_memory=place.of_memory)

@@ -19,6 +19,7 @@ SITE_PACKAGES = Path(torch.__file__).parent.parent
 # An operation that runs in these files is attributed to the author's line that called them.
 TOOLS = [SITE_PACKAGES / "torch", SITE_PACKAGES / "einops"]
 TOOLS += [COURSE_FOLDER / package for package in ("tracing", "recorder", "diagnosis", "command")]
+INSTALLED = re.compile(r"[/\\\\](site|dist)-packages[/\\\\](torch|einops)[/\\\\]")  # in whichever environment
 FOREIGN = ("<frozen", *(f"{folder}{os.sep}" for folder in TOOLS))
 
 
@@ -70,7 +71,7 @@ class SourceLine(str):
 @cache
 def is_foreign(file: str) -> bool:
     """Return whether the lines of a file belong to PyTorch, to einops, or to the tools that watch the code."""
-    return file.startswith(FOREIGN)
+    return file.startswith(FOREIGN) or INSTALLED.search(file) is not None
 
 
 def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine | None:

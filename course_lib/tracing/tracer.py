@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FrameType
 from typing import Any
 
@@ -115,7 +116,14 @@ class _Tracer(DispatchWatch):
         """Return the author's frames; those of the caller only if there are no others."""
         frames = [(frame.f_code, frame.f_lasti) for frame in self.author_frames()]
         frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
-        return tuple(frame for frame in frames if frame[0] is not self._caller) or tuple(frames)
+        inner = frames[:1] + [frame for frame in frames[1:] if not _passes_on(frame[0])]
+        return tuple(frame for frame in inner if frame[0] is not self._caller) or tuple(frames)
+
+
+def _passes_on(code: CodeType) -> bool:
+    """Return whether a function takes any arguments, as the wrappers of decorators and of checkpointing do."""
+    passes = code.co_flags & CO_VARARGS and code.co_flags & CO_VARKEYWORDS
+    return bool(passes) and code.co_argcount <= 1 and code.co_name != "forward"
 
 
 @contextmanager

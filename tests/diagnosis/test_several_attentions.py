@@ -250,11 +250,72 @@ class Decoder(nn.Module):
 
 
 @pytest.mark.parametrize("memory", [lambda x: torch.cat([x, x], 1), lambda x: x.new_ones(len(x), 7, D)])
-def test_keys_of_another_length_are_not_cleared(memory):
+def test_keys_of_another_length_are_examined(memory):
     report = diagnose(Decoder(), X, num_heads=HEADS, call=lambda module, x: module(x, memory(x)))
-    assert [one.name for one in report.not_examined] == ["cross"] and report.exit_status == 2, report
-    assert "its keys come from another input, of the shape (2, " in report.not_examined[0].missing
+    assert report.ok and [one.name for one in report.attentions] == ["own", "cross"], report
+    assert any("a context of" in sentence for sentence in report.checked), "queries and keys are told apart"
     assert diagnose(Decoder(), X, num_heads=HEADS, call=lambda module, x: module(x, x)).ok
+
+
+class Cross(nn.Module):
+    """Cross-attention that adds positions to queries and keys, but not to values; tokens come first if asked."""
+
+    def __init__(self, *, tokens_first=False, mistake=""):
+        super().__init__()
+        torch.manual_seed(2)
+        self.q, self.k, self.v, self.o = (nn.Linear(width, D) for width in (D, 9, 9, D))
+        self.tokens_first, self.mistake = tokens_first, mistake
+
+    def forward(self, query, key, value):
+        if self.tokens_first:
+            query, key, value = (one.transpose(0, 1) for one in (query, key, value))
+        q, k, v = self.q(query), self.k(key), self.v(value)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (q, k, v))
+        scores = q @ k.mT
+        scores = scores if self.mistake == "missing-scale" else scores / math.sqrt(D // HEADS)
+        weights = scores.softmax(-2 if self.mistake == "softmax-wrong-axis" else -1)
+        merged = (weights @ v).transpose(1, 2).flatten(2)
+        output = merged if self.mistake == "output-projection-missing" else self.o(merged)
+        return output.transpose(0, 1) if self.tokens_first else output
+
+
+class WithPositions(nn.Module):
+    def __init__(self, cross, *, tokens_first):
+        super().__init__()
+        self.own, self.cross, self.tokens_first = attention(), cross, tokens_first
+
+    def forward(self, x, memory):
+        x = x + self.own(x)
+        places = torch.arange(memory.shape[1], device=x.device, dtype=x.dtype)[:, None].expand(-1, memory.shape[2])
+        given = (x, memory + places, memory)
+        found = self.cross(*(one.transpose(0, 1) for one in given) if self.tokens_first else given)
+        return x + (found.transpose(0, 1) if self.tokens_first else found)
+
+
+@pytest.mark.parametrize("tokens_first", [False, True])
+@pytest.mark.parametrize("mistake", ["", "missing-scale", "softmax-wrong-axis", "output-projection-missing"])
+def test_a_mistake_in_cross_attention_is_found(mistake, tokens_first):
+    memory = torch.randn(2, 7, 9, generator=torch.Generator().manual_seed(3))
+    model = WithPositions(Cross(tokens_first=tokens_first, mistake=mistake), tokens_first=tokens_first)
+    report = diagnose(model, X, num_heads=HEADS, call=lambda module, x: module(x, memory.to(x)))
+    assert report.mistakes == ((mistake,) if mistake else ()), report
+    assert not report.not_examined and names(report) == (["cross"] if mistake else []), report
+
+
+def test_values_may_come_from_tokens_without_the_positions_of_queries_and_keys():
+    class Detection(nn.Module):  # tokens first, as in DETR
+        def __init__(self):
+            super().__init__()
+            self.attn, self.after = nn.MultiheadAttention(D, HEADS), blind()
+
+        def forward(self, x):
+            turned = x.transpose(0, 1)
+            placed = turned + torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None, None]
+            found = self.attn(placed, placed, turned)[0]
+            return self.after(x + found.transpose(0, 1))
+
+    report = diagnose(Detection(), X, num_heads=HEADS, causal=False)
+    assert report.ok and len(report.attentions) == 2, report
 
 
 # --- the whole ---

@@ -16,8 +16,12 @@ from .masks import (
     locate_made_attribute,
     locate_mask_buffer,
     locate_masking,
+    locate_next_shown,
     locate_pattern,
+    locate_skipped_mask,
 )
+from .names import locate_passed, locate_rename, locate_renamed_role
+from .numbers import locate_number, number_of
 from .sources import names_in
 from .statements import (
     lines_from_forward,
@@ -27,6 +31,7 @@ from .statements import (
     locate_missing_return,
     locate_read,
     locate_return,
+    locate_unmixed_return,
 )
 
 __all__ = [
@@ -48,13 +53,21 @@ __all__ = [
     "locate_mask_buffer",
     "locate_masking",
     "locate_missing_return",
+    "locate_next_shown",
+    "locate_number",
+    "locate_passed",
     "locate_pattern",
     "locate_pinned",
     "locate_read",
+    "locate_rename",
+    "locate_renamed_role",
     "locate_return",
     "locate_returned",
+    "locate_skipped_mask",
     "locate_softmax_layer",
+    "locate_unmixed_return",
     "locate_write_index",
     "names_in",
+    "number_of",
     "scale_by_choice",
-]  # fmt: skip
+]

@@ -80,8 +80,11 @@ def locate_attribute_read(operation: Operation, subject: Subject, wanted: Callab
     return None
 
 
-def locate_softmax_layer(operation: Operation, subject: Subject) -> SourceLine | None:
-    """Find where the nn.Softmax was made that an operation's statement calls."""
+def locate_softmax_layer(operation: Operation, subject: Subject, others: Iterable[Operation] = ()) -> SourceLine | None:
+    """Find where the nn.Softmax was made that an operation's statement calls; None if `others` call it, too."""
+    softmaxes = {name for name, value in attributes_read(operation, subject) if isinstance(value, nn.Softmax)}
+    if any(name in softmaxes for one in others for name, _ in attributes_read(one, subject)):
+        return None
     return locate_attribute_read(operation, subject, lambda value: isinstance(value, nn.Softmax))
 
 

@@ -3,32 +3,49 @@
 import ast
 import re
 
+import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.measure import SoftmaxPath, Subject
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import Operation, SourceLine, Trace, statement_of
 
 from .attributes import attributes_in, statements_that_set
-from .sources import assignments, assignments_above, last_line_of
+from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
 from .statements import locate_assignment
 
 PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
 TRANSPOSES = ("transpose", "t", "permute", "flip", "rot90", "numpy_T")
 COMBINES = ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and", "__or")
+MASKS_SCORES = re.compile(r"masked_fill|where\(|mask|-inf|bias")
 MADE = re.compile(r"tri[ul]|ones|zeros|full|arange")
 
 
 def locate_masking(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that masks, or else that of softmax."""
-    found = path.masking or path.softmaxes
+    found = path.hiding or path.softmaxes
     return found[0].where if found else None
+
+
+def locate_next_shown(path: SoftmaxPath, product: int) -> SourceLine | None:
+    """Find the line that made the pattern of the mask before a value product, in which tokens see the next one."""
+    own = [one for one in path.hiding if one.number < product]
+    made = [one for one in _ancestors_of_mask(path, own[-1]) if one.name in PATTERNS] if own else []
+    shown = [one for one in made if _shows_the_next(one.outputs[0].tensor)]
+    return (shown or made)[0].where if made else locate_pattern(path)
+
+
+def _shows_the_next(mask: Tensor) -> bool:
+    """Return whether all elements right of the diagonal of a square mask are True."""
+    if mask.dtype != torch.bool or mask.dim() < 2 or mask.shape[-1] != mask.shape[-2]:
+        return False
+    return bool(mask.diagonal(1, -2, -1).all()) and not bool(mask.all())
 
 
 def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine | None:
     """Find the line that gave the mask its pattern: a triangle, comparison or loop; with `transposed`, a transpose."""
-    if not path.masking:  # a loop over queries that slices the keys
+    if not path.hiding:  # a loop over queries that slices the keys
         return locate_assignment(path.scores.structure.score_products[0].operation, r"slice|range|\[[^\]]*:[^\]]*\]")
-    masking = path.masking[0]
+    masking = path.hiding[0]
     ancestors = _ancestors_of_mask(path, masking)
     made = [one for one in ancestors if transposed and one.name in TRANSPOSES]
     made = made or [one for one in ancestors if one.name in PATTERNS] or [one for one in ancestors if one.in_place]
@@ -54,9 +71,37 @@ def locate_alignment(path: SoftmaxPath, product: Operation, num_queries: int) ->
     own, made = masking[-1].where, _ancestors_of_mask(path, masking[-1])
     if any(one.name.startswith(("triu", "tril")) and one.where == own for one in made):
         return own  # the triangle is made where it is used
+    made_whole = [one for one in made if _is_triangle_of(one, num_queries)]
+    if made_whole:
+        return made_whole[-1].where
     ancestors = [one for one in made if one.where and one.where != own]
     positions = [one for one in ancestors if one.name == "arange" and one.outputs[0].tensor.numel() == num_queries]
     return positions[-1].where if positions else ancestors[-1].where if ancestors else own
+
+
+def _is_triangle_of(operation: Operation, num_queries: int) -> bool:
+    """Return whether an operation cuts the triangle of a mask with a row for each query and more columns."""
+    if not operation.name.startswith(("triu", "tril")) or not operation.outputs or not operation.where:
+        return False
+    shape = operation.outputs[0].tensor.shape
+    return len(shape) >= 2 and shape[-2] == num_queries < shape[-1]
+
+
+def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
+    """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run."""
+    source = function_of(softmax)
+    names = names_in(softmax.statement.source)
+    own = (frame for one in trace.operations for frame in one.frames if frame[0] is softmax.code)
+    ran = {statement_of(*frame).line for frame in set(own)}
+    lines = []
+    for node in nodes_in(source):
+        end = (node.body[-1].end_lineno or 0) if isinstance(node, ast.If) else softmax.statement.line
+        if isinstance(node, ast.If) and end < softmax.statement.line:
+            inside = ran.intersection(range(node.body[0].lineno, end + 1))
+            sets = [one for part in node.body for one in ast.walk(part) if isinstance(one, (ast.Assign, ast.AugAssign))]
+            masks = any(MASKS_SCORES.search(ast.unparse(one)) and names & names_in(ast.unparse(one)) for one in sets)
+            lines += [node.lineno] * (masks and not inside)
+    return last_line_of(source, lines)
 
 
 def _ancestors_of_mask(path: SoftmaxPath, operation: Operation) -> list[Operation]:

@@ -7,7 +7,15 @@ from collections.abc import Callable
 from course_lib.diagnosis.measure import Subject
 from course_lib.tracing import Operation, Source, SourceLine, enclosing_comprehension, line_at, source_of, statement_of
 
-from .sources import assignments_above, forward_of, function_of, last_line_of, nodes_in, returns_below, returns_in
+from .sources import (
+    assignments_above,
+    forward_of,
+    function_of,
+    last_line_of,
+    nodes_in,
+    returns_below,
+    returns_in,
+)
 
 
 def lines_from_forward(operation: Operation, subject: Subject) -> list[SourceLine]:
@@ -33,6 +41,15 @@ def locate_read(operation: Operation, wanted: Callable[[str], bool], excluded: s
         read = last_line_of(source, [node.lineno])
         if isinstance(node.ctx, ast.Load) and wanted(node.id) and read not in excluded:
             return read
+    return None
+
+
+def locate_unmixed_return(operation: Operation, wanted: Callable[[str], bool]) -> SourceLine | None:
+    """Find the `return` below an operation, in its own helper function, that returns a wanted name as it is."""
+    for node in returns_below(operation) if len(operation.frames) > 1 else ():
+        parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        if any(isinstance(part, ast.Name) and wanted(part.id) for part in parts):
+            return last_line_of(function_of(operation), [node.lineno])
     return None
 
 

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from course_lib.tracing import ModuleCall, Trace, Value
 
-from .module_inputs import Names, entries_of, projects
+from .context import joined as as_one
+from .module_inputs import Names, entries_of, projects, with_values
 from .score_products import ScoreProduct, find_score_products
 
 FUNCTIONS = "its code is in functions, or in a module that computes more than this attention: put it into a module"
@@ -32,6 +33,9 @@ class Place:
         tokens_first: whether the module takes (token, batch, width).
         of_memory: whether keys come from a different input than queries, or the attention makes such an input: nothing
             says then whether it should be causal.
+        context: position or name of each argument that brings the tokens of keys and values, if they are not x's.
+        num_context: how many such tokens there are; `given` then holds both, as `joined` of measure/context.py.
+        widths: of the tokens of queries, and of those of keys.
         missing: why the attention can't be examined, or "".
     """
 
@@ -44,6 +48,9 @@ class Place:
     in_pieces: bool = False
     tokens_first: bool = False
     of_memory: bool = False
+    context: Names = ()
+    num_context: int = 0
+    widths: tuple[int, int] = (0, 0)
     missing: str = ""
 
 
@@ -115,7 +122,7 @@ def _place(trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: S
     name = f"{path or type(call.module).__name__}{f', call {calls[0] + 1}' if calls else ''}"
     place = Place(name, call.module, path, calls, in_pieces=len(mine) > 1)
     memories = [one.inputs[entries[1][0]] for one in mine if entries[1][0] in one.inputs] if entries[1:] else []
-    return _with_input(place, mine, entries, sizes), memories
+    return _with_input(place, mine, with_values(trace, call, entries, products), sizes), memories
 
 
 def _choice(
@@ -136,6 +143,9 @@ def _with_input(place: Place, calls: list[ModuleCall], entries: tuple[Names, ...
         [c.inputs[names[0]].tensor for c in calls if names[0] in c.inputs] for names in (entries[0], entries[-1])
     )
     if [one.shape for one in first] != [one.shape for one in last]:
+        crossed = _with_context(place, calls[0], entries, sizes) if len(calls) == 1 else None
+        if crossed is not None:
+            return crossed
         shapes = f"{tuple(last[0].shape)} for queries of {tuple(first[0].shape)}"
         return replace(place, missing=f"its keys come from another input, of the shape {shapes}")
     tokens, tokens_first = joined(first, sizes)
@@ -145,12 +155,31 @@ def _with_input(place: Place, calls: list[ModuleCall], entries: tuple[Names, ...
     return replace(place, entries=names, given=tokens, tokens_first=tokens_first)
 
 
+def _with_context(place: Place, call: ModuleCall, entries: tuple[Names, ...], sizes: Sizes) -> Place | None:
+    """Add the tokens of queries and, as a context, those of keys; None if neither has a row for each token of x."""
+    for queries, keys in (entries, entries[::-1]):
+        tokens, tokens_first = joined([call.inputs[queries[0]].tensor], sizes)
+        memory = call.inputs[keys[0]].tensor
+        memory = memory.transpose(0, 1) if tokens_first and memory.dim() == 3 else memory
+        if tokens is not None and memory.dim() == 3 and len(memory) == sizes[0]:
+            return replace(
+                place,
+                entries=queries,
+                context=keys,
+                num_context=memory.shape[1],
+                widths=(tokens.shape[2], memory.shape[2]),
+                given=as_one(tokens, memory.contiguous()),
+                tokens_first=tokens_first,
+            )
+    return None
+
+
 def joined(pieces: list[Tensor], sizes: Sizes) -> tuple[Tensor | None, bool]:
     """Join pieces of tokens to (batch, token, width), or None if they do not fit; also return if tokens are first."""
     batch, num_tokens = sizes
     pieces = [one[None] if one.dim() == 2 else one for one in pieces]
     if len(pieces) == 1 and pieces[0].shape[:2] == (num_tokens, batch) and batch != num_tokens:
-        return pieces[0].transpose(0, 1), True
+        return pieces[0].transpose(0, 1).contiguous(), True
     for axis in (1, 0):
         if len({one.shape[:axis] + one.shape[axis + 1 :] for one in pieces}) == 1:
             whole = torch.cat(pieces, dim=axis)

@@ -31,6 +31,23 @@ def entries_of(trace: Trace, call: ModuleCall, products: list[ScoreProduct]) -> 
     return tuple(tuple(name for name, value in call.inputs.items() if value.number == n) for n in found)
 
 
+def with_values(
+    trace: Trace, call: ModuleCall, entries: tuple[Names, ...], products: list[ScoreProduct]
+) -> tuple[Names, ...]:
+    """Return the groups, each with the arguments of its shape that only values are made from, as `k=x + p, v=x`."""
+    behind = trace.ancestors([factor for product in products for factor in product.factors])
+    taken = {name for names in entries for name in names}
+    found: list[Names] = []
+    for names in entries:
+        shape = call.inputs[names[0]].tensor.shape
+        like = [name for name, value in call.inputs.items() if name not in taken and value.tensor.shape == shape]
+        values = [name for name in like if _holds_tokens(call.inputs[name])]
+        own = tuple(name for name in values if behind.isdisjoint(_descendants(trace, call, call.inputs[name])))
+        taken |= set(own)
+        found.append((*names, *own))
+    return tuple(found)
+
+
 def _holds_tokens(value: Value) -> bool:
     return value.tensor.is_floating_point() and value.tensor.dim() in (2, 3)
 

@@ -72,7 +72,8 @@ class PlacedSubject(Subject):
         return found
 
     def _run_whole(self, code: Callable[..., Any], x: Tensor, feed: "_Feed") -> None:
-        module, template = self._module_of(code), resized(self.template, x.shape[0], x.shape[1]).to(x.dtype)
+        num_tokens = x.shape[1] - self.place.num_context
+        module, template = self._module_of(code), resized(self.template, x.shape[0], num_tokens).to(x.dtype)
         with forward_replaced(module, partial(feed.forward, module.forward)):
             try:
                 self.whole.call(code, template)
@@ -118,9 +119,9 @@ class _Feed:
         returned: list[Any] = []
 
         def run(piece: Tensor) -> Any:
-            given = self._as_given(piece, usual_input)
-            positions = [given if at in place.entries else one for at, one in enumerate(args)]
-            names = {name: given if name in place.entries else one for name, one in kwargs.items()}
+            given = self._arguments(piece, usual_input)
+            positions = [given.get(at, one) for at, one in enumerate(args)]
+            names = {name: given.get(name, one) for name, one in kwargs.items()}
             returned.append(usual(*positions, **names))
             return self._as_rows(first_tensor(returned[0]), usual_input)
 
@@ -140,13 +141,27 @@ class _Feed:
         start, self._fed = self._fed, self._fed + shape[self._axis]
         return self._x.narrow(self._axis, start, shape[self._axis])
 
+    def _arguments(self, piece: Tensor, usual: Tensor) -> dict[int | str, Tensor]:
+        """Return the tensor for each argument that queries and keys are made from."""
+        count, (width, of_context) = self._place.num_context, self._place.widths
+        if not count:
+            return dict.fromkeys(self._place.entries, self._as_given(piece, usual))
+        tokens, context = piece[:, :-count, :width], piece[:, -count:, :of_context]
+        found = dict.fromkeys(self._place.entries, self._as_given(tokens, usual))
+        return found | dict.fromkeys(self._place.context, self._as_given(context, usual))
+
     def _as_given(self, piece: Tensor, usual: Tensor) -> Tensor:
-        return piece.transpose(0, 1) if self._place.tokens_first else piece[0] if usual.dim() == 2 else piece
+        return (
+            piece.transpose(0, 1).contiguous() if self._place.tokens_first else piece[0] if usual.dim() == 2 else piece
+        )
 
     def _as_rows(self, output: Any, usual: Tensor) -> Any:
         if not isinstance(output, Tensor):
             return output
-        return output.transpose(0, 1) if self._place.tokens_first else output[None] if usual.dim() == 2 else output
+        rows = output.transpose(0, 1) if self._place.tokens_first else output[None] if usual.dim() == 2 else output
+        if not self._place.num_context or rows.dim() != 3:
+            return rows
+        return torch.cat([rows, rows.new_zeros(len(rows), self._place.num_context, rows.shape[-1])], dim=1)
 
 
 @contextmanager

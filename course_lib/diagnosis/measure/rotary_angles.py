@@ -47,7 +47,15 @@ class RotaryAngles(AfterStructure):
             for operation in self.run.live_operations
             if (operation.name in TRIGONOMETRY and not self.dependence.on_input(operation.outputs[0]))
             or any(value.made_by is None and value.storage in tables for value in operation.inputs)
+            or any(value.made_by is None and value.tensor.is_complex() for value in operation.inputs)  # given to it
         }
+
+    @cached_property
+    def all_readers(self) -> set[int]:
+        """The operations, used or not, that read what the readers read."""
+        operations = self.run.in_order(self.readers)
+        read = {value.storage for one in operations for value in one.inputs if not self.dependence.on_input(value)}
+        return {one.number for one in self.trace.operations if any(value.storage in read for value in one.inputs)}
 
     @cached_property
     def descendants(self) -> set[int]:

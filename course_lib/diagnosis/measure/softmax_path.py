@@ -53,6 +53,17 @@ class SoftmaxPath(AfterStructure):
         return found
 
     @cached_property
+    def hiding(self) -> list[Operation]:
+        """The masking operations without biases, such as those of distances; all if only biases are left."""
+        return [operation for operation in self.masking if not self._is_bias(operation)] or self.masking
+
+    def _is_bias(self, operation: Operation) -> bool:
+        """Return whether an operation adds or multiplies ordinary numbers, none of which hides a score."""
+        inputs = (value for value in operation.inputs if not self.dependence.on_input(value))
+        tensors = [value.tensor for value in inputs if value.tensor.dim() >= 2]
+        return operation.name in SUMS and not any(map(_hides, tensors))
+
+    @cached_property
     def masking_after_softmax(self) -> list[Operation]:
         """The operations that apply a mask after a softmax of the same scores."""
         found: list[Operation] = []
@@ -78,3 +89,10 @@ def find_softmax_path(scores: Scores) -> SoftmaxPath:
 
 def _varies(tensor: Tensor) -> bool:
     return tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
+
+
+def _hides(tensor: Tensor) -> bool:
+    """Return whether a tensor is a mask: of booleans or two numbers, or with elements that no score outweighs."""
+    if not tensor.is_floating_point() or len(tensor.unique()) <= 2:
+        return True
+    return bool((tensor < -100).any())

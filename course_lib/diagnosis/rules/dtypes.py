@@ -16,6 +16,7 @@ HALVES = (torch.bfloat16, torch.float16)
 INEXACT = 0.5  # of the size of the output; 16 bits make it a few percent, and ten times more if scores are large
 ELEMENTWISE = ("mul", "div", "mul_", "div_", "add", "add_", "sub", "where")  # PyTorch accepts two dtypes here
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "sum", "mul", "linear")
+NORM = re.compile("norm", re.I)
 OF_DTYPE = re.compile(r"dtype|type|Half|BFloat16|Double|Float")
 
 
@@ -66,6 +67,9 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
             if "without overflow" in message:
                 yield f"in {dtype} it fails, because a number such as -1e9 does not fit: {message}"
             elif subject.is_module and OF_DTYPE.search(message) and "not implemented" not in message:
+                if _runs_with_wide_norms(subject, x):
+                    yield f"in {dtype} its norms must stay in float32, in which they compute"
+                    return
                 where = locate_pinned(run, dtype) or failure.line
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
                 return
@@ -79,6 +83,19 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
             evidence = f"with {dtype} the output is {apart:.0%} off from that of the same weights and x in float64"
             yield Finding.unnamed("it is wrong in 16 bits", evidence)
             return
+
+
+def _runs_with_wide_norms(subject: Subject, x: Tensor) -> bool:
+    """Return whether the code runs, and keeps the dtype of x, if its norms keep their parameters in float32."""
+    code = subject.copy(x.dtype)
+    for module in code.modules() if isinstance(code, nn.Module) else ():
+        own = list(module.parameters(recurse=False))
+        if NORM.search(type(module).__name__) and all(one.dim() < 2 for one in own):
+            module.float()
+    try:
+        return subject.run(x, code).dtype == x.dtype
+    except SubjectFailed:
+        return False
 
 
 def _relative_error(subject: Subject, x: Tensor, output: Tensor) -> float | None:

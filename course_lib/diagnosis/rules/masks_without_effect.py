@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_discarded, locate_mask_buffer
+from course_lib.diagnosis.locate import locate_discarded, locate_mask_buffer, locate_skipped_mask
 from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine
@@ -85,4 +85,7 @@ def _locate_idle_mask(path: SoftmaxPath) -> SourceLine | None:
     for operation in path.operations:
         if operation.name in MASKS:
             return locate_mask_buffer(operation, path.run.subject) or operation.where
+    skipped = locate_skipped_mask(path.softmaxes[0], path.trace) if path.softmaxes else None
+    if skipped is not None:
+        return skipped
     return path.softmaxes[0].where if path.softmaxes else None

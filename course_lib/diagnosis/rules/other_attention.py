@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.measure import SOFTMAXES, Dependence, NoStructure, find_distance, find_token_sum
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation
+from course_lib.tracing import Operation, contractions
 
 DISTANCE = "this is attention by distance: its scores are distances of queries and keys, and no dot products"
 CHANNEL = "this is channel attention: softmax compares columns, each of which is summed over the tokens"
+REDUCED = "this is attention over reduced tokens: each key, or each query, is made of several tokens"
 LINEAR = "this is linear attention: keys and values are summed over the tokens before a query reads them"
 
 
@@ -21,6 +22,21 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
     elif found is not None:
         square = any(_compares_columns(dependence, operation) for operation in found.before)
         yield _not_examined(CHANNEL if square else LINEAR, found.operation)
+    elif (reduced := _reduced(dependence)) is not None:
+        yield _not_examined(REDUCED, reduced)
+
+
+def _reduced(dependence: Dependence) -> Operation | None:
+    """Return the product, with a softmax after it, of rows of one token with rows of several tokens; None without."""
+    trace = dependence.run.trace
+    softmaxes = {one.number for one in dependence.run.live_operations if one.name in SOFTMAXES}
+    for product in contractions(trace):
+        for (single, _), (several, _) in (product.sides(), product.sides()[::-1]):
+            meets = dependence.keeps_tokens_apart(single) and dependence.combines_tokens(several)
+            first = softmaxes.isdisjoint(trace.ancestors([several]))
+            if meets and first and softmaxes & trace.descendants({product.operation.number}):
+                return product.operation
+    return None
 
 
 def _not_examined(kind: str, operation: Operation) -> Finding:

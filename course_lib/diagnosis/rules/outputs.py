@@ -1,10 +1,18 @@
 """Check the output: weights must be applied, heads kept apart, and the projection used at its width."""
 
 import inspect
+import re
 from collections.abc import Iterator
 
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
-from course_lib.diagnosis.locate import locate_attribute, locate_read, locate_return
+from course_lib.diagnosis.locate import (
+    locate_attribute,
+    locate_discarded,
+    locate_read,
+    locate_rename,
+    locate_return,
+    locate_unmixed_return,
+)
 from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, Subject, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine
@@ -12,6 +20,10 @@ from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine
 OUT_WIDTHS = ("d_out", "dim_out", "out_dim", "out_features", "dim_o", "output_dim", "d_output", "n_out", "out_channels")
 SUMS = ("mean", "sum", "add", "add_")
 OUT_ARGUMENTS = (*OUT_WIDTHS, "out", "d_o", "outputs", "out_size")
+# An argument for the width of a head, or of all heads, says that it need not be the width of the output.
+OF_HEADS = re.compile(
+    r"head_?(dim|size|width|channels)|(dim|d|size|channels)_?(per_?)?head|inner|(^|_)d_?[kqv]$|d_(qk|kv)"
+)
 
 
 @rule(order=110)
@@ -69,7 +81,8 @@ def _locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
     """Find the line that reads the values without the weights; `last` is the last operation on the weights."""
     run = structure.run
     unused = {op.where for op in run.trace.operations if op.number not in run.live and op.where}
-    where = locate_read(last, lambda name: role_of(name) == "values", unused)
+    where = locate_unmixed_return(last, lambda name: role_of(name) == "values")
+    where = where or locate_read(last, lambda name: role_of(name) == "values", unused)
     after = [op for op in run.live_operations if op.number > last.number]
     elsewhere = [op for op in after if op.where and op.where != last.where]
     return where or ((elsewhere or after)[0].where if after else locate_return(last))
@@ -129,10 +142,21 @@ def _unused_matrices(structure: Structure) -> Iterator[tuple[str, str]]:
 
 
 def _missing_projection(structure: Structure, name: str, part: str) -> Finding:
-    own = [op for op in structure.run.live_operations if op.code is not None]
-    shape = tuple(structure.run.subject.parameters[name].shape)[1 if part else 0 :]
+    run = structure.run
+    own = [op for op in run.live_operations if op.code is not None and not op.by(run.trace.caller)]
+    shape = tuple(run.subject.parameters[name].shape)[1 if part else 0 :]
     evidence = f"`{name}{'[' if part else ''}{part}` {shape} does not change the output"
-    return Finding.named("output-projection-missing", evidence, locate_return(own[-1]) if own else None)
+    read = {value.number for value in run.parameter_reads.get(name, [])}
+    after = run.trace.descendants(
+        {op.number for op in run.trace.operations if any(v.number in read for v in op.inputs)}
+    )
+    called = [op for op in run.in_order(after - run.live) if op.where]
+    results = structure.value_products[-1:]
+    where = locate_discarded(called[0]) if called else None
+    for last in (*(product.operation for product in results), *own[-1:]):
+        where = where or locate_rename(last)
+    where = where or (locate_return(own[-1]) if own else None)
+    return Finding.named("output-projection-missing", evidence, where)
 
 
 @rule(order=410)
@@ -149,17 +173,21 @@ def check_output_width(attention: Attention) -> Iterator[Finding]:
 
 
 def _promised_width(subject: Subject, merged: int) -> int | None:
-    """Return the d_out that a module's constructor takes; the width of all heads together if it is not kept."""
+    """Return the d_out that a module's constructor is given; the width of all heads together if it is not kept.
+
+    An argument with a default may stand for the width of x, and one beside the width of a head says nothing of heads.
+    """
     if not subject.is_module:
         return None
     try:
-        names = inspect.signature(type(subject.examined).__init__).parameters
+        taken = inspect.signature(type(subject.examined).__init__).parameters
     except (TypeError, ValueError):
         return None
-    if not any(name in OUT_ARGUMENTS for name in names):  # an attribute may name the width of the heads together
+    needed = [name for name, one in taken.items() if name in OUT_ARGUMENTS and one.default is one.empty]
+    if not needed:  # an attribute alone may name the width of the heads together
         return None
     kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.examined, name, None), int)]
-    return kept[0] if kept else merged
+    return kept[0] if kept else None if any(map(OF_HEADS.search, taken)) else merged
 
 
 def _locate_last_weights(attention: Attention) -> SourceLine | None:

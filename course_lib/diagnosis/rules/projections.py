@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import names_in
+from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, names_in
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, Value, line_at
@@ -24,13 +24,15 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
     count = f"in {shared[roles]} of {len(rows)} rows"
     if keys_only and "values" not in unused and ("keys" in unused or names_values):
         evidence = f"the scores are products of queries and values, {count}"
-        where = _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
+        where = locate_passed(product.operation, "keys", "values")
+        where = where or _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
         unused_keys = "; the keys are never used" if "keys" in unused else ""
         yield Finding.named("scores-from-values", f"{evidence}{unused_keys}", where)
     elif unused or not attention.run.subject.is_module or _is_applied_twice(attention, row):
         evidence = f"{' and '.join(roles)} come from the same columns of weights, {count}"
         idle = f"; those of the {', '.join(sorted(unused))} don't change the output" if unused else ""
-        where = _locate_branch(attention, row, roles, unused) or product.operation.where
+        renamed = locate_renamed_role(product.operation, unused)
+        where = renamed or _locate_branch(attention, row, roles, unused) or product.operation.where
         yield Finding.named("projection-reused", f"{evidence}{idle}", where)
     # otherwise one projection is meant to serve two roles
 

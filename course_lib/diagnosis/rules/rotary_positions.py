@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import find_join
+from course_lib.diagnosis.locate import find_join, locate_discarded
 from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, rotated_rows
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, line_at
@@ -98,7 +98,10 @@ def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
     if found.in_pieces and found.angles.readers & found.attention.trace.ancestors([factor]):
         evidence = f"{evidence}: in each piece their rotation starts at zero"
         return Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
-    unused = found.angles.unused_rotations({one.number for one in found.angles.trigonometry} | found.angles.readers)
+    unused = found.angles.unused_rotations({one.number for one in found.angles.trigonometry} | found.angles.all_readers)
+    discarded = locate_discarded(unused[-1]) if unused else None
+    if discarded is not None:
+        return Finding.named("rotary-unused", evidence, discarded)
     join = find_join(rows, row, "keys") if side == "keys" and unused else None
     where = product.operation.where if join is None else line_at(join.statement_in(product.operation.code))
     return Finding.named("rotary-unused", evidence, where)

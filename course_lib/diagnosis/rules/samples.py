@@ -12,8 +12,9 @@ from course_lib.diagnosis.finding_pictures import picture_of_layout
 from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_fixed_loop
 from course_lib.diagnosis.measure import SOFTMAXES, Dependence, FreshRuns, Run, Structure, other_sizes
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, Value
+from course_lib.tracing import Operation, SourceLine, Value, storage_of, tensors_in
 
+SPLITS = ("view", "_unsafe_view", "_reshape_alias")
 LOOKUPS = ("index", "index_select", "gather", "embedding")
 
 
@@ -95,12 +96,41 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     if learned is not None:
         del failed["tokens"]
         yield f"it takes {run.x.shape[1]} tokens only, because `{learned}` is a table of biases; `lengths` says so"
+    if "tokens" in failed and _is_on_a_grid(structure):
+        del failed["tokens"]
+        yield f"{run.x.shape[1]} tokens are a grid that `call` makes, and so other numbers of tokens were not tried"
+    if "samples" in failed and _has_samples_of_call(run):
+        del failed["samples"]
+        yield f"other numbers of samples were not tried, because `call` brings a tensor of {len(run.x)} samples"
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]
             fixing = _locate_fixed_batch(run) if name == "samples" else None
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
+
+
+def _has_samples_of_call(run: Run) -> bool:
+    """Return whether `call` gives the code a tensor, other than x, with a part for each sample, such as a memory."""
+    if not run.options.has_call:
+        return False
+    modules = run.subject.code.modules() if isinstance(run.subject.code, nn.Module) else ()
+    own = [tensor for module in modules for tensor in tensors_in(list(vars(module).values()))]
+    storages = {storage_of(tensor) for tensor in own} | {run.trace.x.storage}
+    given = (v for operation in run.live_operations for v in operation.inputs if v.made_by is None)
+    return any(v.tensor.dim() > 2 and len(v.tensor) == len(run.x) and v.storage not in storages for v in given)
+
+
+def _is_on_a_grid(structure: Structure) -> bool:
+    """Return whether `call` splits the axis of tokens in two before it runs the code."""
+    trace, num_tokens = structure.trace, structure.run.x.shape[1]
+    for operation in trace.operations:
+        if not operation.by(trace.caller):
+            return False
+        if operation.name in SPLITS and operation.inputs[0].storage == trace.x.storage:
+            shape = operation.outputs[0].tensor.shape
+            return len(shape) > 3 and num_tokens not in shape
+    return False
 
 
 def _learned_bias(structure: Structure) -> str | None:
@@ -135,6 +165,8 @@ def _locate_fixed_batch(run: Run) -> SourceLine | None:
             operation = trace.operations[number]
             shapes = [tuple(v.tensor.shape) for v in operation.inputs if v.made_by in known or v is trace.x]
             out = tuple(operation.outputs[0].tensor.shape) if operation.outputs else ()
+            if operation.name in ("stack", "cat"):  # two keys and values, not two samples
+                continue
             if shapes and len(out) > 2 and out[0] == old and all(shape and shape[0] == new for shape in shapes):
                 return operation.where
     return None

@@ -8,14 +8,15 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import attributes_read, locate_attribute, scale_by_choice
+from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_number, number_of, scale_by_choice
 from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, Trace, Value
 
 Element = tuple[int, int, int]  # sample, token, column of weights
 SCALINGS = ("mul", "div", "mul_", "div_")
 EXACT = 1e-6
+POWERS = (1, -1, 0.5, -0.5, 2)  # of a number, in the factor that an operation multiplies by
 
 
 @rule(order=280)
@@ -41,7 +42,8 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
     elif given or not _is_in_weights(attention.structure, right):
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
         unused = path.scores.first_unused(("mul", "div")) or attention.structure.score_products[0].operation
-        yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", unused.where, draw)
+        where = _locate_idle_scaling(path) or unused.where
+        yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", where, draw)
 
 
 def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -> str:
@@ -151,25 +153,53 @@ def _meaning(attention: Attention, factor: float) -> str:
     return "" if name is None else f", which is {name}"
 
 
+def _scalings(path: SoftmaxPath) -> list[Operation]:
+    """Return the operations that multiply scores, queries or keys by a number."""
+    structure, on_input = path.scores.structure, path.scores.dependence.on_input
+    before = structure.ancestors_of([value for value, _ in structure.score_products[0].sides()])
+    found = [operation for operation in (*path.operations, *before) if operation.name in SCALINGS]
+    return [one for one in found if not any(v.tensor.dim() and not on_input(v) for v in one.inputs)]
+
+
 def _locate_scaling(path: SoftmaxPath) -> SourceLine | None:
     """Find the first line that multiplies scores, queries or keys by a number, or else that of the score product."""
-    structure, on_input = path.scores.structure, path.scores.dependence.on_input
-    product = structure.score_products[0]
-    before = structure.ancestors_of([value for value, _ in product.sides()])
-    scalings = [operation for operation in (*path.operations, *before) if operation.name in SCALINGS]
-    by_number = (one for one in scalings if not any(v.tensor.dim() and not on_input(v) for v in one.inputs))
-    operation = next(by_number, product.operation)
-    return _locate_wrong_number(structure, operation) or operation.where
+    scalings = _scalings(path)
+    operation = next(iter(scalings), path.scores.structure.score_products[0].operation)
+    power = 0.5 if _are_parallel(path.trace, scalings) else 1.0
+    return _locate_wrong_number(path.scores.structure, operation, power) or operation.where
 
 
-def _locate_wrong_number(structure: Structure, operation: Operation) -> SourceLine | None:
-    """Find where the attribute that the statement scales with was set, unless its value is right and its use wrong."""
-    right = structure.head_dim**0.5
+def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
+    """Return whether queries and keys are scaled, and not one of them or the scores twice."""
+    if len(scalings) != 2:
+        return False
+    first, second = sorted(one.number for one in scalings)
+    return second not in trace.descendants({first})
+
+
+def _locate_idle_scaling(path: SoftmaxPath) -> SourceLine | None:
+    """Find where the 1 was set that scores, queries or keys are multiplied by; None without one."""
+    idle = (operation for operation in _scalings(path) if number_of(operation) == 1)
+    lines = (_locate_wrong_number(path.scores.structure, one, 1.0) or one.where for one in idle)
+    return next(filter(None, lines), None)
+
+
+def _locate_wrong_number(structure: Structure, operation: Operation, power: float) -> SourceLine | None:
+    """Find where the number was set that the statement scales with, unless it is right and its use is wrong.
+
+    The right number is 1 / sqrt(head_dim) to a `power`.
+    """
+    factor, right = number_of(operation), structure.head_dim**-0.5
+    if factor is not None and abs(factor / right**power - 1) < EXACT:
+        return None
     for name, value in attributes_read(operation, structure.run.subject):
         number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
-        if isinstance(number, float) and min(abs(number / right - 1), abs(number * right - 1)) > 1e-5:
+        if not isinstance(number, float) or number <= 0:
+            continue
+        meant = factor is None or any(abs(factor / number**power - 1) < 1e-5 for power in POWERS)
+        if meant and min(abs(number / right - 1), abs(number * right - 1)) > 1e-5:
             return locate_attribute(structure.run.subject, name)
-    return None
+    return locate_number(operation)
 
 
 def _is_in_weights(structure: Structure, right: float) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_softmax_layer
+from course_lib.diagnosis.locate import locate_rename, locate_softmax_layer
 from course_lib.diagnosis.measure import EXPONENTIALS, Attention, SoftmaxPath, TokenlessWeights, has_sink
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine
@@ -40,7 +40,8 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     elif again is not None:
         most = _largest_ratio(weights)
         evidence = f"softmax gets numbers between 0 and 1: no weight is more than {most:.3f} times another"
-        where = locate_softmax_layer(again, path.scores.run.subject) or again.where
+        others = [one for one in path.named_softmaxes if one is not again]
+        where = locate_softmax_layer(again, path.scores.run.subject, others) or again.where
         yield Finding.named("double-softmax", evidence, where, draw)
     elif off > 1e-5 and late and float(total.max()) < 1 + 1e-9:
         evidence = f"the weights of a row sum to as little as {float(total.min()):.4f}"
@@ -88,6 +89,9 @@ def _locate_last_change(path: SoftmaxPath) -> SourceLine | None:
     """Find the last line that changed the scores before they were used as weights."""
     product = path.scores.structure.value_products[0]
     ancestors = [op for op in path.operations if op.where and op.where != product.operation.where]
+    renamed = locate_rename(ancestors[-1], product.operation.statement.line) if ancestors else None
+    if renamed is not None and ancestors[-1].code is product.operation.code:
+        return renamed
     return product.operation.where if not ancestors or product.size == 1 else ancestors[-1].where
 
 
