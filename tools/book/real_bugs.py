@@ -1,0 +1,112 @@
+"""Write the page on published bugs, from what the last run of benchmarks/real_bugs stored."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import markdown
+
+SIGNS = {True: "yes", False: "no", None: "–"}
+METHODS = ("shape", "allclose", "two paths", "TorchCode")
+Row = Mapping[str, Any]
+
+
+def write_real_bugs(benchmarks: Path, page: Path, mistakes: Sequence[str]) -> None:
+    """Fill in the tables of `real_bugs.md`.
+
+    Raises:
+        ValueError: No measurement is stored yet.
+    """
+    data = _stored(benchmarks, "real_bugs", " --fetch")
+    operators = _stored(benchmarks, "default_operators")
+    rows = [row for row in data["cases"] if "not measured" not in row]
+    parts = {
+        "totals": totals(data["totals"]),
+        "doctor": doctor(rows, mistakes),
+        "others": others(rows),
+        "left out": left_out(data),
+        "operators": operator_table(operators["operators"], mistakes),
+        "operators' totals": operator_totals(operators["totals"]),
+        "versions": ", ".join(f"{name} {version}" for name, version in data["versions"].items()),
+    }
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"{{{{ {name} }}}}", part.rstrip())
+    page.write_text(text, encoding="utf-8")
+
+
+def totals(counts: Mapping[str, str]) -> str:
+    """Return what each method noticed, over all pairs."""
+    rows = [(f"the doctor, {name}", counts[name]) for name in ("found", "named", "line", "accused after the fix")]
+    rows += [(name, counts[f"noticed by {name}"]) for name in METHODS]
+    return markdown.table(("method", "pairs"), *rows)
+
+
+def doctor(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
+    """Return a table with a row per pair: what the doctor says before and after the fix."""
+    lines = []
+    for row in rows:
+        said = row["doctor"]
+        answers = [SIGNS[said[name]] for name in ("found", "named", "line")]
+        after = ", ".join(said["accused after"]) or "nothing"
+        pair = f"{row['before']} → {row['after']}"
+        lines.append(
+            (f"[{row['title']}]({row['link']})<br>{pair}", row["path"], _mistake(row, mistakes), *answers, after)
+        )
+    head = ("bug", "shows on the path", "mistake", "found", "named", "line", "says of the fixed code")
+    return markdown.table(head, *lines)
+
+
+def others(rows: Sequence[Row]) -> str:
+    """Return a table with a row per pair: what other methods notice."""
+    lines = [
+        (row["id"], *(SIGNS[row["others"][name]] for name in METHODS), SIGNS[row["doctor"]["found"]]) for row in rows
+    ]
+    return markdown.table(("pair", *METHODS, "the doctor"), *lines)
+
+
+def left_out(data: Mapping[str, Any]) -> str:
+    """Return a list of the bugs that were not measured, each with the reason."""
+    unmeasured = [(row["title"], row["link"], row["not measured"]) for row in data["cases"] if "not measured" in row]
+    named = [(one["title"], one["link"], one["why"]) for one in data["left out"]]
+    return "".join(f"- [{title}]({link}): {why}.\n" for title, link, why in unmeasured + named)
+
+
+def operator_totals(counts: Mapping[str, Any]) -> str:
+    """Return what is found of the operators, as a sentence."""
+    reach = f"{counts['out of reach']} of them leave the output right or are faults of training"
+    return f"{reach}; of the others {counts['found']} are found, and {counts['named']} that have a name are named."
+
+
+def operator_table(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
+    """Return a table with a row per operator."""
+    lines = []
+    for row in rows:
+        reason = row.get("out of reach")
+        answers = ("–", "–", "–", reason) if reason else (_mistake(row, mistakes), *_answers(row), _said(row))
+        lines.append((f"{row['id']} ({row['cause'].replace('_', ' ')})", *answers))
+    return markdown.table(("operator", "mistake", "found", "named", "the doctor says"), *lines)
+
+
+def _stored(benchmarks: Path, name: str, options: str = "") -> dict[str, Any]:
+    file = benchmarks / name / "results.json"
+    if not file.exists():
+        raise ValueError(f"{name}/results.json is missing: run `python -m benchmarks.{name}{options}`.")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _answers(row: Row) -> tuple[str, str]:
+    return SIGNS[row["found"]], SIGNS[row["named"]]
+
+
+def _said(row: Row) -> str:
+    return (
+        ", ".join(one.removeprefix("It differs from attention in this way: ").rstrip(".") for one in row["says"])
+        or "nothing"
+    )
+
+
+def _mistake(row: Row, mistakes: Sequence[str]) -> str:
+    name = row["mistake"]
+    return f"[{name}](mistakes/{name}.md)" if name in mistakes else name
