@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from course_lib.diagnosis.catalogue import CATALOGUE
+
 from .exercises import write_exercises
 from .front import write_front
 from .grading import write_grading
@@ -15,6 +17,7 @@ from .lessons import copy_notebooks, write_lessons
 from .links import broken_links
 from .mistakes import write_pages
 from .moved import write_moved
+from .real_bugs import write_real_bugs
 from .reference import write_reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +61,7 @@ def lay_out(source: Path) -> None:
     write_exercises(source / "exercises.md")
     write_reference(source / "reference")
     write_grading(ROOT / "book" / "grading.json", source / "grade.md")
+    write_real_bugs(ROOT / "benchmarks" / "real_bugs" / "results.json", source / "real_bugs.md", list(CATALOGUE))
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)
 
 

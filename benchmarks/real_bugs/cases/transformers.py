@@ -1,0 +1,85 @@
+"""Bugs of releases of Transformers (Apache-2.0): decoders that see the future, windows that are lost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.real_bugs.case import Built, Case
+from benchmarks.real_bugs.sources import Release
+
+WIDTH, HEADS, TOKENS, VOCABULARY = 24, 3, 7, 31
+BESIDE_5 = ("huggingface-hub==1.33.0", "tokenizers==0.23.1")
+BESIDE_4 = ("huggingface-hub==0.36.2", "tokenizers==0.21.4")
+SEES_THE_FUTURE = "https://github.com/huggingface/transformers/issues/48745"
+SIZES = {
+    "vocab_size": VOCABULARY, "hidden_size": WIDTH, "embedding_size": WIDTH, "input_embedding_size": WIDTH,
+    "output_embedding_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
+    "intermediate_size": 20, "max_position_embeddings": 32, "is_decoder": True, "attention_type": "original_full",
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+
+
+def on_embeddings(module: Any, x: Tensor) -> Tensor:
+    return module(inputs_embeds=x).logits
+
+
+def decoder(load: Callable[[str], Any], name: str, fused: bool, **sizes: Any) -> Built:
+    """A tiny random decoder of a family; nothing is downloaded."""
+    library = load("transformers")
+    config = getattr(library, f"{name}Config")(**SIZES | sizes)
+    config._attn_implementation = "sdpa" if fused else "eager"
+    module = getattr(library, f"{name}ForCausalLM")(config).eval()
+    x = torch.randn(2, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
+    ids = torch.randint(3, VOCABULARY, (2, TOKENS), generator=torch.Generator().manual_seed(2))
+
+    def unfused(module: Any, x: Tensor) -> Tensor:
+        module.set_attn_implementation("eager")
+        try:
+            return on_embeddings(module, x)
+        finally:
+            module.set_attn_implementation("sdpa")
+
+    options = {"call": on_embeddings, "num_heads": HEADS}
+    return Built(module, x, options, other=unfused if fused else None, scan=(module, ids, {}))
+
+
+def family(name: str, file: str, line: str, path: str, fused: bool = False) -> Case:
+    return Case(
+        id=f"transformers-{file.replace('_', '-')}",
+        title=f"The decoder {name} sees later tokens in the releases 5.12 to 5.17",
+        before=Release("transformers", "5.17.0", BESIDE_5),
+        after=Release("transformers", "5.18.0", BESIDE_5),
+        link=SEES_THE_FUTURE,
+        mistake="no-causal-mask",
+        blame=f"transformers/models/{file}/modeling_{file}.py:{line}",
+        path=path,
+        build=lambda load: decoder(load, name, fused),
+    )
+
+
+def qwen_window(load: Callable[[str], Any]) -> Built:
+    built = decoder(load, "Qwen2", False, use_sliding_window=True, sliding_window=3, max_window_layers=0)
+    ahead = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)
+    return built._replace(options={**built.options, "keep": (ahead < 3)[None, None]})
+
+
+CASES = (
+    family("RoFormer", "roformer", "727", "any"),
+    family("BigBird", "big_bird", "1629", "full attention"),
+    family("RemBert", "rembert", "569", "any"),
+    family("MegatronBert", "megatron_bert", "637", "any"),
+    family("Doge", "doge", "572-579", "fused", fused=True),
+    Case(
+        id="transformers-qwen2-window",
+        title="The window of Qwen2 is left out of the mask of unfused attention",
+        before=Release("transformers", "4.48.1", BESIDE_4),
+        after=Release("transformers", "4.49.0", BESIDE_4),
+        link="https://github.com/huggingface/transformers/issues/35924",
+        mistake="the window is lost on one path",
+        blame="transformers/models/qwen2/modeling_qwen2.py:671-733",
+        path="unfused, with a window",
+        build=qwen_window,
+    ),
+)
