@@ -61,7 +61,7 @@ def lay_out(source: Path) -> None:
     write_exercises(source / "exercises.md")
     write_reference(source / "reference")
     write_grading(ROOT / "book" / "grading.json", source / "grade.md")
-    write_real_bugs(ROOT / "benchmarks" / "real_bugs" / "results.json", source / "real_bugs.md", list(CATALOGUE))
+    write_real_bugs(ROOT / "benchmarks", source / "real_bugs.md", list(CATALOGUE))
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)
 
 

@@ -9,24 +9,27 @@ from . import markdown
 
 SIGNS = {True: "yes", False: "no", None: "–"}
 METHODS = ("shape", "allclose", "two paths", "TorchCode")
+SCAN = {"found": "found by the scan", "accused after the fix": "accused by the scan after the fix"}
 Row = Mapping[str, Any]
 
 
-def write_real_bugs(stored: Path, page: Path, mistakes: Sequence[str]) -> None:
+def write_real_bugs(benchmarks: Path, page: Path, mistakes: Sequence[str]) -> None:
     """Fill in the tables of `real_bugs.md`.
 
     Raises:
         ValueError: No measurement is stored yet.
     """
-    if not stored.exists():
-        raise ValueError(f"{stored.name} is missing: run `python -m benchmarks.real_bugs --fetch` (two minutes).")
-    data = json.loads(stored.read_text(encoding="utf-8"))
+    data = _stored(benchmarks, "real_bugs", " --fetch")
+    operators = _stored(benchmarks, "default_operators")
+    first = json.loads((benchmarks / "real_bugs" / "first.json").read_text(encoding="utf-8"))
     rows = [row for row in data["cases"] if "not measured" not in row]
     parts = {
-        "totals": totals(data["totals"]),
+        "totals": totals(data["totals"], first["real_bugs"]),
         "doctor": doctor(rows, mistakes),
         "others": others(rows),
         "left out": left_out(data),
+        "operators": operator_table(operators["operators"], mistakes),
+        "operators' totals": operator_totals(operators["totals"], first["default_operators"]),
         "versions": ", ".join(f"{name} {version}" for name, version in data["versions"].items()),
     }
     text = page.read_text(encoding="utf-8")
@@ -35,11 +38,13 @@ def write_real_bugs(stored: Path, page: Path, mistakes: Sequence[str]) -> None:
     page.write_text(text, encoding="utf-8")
 
 
-def totals(counts: Mapping[str, str]) -> str:
-    """Return what each method noticed, over all pairs."""
-    rows = [(f"the doctor, {name}", counts[name]) for name in ("found", "named", "line", "accused after the fix")]
-    rows += [(name, counts[f"noticed by {name}"]) for name in METHODS]
-    return markdown.table(("method", "pairs"), *rows)
+def totals(counts: Mapping[str, str], first: Mapping[str, str]) -> str:
+    """Return what each method noticed, over all pairs, now and at the first measurement."""
+    keys = {f"the doctor, {name}": name for name in ("found", "named", "line", "accused after the fix")}
+    keys |= {f"the scan of whole models, {name}": key for name, key in SCAN.items()}
+    keys |= {name: f"noticed by {name}" for name in METHODS}
+    rows = [(name, counts[key], first.get(key, "–")) for name, key in keys.items() if key in counts]
+    return markdown.table(("method", "pairs", "at first"), *rows)
 
 
 def doctor(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
@@ -70,6 +75,43 @@ def left_out(data: Mapping[str, Any]) -> str:
     unmeasured = [(row["title"], row["link"], row["not measured"]) for row in data["cases"] if "not measured" in row]
     named = [(one["title"], one["link"], one["why"]) for one in data["left out"]]
     return "".join(f"- [{title}]({link}): {why}.\n" for title, link, why in unmeasured + named)
+
+
+def operator_totals(counts: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """Return what is found of the operators, in sentences."""
+    return (
+        f"{counts['out of reach']} of them leave the output right or are faults of training. Of the others "
+        f"{counts['found']} are found, and {counts['named']} that have a name are named (at first {first['found']} "
+        f"and {first['named']})."
+    )
+
+
+def operator_table(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
+    """Return a table with a row per operator."""
+    lines = []
+    for row in rows:
+        reason = row.get("out of reach")
+        answers = ("–", "–", "–", reason) if reason else (_mistake(row, mistakes), *_answers(row), _said(row))
+        lines.append((f"{row['id']} ({row['cause'].replace('_', ' ')})", *answers))
+    return markdown.table(("operator", "mistake", "found", "named", "the doctor says"), *lines)
+
+
+def _stored(benchmarks: Path, name: str, options: str = "") -> dict[str, Any]:
+    file = benchmarks / name / "results.json"
+    if not file.exists():
+        raise ValueError(f"{name}/results.json is missing: run `python -m benchmarks.{name}{options}`.")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _answers(row: Row) -> tuple[str, str]:
+    return SIGNS[row["found"]], SIGNS[row["named"]]
+
+
+def _said(row: Row) -> str:
+    return (
+        ", ".join(one.removeprefix("It differs from attention in this way: ").rstrip(".") for one in row["says"])
+        or "nothing"
+    )
 
 
 def _mistake(row: Row, mistakes: Sequence[str]) -> str:

@@ -1,0 +1,1 @@
+"""The 29 attention operators of DEFault++, written anew from their descriptions, and what the doctor says of them."""
