@@ -8,6 +8,7 @@ from .case import Case
 NEAR = 1  # lines
 CLOSE = 1e-4
 Side = Mapping[str, Any]
+Findings = Sequence[Mapping[str, Any]]
 
 
 def judged(case: Case, before: Side, after: Side) -> dict[str, Any]:
@@ -65,10 +66,13 @@ def _is_near(case: Case, finding: Mapping[str, Any]) -> bool:
     return line is not None and finding["path"].endswith(file) and lines.start - NEAR <= line < lines.stop + NEAR
 
 
-def _scan(before: Sequence[Mapping[str, Any]] | None, after: Sequence[Any] | None) -> dict[str, list[str]] | None:
+def _scan(before: Findings | None, after: Findings | None) -> dict[str, Any] | None:
+    """Return what the scan finds of both sides; None where it was not run."""
     if before is None or after is None:
         return None
-    return {"before": [_said(one) for one in before], "after": [_said(one) for one in after]}
+    left = {_key(one) for one in after}
+    new = [_said(one) for one in before if _key(one) not in left]
+    return {"found": bool(new), "says": new, "accused after": [_said(one) for one in after]}
 
 
 def _difference(one: Side, other: Side) -> float | None:

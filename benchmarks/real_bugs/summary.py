@@ -17,7 +17,10 @@ def lines(row: Row) -> Iterator[str]:
     answers = "  ".join(f"{name} {SIGNS[doctor[name]]}" for name in ("found", "named", "line"))
     others = "  ".join(f"{name} {SIGNS[row['others'][name]]}" for name in METHODS)
     yield f"{row['id']:32} {answers}  |  {others}  |  differs by {row['difference']}"
-    yield f"    says {', '.join(doctor['says']) or 'nothing'}; of the fixed code: {', '.join(doctor['accused after']) or 'nothing'}"  # noqa: E501
+    yield f"    says {_list(doctor['says'])}; of the fixed code: {_list(doctor['accused after'])}"
+    if doctor["scan"] is not None:
+        scan = doctor["scan"]
+        yield f"    the scan says {_list(scan['says'])}; of the fixed code: {_list(scan['accused after'])}"
 
 
 def totals(rows: Sequence[Row]) -> dict[str, str]:
@@ -26,6 +29,10 @@ def totals(rows: Sequence[Row]) -> dict[str, str]:
     doctors = [row["doctor"] for row in measured]
     counts = {name: _count([doctor[name] for doctor in doctors]) for name in ("found", "named", "first", "line")}
     counts["accused after the fix"] = _count([bool(doctor["accused after"]) for doctor in doctors])
+    scans = [doctor["scan"] for doctor in doctors if doctor["scan"] is not None]
+    if scans:
+        counts["found by the scan"] = _count([scan["found"] for scan in scans])
+        counts["accused by the scan after the fix"] = _count([bool(scan["accused after"]) for scan in scans])
     counts |= {f"noticed by {name}": _count([row["others"][name] for row in measured]) for name in METHODS}
     return counts | {"cases": str(len(rows)), "not measured": str(len(rows) - len(measured))}
 
@@ -33,3 +40,7 @@ def totals(rows: Sequence[Row]) -> dict[str, str]:
 def _count(answers: Sequence[bool | None]) -> str:
     asked = [one for one in answers if one is not None]
     return f"{sum(asked)} of {len(asked)}"
+
+
+def _list(said: Sequence[str]) -> str:
+    return ", ".join(said) or "nothing"

@@ -12,6 +12,7 @@ from benchmarks.real_bugs.cases import CASES
 from benchmarks.real_bugs.cases.out_of_reach import UNMEASURED
 from benchmarks.real_bugs.judging import judged
 from benchmarks.real_bugs.sources import Commit, NotFetched, fetched
+from benchmarks.real_bugs.summary import totals
 from course_lib.diagnosis import CATALOGUE
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "real_bugs" / "results.json"
@@ -65,6 +66,15 @@ def test_a_finding_that_the_fixed_code_has_too_does_not_count():
     both = finding("dtype-pinned", 3)
     row = judged(case, {**SIDE, "findings": [both]}, {**SIDE, "findings": [both]})["doctor"]
     assert (row["found"], row["named"], row["line"], row["accused after"]) == (False, False, False, ["dtype-pinned"])
+
+
+def test_what_the_scan_finds_is_counted_where_it_was_run():
+    case = next(case for case in CASES if case.id == "timm-eva-mask")
+    row = judged(case, {**SIDE, "scan": [finding("no-causal-mask", 3)]}, {**SIDE, "scan": []})
+    assert row["doctor"]["scan"] == {"found": True, "says": ["no-causal-mask"], "accused after": []}
+    counts = totals([row, judged(case, SIDE, SIDE)])
+    assert (counts["found by the scan"], counts["accused by the scan after the fix"]) == ("1 of 1", "0 of 1")
+    assert (counts["found"], counts["cases"]) == ("0 of 2", "2")
 
 
 @pytest.mark.parametrize(("line", "near"), [(135, False), (136, True), (141, True), (142, False)])

@@ -9,6 +9,7 @@ from . import markdown
 
 SIGNS = {True: "yes", False: "no", None: "–"}
 METHODS = ("shape", "allclose", "two paths", "TorchCode")
+SCAN = {"found": "found by the scan", "accused after the fix": "accused by the scan after the fix"}
 Row = Mapping[str, Any]
 
 
@@ -20,14 +21,15 @@ def write_real_bugs(benchmarks: Path, page: Path, mistakes: Sequence[str]) -> No
     """
     data = _stored(benchmarks, "real_bugs", " --fetch")
     operators = _stored(benchmarks, "default_operators")
+    first = json.loads((benchmarks / "real_bugs" / "first.json").read_text(encoding="utf-8"))
     rows = [row for row in data["cases"] if "not measured" not in row]
     parts = {
-        "totals": totals(data["totals"]),
+        "totals": totals(data["totals"], first["real_bugs"]),
         "doctor": doctor(rows, mistakes),
         "others": others(rows),
         "left out": left_out(data),
         "operators": operator_table(operators["operators"], mistakes),
-        "operators' totals": operator_totals(operators["totals"]),
+        "operators' totals": operator_totals(operators["totals"], first["default_operators"]),
         "versions": ", ".join(f"{name} {version}" for name, version in data["versions"].items()),
     }
     text = page.read_text(encoding="utf-8")
@@ -36,11 +38,13 @@ def write_real_bugs(benchmarks: Path, page: Path, mistakes: Sequence[str]) -> No
     page.write_text(text, encoding="utf-8")
 
 
-def totals(counts: Mapping[str, str]) -> str:
-    """Return what each method noticed, over all pairs."""
-    rows = [(f"the doctor, {name}", counts[name]) for name in ("found", "named", "line", "accused after the fix")]
-    rows += [(name, counts[f"noticed by {name}"]) for name in METHODS]
-    return markdown.table(("method", "pairs"), *rows)
+def totals(counts: Mapping[str, str], first: Mapping[str, str]) -> str:
+    """Return what each method noticed, over all pairs, now and at the first measurement."""
+    keys = {f"the doctor, {name}": name for name in ("found", "named", "line", "accused after the fix")}
+    keys |= {f"the scan of whole models, {name}": key for name, key in SCAN.items()}
+    keys |= {name: f"noticed by {name}" for name in METHODS}
+    rows = [(name, counts[key], first.get(key, "–")) for name, key in keys.items() if key in counts]
+    return markdown.table(("method", "pairs", "at first"), *rows)
 
 
 def doctor(rows: Sequence[Row], mistakes: Sequence[str]) -> str:
@@ -73,10 +77,13 @@ def left_out(data: Mapping[str, Any]) -> str:
     return "".join(f"- [{title}]({link}): {why}.\n" for title, link, why in unmeasured + named)
 
 
-def operator_totals(counts: Mapping[str, Any]) -> str:
-    """Return what is found of the operators, as a sentence."""
-    reach = f"{counts['out of reach']} of them leave the output right or are faults of training"
-    return f"{reach}; of the others {counts['found']} are found, and {counts['named']} that have a name are named."
+def operator_totals(counts: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """Return what is found of the operators, in sentences."""
+    return (
+        f"{counts['out of reach']} of them leave the output right or are faults of training. Of the others "
+        f"{counts['found']} are found, and {counts['named']} that have a name are named (at first {first['found']} "
+        f"and {first['named']})."
+    )
 
 
 def operator_table(rows: Sequence[Row], mistakes: Sequence[str]) -> str:

@@ -38,6 +38,7 @@ CASES = (
         after=Commit(KERAS, "75a660e5e714a8a9042b75b1ff5097d437d155fc", ("keras",), NEEDS),
         link=f"https://github.com/{KERAS}/issues/23038",
         mistake="no-causal-mask",
+        also=("mask-lost-on-option",),
         blame="keras/src/layers/attention/multi_head_attention.py:570-587",
         path="weights returned",
         build=scores_returned,

@@ -60,25 +60,4 @@ UNMEASURED = (
         mistake="the window is off by one",
         why="not tried yet",
     ),
-    Unmeasured(
-        id="transformers-window-cache",
-        title="The cache of a window drops its oldest key one step early",
-        link="https://github.com/huggingface/transformers/issues/37574",
-        mistake="stale-cache",
-        why="not tried yet",
-    ),
-    Unmeasured(
-        id="text-classifiers-mask",
-        title="The mask of padding is inverted (torchTextClassifiers)",
-        link="https://github.com/InseeFrLab/torchTextClassifiers/pull/92",
-        mistake="mask-inverted",
-        why="not tried yet",
-    ),
-    Unmeasured(
-        id="fuxictr-split",
-        title="The heads are split without a transpose",
-        link="https://github.com/reczoo/FuxiCTR/issues/30",
-        mistake="split-without-transpose",
-        why="not tried yet",
-    ),
 )

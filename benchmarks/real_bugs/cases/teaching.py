@@ -1,4 +1,4 @@
-"""Bugs of code that teaches: a Transformer explained, annotated papers, a book."""
+"""Bugs of code that teaches: a Transformer explained, and annotated papers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,8 @@ from benchmarks.real_bugs.sources import Commit
 from .timm import HEADS, TOKENS, WIDTH, x_of
 from .x_transformers import link, visible_tokens
 
-EXPLAINED, PAPERS, BOOK = (
-    "hyunwoongko/transformer",
-    "labmlai/annotated_deep_learning_paper_implementations",
-    "rasbt/LLMs-from-scratch",
-)
+EXPLAINED, PAPERS = "hyunwoongko/transformer", "labmlai/annotated_deep_learning_paper_implementations"
 LAYERS = ("models",)
-CACHED, WINDOW = "ch04/03_kv-cache/gpt_with_kv_cache.py", "ch04/06_swa/gpt_with_kv_swa.py"
 
 
 def causal_mask(x: Tensor) -> Tensor:
@@ -104,31 +99,6 @@ def rotated_values(load: Callable[[str], Any]) -> Built:
     return Built(module, x, {"call": masked, "num_heads": HEADS})
 
 
-def in_chunks(size: int) -> Callable[[Any, Tensor], Tensor]:
-    """Return a call that gives the module `size` tokens at a time and lets it keep keys and values."""
-
-    def cached(module: Any, x: Tensor) -> Tensor:
-        module.reset_cache()
-        return torch.cat([module(chunk, use_cache=True) for chunk in x.split(size, dim=1)], dim=1)
-
-    return cached
-
-
-def cached_mask(load: Callable[[str], Any]) -> Built:
-    stand_in("tiktoken")
-    module = load(CACHED).MultiHeadAttention(WIDTH, WIDTH, 32, 0.0, HEADS)
-    options = {"call": in_chunks(2), "num_heads": HEADS}
-    return Built(module, x_of(6), options, plain=lambda module, x: module(x))
-
-
-def window_chunk(load: Callable[[str], Any]) -> Built:
-    stand_in("tiktoken")
-    module = load(WINDOW).MultiHeadAttentionWithSWA(WIDTH, WIDTH, 0.0, HEADS, sliding_window_size=3)
-    ahead = torch.arange(7)[:, None] - torch.arange(7)
-    options = {"call": in_chunks(64), "num_heads": HEADS, "keep": (ahead < 3)[None, None]}
-    return Built(module, x_of(7), options, plain=lambda module, x: module(x))
-
-
 CASES = (
     Case(
         id="explained-split",
@@ -187,28 +157,5 @@ CASES = (
         blame="labml_nn/transformers/rope/value_pe/__init__.py:234",
         path="any",
         build=rotated_values,
-    ),
-    Case(
-        id="book-cached-mask",
-        title="With a cache, the mask is cut from the first row again",
-        before=Commit(BOOK, "37b26c2e04fa6681a98f2ddd2a379a4875c40551", (CACHED,)),
-        after=Commit(BOOK, "6522be94beb2640ae2a811249c73c67d0845567c", (CACHED,)),
-        link=f"https://github.com/{BOOK}/pull/697",
-        mistake="causal-top-left",
-        blame=f"{CACHED}:75-78",
-        path="cached, in chunks",
-        build=cached_mask,
-    ),
-    Case(
-        id="book-window-chunk",
-        title="The first chunk drops keys that its own early queries still need",
-        before=Commit(BOOK, "59709e27296522c9bde5bbb132d7b132b5fef907", (WINDOW,)),
-        after=Commit(BOOK, "28c65cdfbc3338e2e040016eea4b7fdf556e4d57", (WINDOW,)),
-        link=f"https://github.com/{BOOK}/pull/1013",
-        mistake="the window loses keys in a chunk",
-        also=("nan-on-hidden-rows",),
-        blame=f"{WINDOW}:67-69",
-        path="cached, in chunks",
-        build=window_chunk,
     ),
 )

@@ -65,6 +65,23 @@ def qwen_window(load: Callable[[str], Any]) -> Built:
     return built._replace(options={**built.options, "keep": (ahead < 3)[None, None]})
 
 
+def window_cache(load: Callable[[str], Any]) -> Built:
+    """One token at a time, with the cache of a window."""
+    built = decoder(load, "Mistral", False, sliding_window=3, head_dim=WIDTH // HEADS)
+    make_cache = load("transformers.cache_utils").SlidingWindowCache
+
+    def cached(module: Any, x: Tensor) -> Tensor:
+        cache = make_cache(module.config, max_batch_size=len(x), max_cache_len=32, device=x.device, dtype=x.dtype)
+        options = {"past_key_values": cache, "use_cache": True}
+        places = torch.arange(x.shape[1], device=x.device)
+        steps = [module(inputs_embeds=x[:, t : t + 1], cache_position=places[t : t + 1], **options) for t in places]
+        return torch.cat([step.logits for step in steps], dim=1)
+
+    ahead = torch.arange(TOKENS)[:, None] - torch.arange(TOKENS)
+    options = {"call": cached, "num_heads": HEADS, "keep": (ahead < 3)[None, None]}
+    return built._replace(options=options, plain=lambda module, x: module(inputs_embeds=x, use_cache=False).logits)
+
+
 CASES = (
     family("RoFormer", "roformer", "727", "any"),
     family("BigBird", "big_bird", "1629", "full attention"),
@@ -81,5 +98,17 @@ CASES = (
         blame="transformers/models/qwen2/modeling_qwen2.py:671-733",
         path="unfused, with a window",
         build=qwen_window,
+    ),
+    Case(
+        id="transformers-window-cache",
+        title="The cache of a window drops its oldest key one step early",
+        before=Release("transformers", "4.51.3", BESIDE_4),
+        after=Release("transformers", "4.52.1", BESIDE_4),
+        link="https://github.com/huggingface/transformers/issues/37574",
+        mistake="the window loses a key in the cache",
+        also=("stale-cache",),
+        blame="transformers/cache_utils.py:1407",
+        path="cached, token by token",
+        build=window_cache,
     ),
 )
