@@ -41,7 +41,11 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
 }  # fmt: skip
-OPTIONAL = {"head_dim": HEAD_DIM, "num_key_value_heads": KV_HEADS}  # None by default in some families that need them
+OPTIONAL = {  # None by default in some families that need them
+    "head_dim": HEAD_DIM,
+    "num_key_value_heads": KV_HEADS,
+    "attention_types": [[["global", "local"], 1]],
+}
 CHOICES = {
     "is_decoder": True,
     "causal": True,
@@ -135,9 +139,10 @@ def _check_size(kind: Any, config: Any) -> None:
 
 def _small_configurations(kind: Any) -> Iterator[Any]:
     """Yield functions that make configurations, to try in turn."""
-    for kept in ATTEMPTS:
+    yield lambda: kind(**_fields(kind, ATTEMPTS[0]))
+    yield lambda: kind(**{**_fields(kind, ATTEMPTS[0]), **OPTIONAL})
+    for kept in ATTEMPTS[1:]:
         yield lambda kept=kept: kind(**_fields(kind, kept))
-    yield lambda: kind(**{**_fields(kind, frozenset()), **OPTIONAL})
     for kept in ATTEMPTS[:3]:
         yield lambda kept=kept: _shrunk(kind(), kept)
 
