@@ -165,8 +165,9 @@ def _locate_scaling(path: SoftmaxPath) -> SourceLine | None:
     """Find the first line that multiplies scores, queries or keys by a number, or else that of the score product."""
     scalings = _scalings(path)
     operation = next(iter(scalings), path.scores.structure.score_products[0].operation)
-    power = 0.5 if _are_parallel(path.trace, scalings) else 1.0
-    return _locate_wrong_number(path.scores.structure, operation, power) or operation.where
+    right = path.scores.structure.head_dim**-0.5
+    rights = [right**0.5] if _are_parallel(path.trace, scalings) else [right, right**0.5]
+    return _locate_wrong_number(path.scores.structure, operation, rights) or operation.where
 
 
 def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
@@ -180,17 +181,17 @@ def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
 def _locate_idle_scaling(path: SoftmaxPath) -> SourceLine | None:
     """Find where the 1 was set that scores, queries or keys are multiplied by; None without one."""
     idle = (operation for operation in _scalings(path) if number_of(operation) == 1)
-    lines = (_locate_wrong_number(path.scores.structure, one, 1.0) or one.where for one in idle)
+    lines = (_locate_wrong_number(path.scores.structure, one, []) or one.where for one in idle)
     return next(filter(None, lines), None)
 
 
-def _locate_wrong_number(structure: Structure, operation: Operation, power: float) -> SourceLine | None:
+def _locate_wrong_number(structure: Structure, operation: Operation, rights: list[float]) -> SourceLine | None:
     """Find where the number was set that the statement scales with, unless it is right and its use is wrong.
 
-    The right number is 1 / sqrt(head_dim) to a `power`.
+    Factors in `rights` are right, and so is the number that makes them.
     """
     factor, right = number_of(operation), structure.head_dim**-0.5
-    if factor is not None and abs(factor / right**power - 1) < EXACT:
+    if factor is not None and any(abs(factor / one - 1) < EXACT for one in rights):
         return None
     for name, value in attributes_read(operation, structure.run.subject):
         number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
