@@ -50,8 +50,8 @@ def test_heads_may_be_wider_than_x():
 
 
 class FloatNorm(nn.LayerNorm):
-    def forward(self, x):
-        return super().forward(x.float()).to(x.dtype)
+    def forward(self, input):
+        return super().forward(input.float()).to(input.dtype)
 
 
 class NormInFloat32(Base):
