@@ -61,6 +61,8 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
     stages = Stages(measure_run(PlacedSubject(run.subject, place, run.x), given, options))
     findings, remarks = apply([one for one in rules if one.check.__name__ not in ONLY_OF_WHOLE], stages)
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
+    if type(place.module).__module__.startswith("torch."):  # whose lines are not the author's
+        causes = tuple(replace(cause, where=cause.where or place.called) for cause in causes)
     if stages.reach(Attention) is None and not any(cause.mistake for cause in causes):
         reason = causes[0].evidence if causes else "its scores can't be followed to the values"
         return AttentionReport(place.name, missing=reason)

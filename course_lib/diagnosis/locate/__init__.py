@@ -22,6 +22,7 @@ from .masks import (
     locate_skipped_mask,
 )
 from .names import locate_passed, locate_rename, locate_renamed_role
+from .numbers import locate_idle_scaling, locate_scaling
 from .sources import names_in
 from .statements import (
     lines_from_forward,
@@ -47,6 +48,7 @@ __all__ = [
     "locate_cut",
     "locate_discarded",
     "locate_fixed_loop",
+    "locate_idle_scaling",
     "locate_leftover",
     "locate_made",
     "locate_made_attribute",
@@ -54,7 +56,6 @@ __all__ = [
     "locate_masking",
     "locate_missing_return",
     "locate_next_shown",
-    "locate_number",
     "locate_passed",
     "locate_pattern",
     "locate_pinned",
@@ -63,11 +64,11 @@ __all__ = [
     "locate_renamed_role",
     "locate_return",
     "locate_returned",
+    "locate_scaling",
     "locate_skipped_mask",
     "locate_softmax_layer",
     "locate_unmixed_return",
     "locate_write_index",
     "names_in",
-    "number_of",
     "scale_by_choice",
 ]

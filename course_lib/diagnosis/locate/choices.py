@@ -17,7 +17,7 @@ def scale_by_choice(subject: Subject, factor: float) -> str | None:
     for module in subject.modules.values():
         for name, value in vars(module).items():
             number = isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-            if not number or not SCALE.search(name) or abs(value / factor - 1) > 1e-6:
+            if not number or not SCALE.search(name) or "norm" in name or abs(value / factor - 1) > 1e-6:
                 continue
             for _, statement in statements_that_set(subject, name):
                 text = ast.unparse(getattr(statement, "value", None) or statement)

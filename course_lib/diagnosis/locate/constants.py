@@ -2,10 +2,17 @@
 
 import re
 
-from course_lib.tracing import Operation, SourceLine, Value
+from torch import Tensor
 
+from course_lib.diagnosis.measure import SoftmaxPath, Structure
+from course_lib.tracing import Operation, SourceLine, Trace, Value
+
+from .attributes import attributes_read, locate_attribute
 from .sources import assignments_above, function_of, last_line_of
 
+SCALINGS = ("mul", "div", "mul_", "div_")
+EXACT = 1e-6
+POWERS = (1, -1, 0.5, -0.5, 2)  # of a number, in the factor that an operation multiplies by
 OF_SCALE = re.compile(r"scal|temperature|temper|factor|multipl|sqrt|norm", re.I)
 
 
@@ -24,3 +31,53 @@ def locate_number(operation: Operation) -> SourceLine | None:
     """Find the last line above an operation that sets the scale, by its name, in its statement; None without one."""
     named = [one for one in assignments_above(operation) if any(map(OF_SCALE.search, one.targets))]
     return last_line_of(function_of(operation), [one.line for one in named if len(one.targets) == 1])
+
+
+def _scalings(path: SoftmaxPath) -> list[Operation]:
+    """Return the operations that multiply scores, queries or keys by a number."""
+    structure, on_input = path.scores.structure, path.scores.dependence.on_input
+    before = structure.ancestors_of([value for value, _ in structure.score_products[0].sides()])
+    found = [operation for operation in (*path.operations, *before) if operation.name in SCALINGS]
+    return [one for one in found if not any(v.tensor.dim() and not on_input(v) for v in one.inputs)]
+
+
+def locate_scaling(path: SoftmaxPath) -> SourceLine | None:
+    """Find the first line that multiplies scores, queries or keys by a number, or else that of the score product."""
+    scalings = _scalings(path)
+    operation = next(iter(scalings), path.scores.structure.score_products[0].operation)
+    right = path.scores.structure.head_dim**-0.5
+    rights = [right**0.5] if _are_parallel(path.trace, scalings) else [right, right**0.5]
+    return _locate_wrong_number(path.scores.structure, operation, rights) or operation.where
+
+
+def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
+    """Return whether queries and keys are scaled, and not one of them or the scores twice."""
+    if len(scalings) != 2:
+        return False
+    first, second = sorted(one.number for one in scalings)
+    return second not in trace.descendants({first})
+
+
+def locate_idle_scaling(path: SoftmaxPath) -> SourceLine | None:
+    """Find where the 1 was set that scores, queries or keys are multiplied by; None without one."""
+    idle = (operation for operation in _scalings(path) if number_of(operation) == 1)
+    lines = (_locate_wrong_number(path.scores.structure, one, []) or one.where for one in idle)
+    return next(filter(None, lines), None)
+
+
+def _locate_wrong_number(structure: Structure, operation: Operation, rights: list[float]) -> SourceLine | None:
+    """Find where the number was set that the statement scales with, unless it is right and its use is wrong.
+
+    Factors in `rights` are right, and so is the number that makes them.
+    """
+    factor, right = number_of(operation), structure.head_dim**-0.5
+    if factor is not None and any(abs(factor / one - 1) < EXACT for one in rights):
+        return None
+    for name, value in attributes_read(operation, structure.run.subject):
+        number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
+        if not isinstance(number, float) or number <= 0:
+            continue
+        meant = factor is None or any(abs(factor / number**power - 1) < 1e-5 for power in POWERS)
+        if meant and min(abs(number / right - 1), abs(number * right - 1)) > 1e-5:
+            return locate_attribute(structure.run.subject, name)
+    return locate_number(operation)

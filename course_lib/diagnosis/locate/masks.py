@@ -90,7 +90,7 @@ def _is_triangle_of(operation: Operation, num_queries: int) -> bool:
 def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
     """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run."""
     source = function_of(softmax)
-    names = names_in(softmax.statement.source)
+    names = names_in(re.sub(r"^[\w, ]+ = ", "", softmax.statement.source))  # what it reads
     own = (frame for one in trace.operations for frame in one.frames if frame[0] is softmax.code)
     ran = {statement_of(*frame).line for frame in set(own)}
     lines = []
@@ -99,9 +99,14 @@ def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
         if isinstance(node, ast.If) and end < softmax.statement.line:
             inside = ran.intersection(range(node.body[0].lineno, end + 1))
             sets = [one for part in node.body for one in ast.walk(part) if isinstance(one, (ast.Assign, ast.AugAssign))]
-            masks = any(MASKS_SCORES.search(ast.unparse(one)) and names & names_in(ast.unparse(one)) for one in sets)
+            masks = any(MASKS_SCORES.search(ast.unparse(one)) and names & _set_by(one) for one in sets)
             lines += [node.lineno] * (masks and not inside)
     return last_line_of(source, lines)
+
+
+def _set_by(node: ast.Assign | ast.AugAssign) -> set[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
 
 
 def _ancestors_of_mask(path: SoftmaxPath, operation: Operation) -> list[Operation]:

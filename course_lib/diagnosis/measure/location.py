@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import ModuleCall, Trace, Value
+from course_lib.tracing import ModuleCall, SourceLine, Trace, Value
 
 from .context import joined as as_one
 from .module_inputs import Names, entries_of, projects, with_values
@@ -36,6 +36,7 @@ class Place:
         context: position or name of each argument that brings the tokens of keys and values, if they are not x's.
         num_context: how many such tokens there are; `given` then holds both, as `joined` of measure/context.py.
         widths: of the tokens of queries, and of those of keys.
+        called: the author's line that the scores are computed in, which may be outside of the module.
         missing: why the attention can't be examined, or "".
     """
 
@@ -51,6 +52,7 @@ class Place:
     context: Names = ()
     num_context: int = 0
     widths: tuple[int, int] = (0, 0)
+    called: SourceLine | None = None
     missing: str = ""
 
 
@@ -120,7 +122,8 @@ def _place(trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: S
     calls = () if len(mine) == len(same) else tuple(same.index(one) for one in mine)
     path = paths.get(call.module)
     name = f"{path or type(call.module).__name__}{f', call {calls[0] + 1}' if calls else ''}"
-    place = Place(name, call.module, path, calls, in_pieces=len(mine) > 1)
+    where = products[0].operation.where
+    place = Place(name, call.module, path, calls, in_pieces=len(mine) > 1, called=where)
     memories = [one.inputs[entries[1][0]] for one in mine if entries[1][0] in one.inputs] if entries[1:] else []
     return _with_input(place, mine, with_values(trace, call, entries, products), sizes), memories
 

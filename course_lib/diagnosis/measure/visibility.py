@@ -48,3 +48,21 @@ class Visibility:
         pattern = shown(causal, replace(options, causal=False).expected_keep(*sizes))
         rows = pattern.any(-1) & self.asked
         return bool(rows.any()) and torch.equal(seen[rows], pattern[rows])
+
+    def shows_the_next(self) -> int | None:
+        """Return the first product whose queries see exactly the next token, too, wherever they are compared with it.
+
+        Returns:
+            The number of the value product, of which there are several if the queries come in pieces; None if other
+            tokens are seen, too.
+        """
+        attention, leaked, rows = self.attention, self.leaked, self.attention.rows.all
+        leaky = {row.product.operation.number for row in rows if leaked[row.sample, row.head, row.query].any()}
+        nexts = torch.zeros_like(leaked)
+        for row in rows:
+            if row.product.operation.number in leaky and row.query + 1 in row.score_keys:
+                nexts[row.sample, row.head, row.query, row.query + 1] = True
+        own = attention.expected.diagonal(dim1=-2, dim2=-1)[..., None, :]  # keys that are no padding
+        wanted = nexts & own & self.asked[..., None]
+        only = bool(wanted.any()) and torch.equal(leaked, wanted) and not self.missing.any()
+        return min(leaky) if only else None

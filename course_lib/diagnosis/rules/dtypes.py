@@ -90,7 +90,7 @@ def _runs_with_wide_norms(subject: Subject, x: Tensor) -> bool:
     code = subject.copy(x.dtype)
     for module in code.modules() if isinstance(code, nn.Module) else ():
         own = list(module.parameters(recurse=False))
-        if NORM.search(type(module).__name__) and all(one.dim() < 2 for one in own):
+        if own and NORM.search(type(module).__name__) and all(one.dim() < 2 for one in own):
             module.float()
     try:
         return subject.run(x, code).dtype == x.dtype

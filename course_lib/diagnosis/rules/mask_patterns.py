@@ -114,7 +114,7 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
             evidence = f"{pattern.effect}: {describe_leak(visibility)}" if hidden.any() else pattern.effect
             where = pattern.locate(visibility.path) or locate_masking(visibility.path)
             return Finding.named(pattern.mistake, evidence, where, draw)
-    shown = _shows_the_next(visibility) if options.causal and elsewhere is None else None
+    shown = visibility.shows_the_next() if options.causal and elsewhere is None else None
     if shown is not None:
         where = locate_next_shown(visibility.path, shown) or locate_masking(visibility.path)
         evidence = f"every token sees the next one where it is compared with it: {describe_leak(visibility)}"
@@ -123,27 +123,6 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
     # A window in the wrong corner shows what the right one hides.
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
-
-
-def _shows_the_next(visibility: Visibility) -> int | None:
-    """Return the first product whose queries see exactly the next token, too, wherever they are compared with it.
-
-    Returns:
-        The number of the value product, of which there are several if the queries come in pieces; None if other tokens
-        are seen, too.
-    """
-    attention, leaked = visibility.attention, visibility.leaked
-    leaky = {
-        row.product.operation.number for row in attention.rows.all if leaked[row.sample, row.head, row.query].any()
-    }
-    nexts = torch.zeros_like(leaked)
-    for row in attention.rows.all:
-        if row.product.operation.number in leaky and row.query + 1 in row.score_keys:
-            nexts[row.sample, row.head, row.query, row.query + 1] = True
-    own = attention.expected.diagonal(dim1=-2, dim2=-1)[..., None, :]  # keys that are no padding
-    wanted = nexts & own & visibility.asked[..., None]
-    only = bool(wanted.any()) and torch.equal(leaked, wanted) and not visibility.missing.any()
-    return min(leaky) if only else None
 
 
 def _other_window(visibility: Visibility) -> Finding | None:

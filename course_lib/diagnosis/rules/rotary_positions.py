@@ -37,6 +37,10 @@ def _are_equal(vectors: list[Tensor]) -> bool:
 def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """The rotary positions of queries and keys."""
     ancestors = attention.trace.ancestors(attention.structure.score_factors) if angles.readers else set()
+    products = attention.structure.score_products
+    reached = [angles.readers & attention.trace.ancestors([value for value, _ in one.sides()]) for one in products]
+    if not all(reached):  # scores are sums of products, some of which have no positions
+        return
     rows = rotated_rows(attention) if angles.readers & ancestors else []
     if not any(len(one.tokens) > 1 for one in rows):
         return

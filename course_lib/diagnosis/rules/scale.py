@@ -8,15 +8,14 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_number, number_of, scale_by_choice
+from course_lib.diagnosis.locate import locate_idle_scaling, locate_scaling, scale_by_choice
 from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Operation, SourceLine, Trace, Value
+from course_lib.tracing import UNLABELLED, Value
 
 Element = tuple[int, int, int]  # sample, token, column of weights
 SCALINGS = ("mul", "div", "mul_", "div_")
 EXACT = 1e-6
-POWERS = (1, -1, 0.5, -0.5, 2)  # of a number, in the factor that an operation multiplies by
 
 
 @rule(order=280)
@@ -38,11 +37,11 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
         yield f"the scale is {factor:.4f} because the code sets {chosen}; give `scale` to have it judged"
     elif abs(factor - 1) >= EXACT:
         evidence = f"scores are multiplied by {factor:.4f}{_meaning(attention, factor)}; {asked}"
-        yield Finding.named("wrong-scale", evidence, _locate_scaling(path), draw)
+        yield Finding.named("wrong-scale", evidence, locate_scaling(path), draw)
     elif given or not _is_in_weights(attention.structure, right):
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
         unused = path.scores.first_unused(("mul", "div")) or attention.structure.score_products[0].operation
-        where = _locate_idle_scaling(path) or unused.where
+        where = locate_idle_scaling(path) or unused.where
         yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", where, draw)
 
 
@@ -151,55 +150,6 @@ def _meaning(attention: Attention, factor: float) -> str:
     }  # fmt: skip
     name = next((name for name, value in known.items() if abs(factor / value - 1) < EXACT), None)
     return "" if name is None else f", which is {name}"
-
-
-def _scalings(path: SoftmaxPath) -> list[Operation]:
-    """Return the operations that multiply scores, queries or keys by a number."""
-    structure, on_input = path.scores.structure, path.scores.dependence.on_input
-    before = structure.ancestors_of([value for value, _ in structure.score_products[0].sides()])
-    found = [operation for operation in (*path.operations, *before) if operation.name in SCALINGS]
-    return [one for one in found if not any(v.tensor.dim() and not on_input(v) for v in one.inputs)]
-
-
-def _locate_scaling(path: SoftmaxPath) -> SourceLine | None:
-    """Find the first line that multiplies scores, queries or keys by a number, or else that of the score product."""
-    scalings = _scalings(path)
-    operation = next(iter(scalings), path.scores.structure.score_products[0].operation)
-    power = 0.5 if _are_parallel(path.trace, scalings) else 1.0
-    return _locate_wrong_number(path.scores.structure, operation, power) or operation.where
-
-
-def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
-    """Return whether queries and keys are scaled, and not one of them or the scores twice."""
-    if len(scalings) != 2:
-        return False
-    first, second = sorted(one.number for one in scalings)
-    return second not in trace.descendants({first})
-
-
-def _locate_idle_scaling(path: SoftmaxPath) -> SourceLine | None:
-    """Find where the 1 was set that scores, queries or keys are multiplied by; None without one."""
-    idle = (operation for operation in _scalings(path) if number_of(operation) == 1)
-    lines = (_locate_wrong_number(path.scores.structure, one, 1.0) or one.where for one in idle)
-    return next(filter(None, lines), None)
-
-
-def _locate_wrong_number(structure: Structure, operation: Operation, power: float) -> SourceLine | None:
-    """Find where the number was set that the statement scales with, unless it is right and its use is wrong.
-
-    The right number is 1 / sqrt(head_dim) to a `power`.
-    """
-    factor, right = number_of(operation), structure.head_dim**-0.5
-    if factor is not None and abs(factor / right**power - 1) < EXACT:
-        return None
-    for name, value in attributes_read(operation, structure.run.subject):
-        number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
-        if not isinstance(number, float) or number <= 0:
-            continue
-        meant = factor is None or any(abs(factor / number**power - 1) < 1e-5 for power in POWERS)
-        if meant and min(abs(number / right - 1), abs(number * right - 1)) > 1e-5:
-            return locate_attribute(structure.run.subject, name)
-    return locate_number(operation)
 
 
 def _is_in_weights(structure: Structure, right: float) -> bool:

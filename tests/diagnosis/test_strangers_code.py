@@ -1,0 +1,210 @@
+"""Designs and lines of published code: what is common there is not accused, and a mistake is pointed at where it is."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+
+HEADS, HEAD_DIM, D = 3, 4, 12
+X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
+
+
+class Base(nn.Module):
+    """Projections of queries, keys and values, and of the result of `attend`."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.q_proj, self.k_proj, self.v_proj, self.proj = (nn.Linear(D, D) for _ in range(4))
+
+    def split(self, x):
+        parts = (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        return [part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts]
+
+    def merge(self, heads):
+        return self.proj(heads.transpose(1, 2).flatten(2))
+
+
+# --- designs ---
+
+
+class Wide(nn.Module):
+    """Heads that are wider together than x, with a width of the output that need not be given."""
+
+    def __init__(self, dim, dim_head=5, dim_out=None):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(dim, 3 * HEADS * dim_head), nn.Linear(HEADS * dim_head, dim_out or dim)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+def test_heads_may_be_wider_than_x():
+    assert diagnose(Wide(D), X, num_heads=HEADS).ok
+
+
+class FloatNorm(nn.LayerNorm):
+    def forward(self, input):
+        return super().forward(input.float()).to(input.dtype)
+
+
+class NormInFloat32(Base):
+    def __init__(self):
+        super().__init__()
+        self.norm = FloatNorm(D)
+
+    def forward(self, x):
+        q, k, v = self.split(self.norm(x))
+        return x + self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def test_a_norm_may_keep_its_parameters_in_float32():
+    report = diagnose(NormInFloat32(), X, num_heads=HEADS)
+    assert report.ok and any("its norms must stay in float32" in one for one in report.remarks), report
+
+
+class Reduced(Base):
+    def forward(self, x):
+        fewer = x.unflatten(1, (-1, 2)).mean(2)
+        q, (_, k, v) = self.split(x)[0], self.split(fewer)
+        return self.merge((q @ k.mT / 2).softmax(-1) @ v)
+
+
+def test_reduced_keys_are_named_and_not_accused():
+    report = diagnose(Reduced(), torch.cat([X, X[:, :3]], 1), num_heads=HEADS, causal=False)
+    assert report.exit_status == 2 and "reduced tokens" in report.findings[0].title, report
+
+
+class Grid(Base):
+    def forward(self, grid):
+        q, k, v = self.split(grid.flatten(1, 2))
+        heads = (q @ k.mT / 2).softmax(-1) @ v
+        return self.merge(heads).view(grid.shape)
+
+
+def test_a_grid_that_call_makes_is_no_fixed_length():
+    x = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(Grid(), x, num_heads=HEADS, causal=False, call=lambda m, x: m(x.view(-1, 2, 3, D)).flatten(1, 2))
+    assert report.ok, report
+
+
+# --- lines ---
+
+
+class Discarded(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        merged = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        self.proj(merged)  # wrong
+        merged = merged.contiguous()
+        merged = merged * 1.0
+        return merged
+
+
+class Skipped(Base):
+    def forward(self, x, past=None):
+        q, k, v = self.split(x)
+        scores = q @ k.mT / 2
+        if past is not None:  # wrong
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+            scores = scores.masked_fill(later, -torch.inf)
+        return self.merge(scores.softmax(-1) @ v)
+
+
+class WrongNumber(Base):
+    def forward(self, x):
+        scale = HEAD_DIM**-1.0  # wrong
+        q, k, v = self.split(x)
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = (q * math.sqrt(1.0)) @ k.mT
+        return self.merge((scores * scale).masked_fill(later, -torch.inf).softmax(-1) @ v)
+
+
+class NoNumber(Base):
+    def forward(self, x):
+        scale = 1.0  # wrong
+        q, k, v = self.split(x)
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return self.merge((q @ k.mT * scale).masked_fill(later, -torch.inf).softmax(-1) @ v)
+
+
+def attend(query, key, value):
+    scores = query @ key.mT / 2
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).triu(1)
+    return scores.masked_fill(later, -torch.inf).softmax(-1) @ value
+
+
+class Passed(Base):
+    def forward(self, x):
+        query, _, value = self.split(x)
+        return self.merge(attend(query, value, value))  # wrong
+
+
+class Renamed(Base):
+    def forward(self, x):
+        query, key, value = self.split(x)
+        value = key  # wrong
+        query = query.contiguous()
+        return self.merge(attend(query, key, value))
+
+
+@pytest.mark.parametrize(
+    ("code", "mistake"),
+    [
+        (Discarded(), "output-projection-missing"),
+        (Skipped(), "no-causal-mask"),
+        (WrongNumber(), "wrong-scale"),
+        (NoNumber(), "missing-scale"),
+        (Passed(), "scores-from-values"),
+        (Renamed(), "projection-reused"),
+    ],
+)
+def test_the_line_is_where_the_mistake_was_made(code, mistake):
+    report = diagnose(code, X, num_heads=HEADS)
+    assert report.mistakes[:1] == (mistake,), report
+    assert report.findings[0].source.endswith("# wrong"), report
+
+
+class Window(Base):
+    def __init__(self, ahead):
+        super().__init__()
+        self.ahead = ahead
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        at = torch.arange(x.shape[1], device=x.device)
+        keep = at[None] <= at[:, None] + self.ahead
+        keep = keep & (at[None] > at[:, None] - 3)
+        return self.merge((q @ k.mT / 2).masked_fill(~keep, -torch.inf).softmax(-1) @ v)
+
+
+def test_one_step_too_far_is_named_inside_a_window():
+    keep = torch.ones(5, 5, dtype=torch.bool).tril().triu(-2)
+    assert diagnose(Window(0), X, num_heads=HEADS, keep=keep).ok
+    report = diagnose(Window(1), X, num_heads=HEADS, keep=keep)
+    assert report.mistakes == ("mask-off-by-one",) and "self.ahead" in report.findings[0].source, report
+
+
+def checkpointed(function):
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)  # not the author's mistake
+
+    return wrapper
+
+
+class Wrapped(Discarded):
+    @checkpointed
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)  # wrong
+
+
+def test_a_wrapper_is_not_blamed():
+    report = diagnose(Wrapped(), X, num_heads=HEADS)
+    assert report.mistakes == ("output-projection-missing",) and report.findings[0].source.endswith("# wrong"), report
