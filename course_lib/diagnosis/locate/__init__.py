@@ -9,7 +9,7 @@ from .attributes import (
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .choices import scale_by_choice
-from .constants import locate_number, number_of
+from .constants import locate_idle_scaling, locate_scaling
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -22,7 +22,6 @@ from .masks import (
     locate_skipped_mask,
 )
 from .names import locate_passed, locate_rename, locate_renamed_role
-from .numbers import locate_idle_scaling, locate_scaling
 from .sources import names_in
 from .statements import (
     lines_from_forward,
