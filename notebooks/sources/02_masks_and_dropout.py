@@ -60,8 +60,7 @@ show("scores", scores[0], "query key", words, digits=2)
 #
 # A language model learns to predict the next token. It would be slow to show it "Dream" and ask for the next token,
 # then "Dream big" and ask again, and so on. Instead, the whole sentence goes through the model once, and *every*
-# position predicts the token after it, all at the same time. One sentence of six tokens is five training examples in
-# one pass.
+# position predicts the token after it, all at the same time.
 #
 # This works only if no position can see the answer. If "Dream" could attend to "big", it would learn to copy the next
 # token instead of predicting it. Later, when the model writes, the next token does not exist yet, and the copying
@@ -75,10 +74,7 @@ show("keep", keep, "query key", words)
 
 # %% [markdown]
 # Each row is a query. `tril` keeps the lower triangle and the diagonal, so "Dream" may attend to itself only, and
-# "it" may attend to everything. Its transpose, the upper triangle, would do the opposite and show each token its
-# future. (The table is square because there are as many queries as keys. If there are fewer queries than keys, the
-# last query has to be lined up with the last key; "Your turn" comes back to that.) In this course a mask is always
-# called `keep`, and True always means *may attend*.
+# "it" may attend to everything. In this course a mask is always called `keep`, and True always means *may attend*.
 #
 # **Predict.** In a text of 1000 tokens, which fraction of all scores does a causal mask hide? (A number between 0 and
 # 1; within 10 percent counts as right.)
@@ -210,8 +206,8 @@ print("MyCausalHead:", f"{earlier_outputs_moved(causal_head(x), causal_head(chan
 # In `MyHead` the change reaches the earlier tokens, because nothing is hidden there. In `MyCausalHead` the earlier
 # outputs did not move.
 #
-# This test is worth remembering, because the usual mistakes cause no error. Here are five ways to get a causal mask
-# wrong, next to the right one:
+# Remember this test, because the usual mistakes cause no error. Here are five ways to get a causal mask wrong, next to
+# the right one:
 
 # %%
 no_future = -torch.inf
@@ -233,7 +229,7 @@ ways = {
 }
 
 # %% [markdown]
-# We run the test on each of them, and print the sums of the rows next to the result.
+# We run the test on each, and print the rows' sums beside the result.
 
 # %%
 changed_scores, changed_values = project(changed)
@@ -307,9 +303,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 mask_conventions(keep, words=words)
 
 # %% [markdown]
-# The first two tables are opposites, and the third one is the same for both functions. The red line below them
-# reports what happens if you confuse the two. To stay safe, give the mask a name that says what True means, such as
-# `keep`, and write `~keep` at the one place where a function wants the opposite.
+# The red line below the tables reports what happens if you confuse the two. To stay safe, give the mask a name that
+# says what True means, such as `keep`, and write `~keep` at the one place where a function wants the opposite.
 #
 # ## The padding mask
 #
@@ -359,8 +354,7 @@ print("with the padding mask:   ", f"{(with_mask - alone).abs().max():.4f} away 
 print("without the padding mask:", f"{(without_mask - alone).abs().max():.4f} away from the sentence alone")
 
 # %% [markdown]
-# Without the mask the padding leaks into each real token. With it, the sentence is as it is alone. The rows of the
-# padding itself still contain numbers, and nobody should read them.
+# Without the mask the padding leaks into each real token. With it, the sentence is as it is alone.
 #
 # In the next cell there is padding on the right *and* a causal mask, but the padding mask is left out.
 #
@@ -381,9 +375,8 @@ predict(guess, lambda: round(difference.abs().max().item(), 4))
 # </details>
 #
 # When a model continues several sentences at once, however, the padding is put on the *left*, because the newest
-# token of each sentence is then in the same place, the last column. Its output, `output[:, -1]`, predicts the next
-# token for every sentence at once, and the new tokens are appended in one column. But on the left the padding comes
-# before every real token, and the causal mask no longer hides it.
+# token of each sentence is then in the same place, the last column. But on the left the padding comes before every
+# real token, and the causal mask no longer hides it.
 #
 # ## A row that may look at nothing
 #

@@ -5,7 +5,7 @@
 #
 # You will write multi-head attention as real models have it: one wide projection for all heads, split into heads by
 # reshape and transpose, in eleven steps. Then you prove that it computes the same as your wrapper of lesson 03 and as
-# PyTorch's own module.
+# PyTorch's module.
 #
 # **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 45 minutes.
 
@@ -40,8 +40,8 @@ MyWrapper = from_earlier("MyWrapper")
 # %% [markdown]
 # ## The idea: two narrow matrices are one wide matrix
 #
-# This lesson continues with the sentence and the two heads of lesson 03. Each head has a query matrix of its own, 4 by
-# 3. First make the wrapper again, from the same seeds, and put the two query matrices one below the other:
+# We continue with the sentence and the two heads of lesson 03. Each head has a query matrix of its own, 4 by
+# 3. Make the wrapper again, from the same seeds, and put the two query matrices one below the other:
 
 # %%
 batch, num_tokens, d_in = x.shape
