@@ -139,7 +139,7 @@ def test_lines_to_write_that_are_wrong_too_are_refused(tmp_path, monkeypatch):
 def test_code_that_makes_another_mistake_is_refused(tmp_path, monkeypatch):
     words = "wrong-scale.py should make this mistake alone, but the doctor finds missing-scale: change the code."
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
-        planted(tmp_path, monkeypatch, "self.scale = d_out**-0.5", "self.scale = 1.0")
+        planted(tmp_path, monkeypatch, "self.scale = d_out**-0.5", "self.scale = d_out**0")
 
 
 def test_code_that_makes_no_mistake_is_refused(tmp_path, monkeypatch):
