@@ -69,7 +69,7 @@ PATHS = (
     ),
     Mistake(
         "is-causal-with-mask",
-        "A mask is given beside is_causal=True.",
+        "A mask and the causal flag are given together.",
         "F.scaled_dot_product_attention refuses both, and nn.MultiheadAttention may take the flag and leave the "
         "mask unread. Give one of them: the mask with the causal one in it, or the flag. Where only the flag is "
         "read, padding and windows are lost without a word.",
