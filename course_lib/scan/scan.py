@@ -14,7 +14,8 @@ from .outcome import Outcome
 from .paths import PATHS
 from .report import ScanReport
 
-OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token"}
+# paths on which the state of recurrent layers shows
+OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token", "attention"}
 MIN_TOKENS = 6  # three for the first chunk, and several steps of one token
 
 
