@@ -40,8 +40,8 @@ def scan(
         model: a module; models of transformers are run by their conventions.
         x: (batch, token) token ids, or (batch, token, width) embeddings; two samples of six tokens or more.
         causal: whether a token must not see later ones.
-        call: (model, x, further options) -> output, for models that need more than x; its other parameters are the options
-            that the paths may give.
+        call: (model, x, further options) -> output, for models that need more than x; its other parameters are the
+            options that the paths may give.
         make_cache: x -> empty cache of its batch size and dtype, for models whose cache is an argument.
         paths: names of the paths to run; all if None.
         name: of the model in the report; its class if None.
