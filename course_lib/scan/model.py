@@ -5,7 +5,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -47,7 +47,6 @@ class Model:
     call: Callable[..., Any] | None = None
     make_cache: Callable[[Tensor], Any] | None = None
     causal: bool = True
-    name: str = field(default="", compare=False)
 
     @cached_property
     def parameters(self) -> set[str]:

@@ -20,21 +20,20 @@ class Path:
 
     Attributes:
         name: as in the table of the report.
-        about: what is done, for a reader.
         check: model -> outcomes; raises CannotRun if the model does not offer it.
     """
 
     name: str
-    about: str
     check: Check
 
 
 def path(name: str) -> Callable[[Check], Path]:
     """Turn a function into a path, as in `@path("fused")`; its docstring says what is done."""
-    return lambda check: Path(name, (check.__doc__ or "").splitlines()[0], check)
+    return lambda check: Path(name, check)
 
 
 def judged(name: str, apart: float, mistake: str, place: Place | None = None) -> Outcome:
+    """Return whether a path agrees with the plain pass, from which it is so many standard deviations apart."""
     if apart > SAME:
         said = f"it differs from the plain pass by up to {apart:.2g} standard deviations"
         return Outcome(name, "wrong", said, mistake, place, apart)
