@@ -84,9 +84,9 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
         reports = [one.report.in_words(not_causal="add --not-causal") for one in results if one.report is not None]
         print("\n\n".join(reports))
     if args.github:
-        print(*github_lines(results), sep="\n")
+        print(*github_lines(results, args.prog), sep="\n")
     if args.sarif:
-        Path(args.sarif).write_text(json.dumps(sarif(results), indent=2) + "\n", encoding="utf-8")
+        Path(args.sarif).write_text(json.dumps(sarif(results, args.prog), indent=2) + "\n", encoding="utf-8")
     return overall(results)
 
 

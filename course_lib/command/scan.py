@@ -20,8 +20,9 @@ examples:
   course scan transformers:llama transformers:gemma3_text
   course scan --families        # all decoder models of the installed transformers, a line for each
 
-The exit status is 0 if all paths agree, 1 if something is wrong and 2 if nothing could be run; of several targets it
-is 1 if something is wrong with any of them, else 2 if any could not be run.
+The exit status is 0 if everything was examined and all paths agree, 1 if something is wrong, and 2 if nothing is wrong
+but a path that the model offers, or an attention in it, could not be examined; of several targets it is 1 if something
+is wrong with any of them, else 2 if any was not fully examined.
 """
 
 
@@ -60,7 +61,7 @@ def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) ->
     except ValueError as error:
         raise CourseError(str(error)) from None
     except NotBuilt as error:
-        return ScanReport(family, not_examined=f"no tiny model of it could be built ({error})")
+        return ScanReport(family, failure=f"no tiny model of it could be built ({error})")
     return _scanned(model, tiny_ids(args.batch, args.tokens), args, call=None, make_cache=None, name=family)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .compare import SAME, UNTOUCHED, difference
 from .masked import CUT, mask_forms, with_padding
-from .model import CACHES, CannotRun, Model, cache_in, first_output
+from .model import CACHES, CannotRun, Model, NotOffered, cache_in, first_output
 from .outcome import Outcome
 from .path import judged, path
 
@@ -30,7 +30,7 @@ def token_by_token(model: Model) -> Iterator[Outcome]:
 def padded_and_cached(model: Model) -> Iterator[Outcome]:
     """Pad on the left and decode with the cache; what the padding holds does not matter."""
     if not model.is_pretrained:
-        raise CannotRun("its mask with a cache has no usual form")
+        raise NotOffered("its mask with a cache has no usual form")
     name, _ = mask_forms(model, torch.ones(model.x.shape[:2], dtype=torch.bool))
     padded, keep = with_padding(model, left=True)
 
@@ -39,7 +39,7 @@ def padded_and_cached(model: Model) -> Iterator[Outcome]:
         first = model.result(x[:, :-1], **options)
         cache = cache_in(first)
         if cache is None:
-            raise CannotRun("it returns no cache")
+            raise NotOffered("it returns no cache")
         options |= {name: keep.long(), "past_key_values": cache}
         return model.output(x[:, -1:], **options)
 
@@ -67,7 +67,7 @@ def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
 def _cached_outputs(model: Model, chunks: list[slice]) -> Tensor:
     name = model.offers(*CACHES)
     if name is None:
-        raise CannotRun("it takes no cache")
+        raise NotOffered("it takes no cache")
     cache = _empty_cache(model)
     if cache is None and "use_cache" not in model.parameters:
         raise CannotRun("its cache must be made: give make_cache")
@@ -82,7 +82,7 @@ def _cached_outputs(model: Model, chunks: list[slice]) -> Tensor:
         if model.make_cache is None:
             cache = cache_in(result)
             if cache is None:
-                raise CannotRun("it returns no cache")
+                raise NotOffered("it returns no cache")
     return torch.cat(outputs, dim=1)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from course_lib.diagnosis import diagnose
+from course_lib.wording import counted
 
 from .compare import Place
 from .model import CannotRun, Model
@@ -18,11 +19,15 @@ NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 def attention(model: Model) -> Iterator[Outcome]:
     """Let the doctor examine every attention inside the model, in its place."""
     report = diagnose(model.module, model.x[:, :NUM_TOKENS], causal=model.causal, call=model.call)
-    if report.exit_status == 2:
-        raise CannotRun(report.findings[0].evidence if report.findings else report.verdict)
+    if not all(finding.examined for finding in report.findings):
+        raise CannotRun(report.findings[0].evidence)
+    if report.not_examined:
+        unseen = "; ".join(f"{one.name}, because {one.missing}" for one in report.not_examined)
+        count = f"{len(report.not_examined)} of {counted(len(report.attentions), 'attention')}"
+        yield Outcome("attention", "not examined", f"{count}: {unseen}")
     for finding in report.findings:
         place = Place("", "", finding.where)  # type: ignore[arg-type]
         status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
         yield Outcome("attention", status, finding.evidence, finding.mistake or "", place if finding.where else None)
-    if not report.findings:
+    if report.ok:
         yield Outcome("attention", "agrees", report.verdict.removesuffix("."))

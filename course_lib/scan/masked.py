@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .compare import SAME, UNTOUCHED, difference
-from .model import KEY_MASKS, MASKS, POSITIONS, CannotRun, Model
+from .model import KEY_MASKS, MASKS, POSITIONS, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, path
 
@@ -18,16 +18,17 @@ CUT = 3  # tokens of padding
 def mask_that_hides_nothing(model: Model) -> Iterator[Outcome]:
     """Give a mask that hides nothing."""
     name, ways = mask_forms(model, torch.ones(model.x.shape[:2], dtype=torch.bool))
-    best: list[Outcome] = []
+    failures: list[CannotRun] = []
     for way in ways:
-        outcomes = list(compare(model, "mask of ones", model.module, {name: way}, "mask-lost-on-option"))
-        if all(one.status == "agrees" for one in outcomes):
+        try:
+            outcomes = list(compare(model, "mask of ones", model.module, {name: way}, "mask-lost-on-option"))
+        except CannotRun as error:
+            failures.append(error)
+            continue
+        if len(ways) == 1 or all(one.status == "agrees" for one in outcomes):
             yield from outcomes
             return
-        best = best or [one for one in outcomes if one.status == "wrong"]
-    if len(ways) > 1:
-        raise CannotRun(f"no usual form of `{name}` hides nothing")
-    yield from best
+    raise failures[0] if len(failures) == len(ways) else CannotRun(f"no usual form of `{name}` hides nothing")
 
 
 @path("padded right")
@@ -72,7 +73,7 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
     if len(forms) > 1:
         raise CannotRun(f"no usual form of `{argument}` hides the padding")
     said = f"what the hidden tokens hold changes the outputs of the others by up to {apart:.2g}"
-    yield Outcome(name, "wrong", said, "mask-lost-on-option", apart=apart)
+    yield Outcome(name, "wrong", said, "paths-differ", apart=apart)
 
 
 def with_padding(model: Model, *, left: bool) -> tuple[Tensor, Tensor]:
@@ -87,11 +88,11 @@ def mask_forms(model: Model, keep: Tensor) -> tuple[str, list[Tensor]]:
     """Return the name of the argument for a mask, and the forms that it may have; `keep` is (batch, token), bool.
 
     Raises:
-        CannotRun: it takes no mask.
+        NotOffered: it takes no mask.
     """
     name = model.offers(*MASKS, *KEY_MASKS)
     if name is None:
-        raise CannotRun("it takes no mask")
+        raise NotOffered("it takes no mask")
     if model.is_pretrained:
         return name, [keep.long()]
     pairs = keep[:, None, None, :].expand(len(keep), 1, keep.shape[1], keep.shape[1])

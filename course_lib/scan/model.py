@@ -27,7 +27,11 @@ POSITIONS = "position_ids"
 
 
 class CannotRun(RuntimeError):
-    """A way of running that the model does not offer, or fails on; the message says which."""
+    """A way of running that fails or can't be looked into; the message says why."""
+
+
+class NotOffered(CannotRun):
+    """A way of running that the model does not have, which is no fault of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +136,14 @@ class Model:
         """Give a copy of the module that uses the fused kernel, or the formula written out.
 
         Raises:
-            CannotRun: it has no such switch.
+            NotOffered: it has no such switch.
         """
         if self.is_pretrained:
             yield self._with_implementation("sdpa" if on else "eager")
             return
         module = self.copy()
         if not sum(_switch(one, on) for one in module.modules()):
-            raise CannotRun("it has no switch for a fused kernel")
+            raise NotOffered("it has no switch for a fused kernel")
         yield module
 
     def _with_implementation(self, name: str) -> nn.Module:
@@ -151,7 +155,7 @@ class Model:
             config = copy.deepcopy(self.module.config)
             module = type(self.module)._from_config(config, attn_implementation=name)  # type: ignore[operator]
         except (ValueError, ImportError, NotImplementedError) as error:
-            raise CannotRun(str(error).splitlines()[0]) from error
+            raise NotOffered(str(error).splitlines()[0].partition(". ")[0]) from error
         module.load_state_dict(self.module.state_dict(), strict=False)
         return module.to(next(self.module.parameters()).dtype).eval()
 

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from .compare import Place
 
-Status = Literal["agrees", "wrong", "not run", "remark"]
+Status = Literal["agrees", "wrong", "not run", "not examined", "remark"]
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,9 @@ class Outcome:
 
     Attributes:
         path: its name, such as "token by token".
-        status: "agrees"; "wrong"; "not run", which says nothing about the model; or "remark", a difference that the
-            model may be meant to have.
-        said: what was measured, or why it was not run, as a clause.
+        status: "agrees"; "wrong"; "not run", because the model does not offer the path; "not examined", because it
+            raised or could not be looked into; or "remark", a difference that the model may be meant to have.
+        said: what was measured, or why nothing was, as a clause.
         mistake: id in the catalogue; not empty if it is wrong.
         place: the first module whose output differs, if it is known.
         apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from course_lib.about import version
 from course_lib.diagnosis import Finding
@@ -11,7 +11,16 @@ from course_lib.wording import counted
 
 from .outcome import Outcome
 
-SIGNS = {"agrees": "ok", "wrong": "WRONG", "remark": "differs", "not run": "-"}
+SIGNS = {"agrees": "ok", "wrong": "WRONG", "remark": "differs", "not run": "-", "not examined": "?"}
+
+WEIGHT = {"wrong": 2, "not examined": 1}  # which outcome of a path stands in the table
+
+
+class NotExamined(NamedTuple):
+    """A path, or a model, that could not be examined, and why."""
+
+    name: str
+    missing: str
 
 
 @dataclass(frozen=True)
@@ -21,12 +30,12 @@ class ScanReport:
     Attributes:
         subject: the name of the model.
         outcomes: of each path, in the order in which they were run.
-        not_examined: why nothing could be run; "" otherwise.
+        failure: why nothing could be run; "" otherwise.
     """
 
     subject: str
     outcomes: tuple[Outcome, ...] = ()
-    not_examined: str = ""
+    failure: str = ""
 
     @property
     def wrong(self) -> tuple[Outcome, ...]:
@@ -34,14 +43,22 @@ class ScanReport:
         return tuple(one for one in self.outcomes if one.status == "wrong")
 
     @property
+    def not_examined(self) -> tuple[NotExamined, ...]:
+        """What could not be examined: paths that the model offers, or all of it."""
+        if self.failure:
+            return (NotExamined("the model", self.failure),)
+        unseen = (one for one in self.outcomes if one.status == "not examined")
+        return tuple(NotExamined(f"the path `{one.path}`", one.said) for one in unseen)
+
+    @property
     def ok(self) -> bool:
-        """Whether the paths were run and nothing was found."""
-        return not self.not_examined and not self.wrong
+        """Whether every path that the model offers was examined and nothing was found."""
+        return self.exit_status == 0
 
     @property
     def exit_status(self) -> int:
-        """0 if nothing is wrong, 1 if something is, 2 if no path could be run."""
-        return 2 if self.not_examined else int(bool(self.wrong))
+        """0 if all was examined and nothing is wrong, 1 if something is, 2 if something was not examined."""
+        return 1 if self.wrong else 2 if self.not_examined else 0
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -51,19 +68,21 @@ class ScanReport:
     @property
     def verdict(self) -> str:
         """The result as a clause."""
-        if self.not_examined:
-            return f"it could not be examined: {self.not_examined}."
-        run = sum(one.status != "not run" for one in self.first_of_each_path)
-        paths = f"{counted(run, 'path')} run"
+        if self.failure:
+            return f"it could not be examined: {self.failure}."
+        run = {one.path for one in self.outcomes if one.status not in ("not run", "not examined")}
         bad = len({one.path for one in self.wrong})
-        return f"{paths}, {'all agree' if not bad else f'{bad} wrong'}."
+        unseen = list(dict.fromkeys(one.path for one in self.outcomes if one.status == "not examined"))
+        result = f"{bad} wrong" if bad else "none wrong" if unseen else "all agree"
+        more = f"; {len(unseen)} not examined: {', '.join(unseen)}" if unseen else ""
+        return f"{counted(len(run), 'path')} run, {result}{more}."
 
     @property
     def first_of_each_path(self) -> list[Outcome]:
-        """One outcome per path: what is wrong if anything is, else the first."""
+        """One outcome per path: what is wrong if anything is, else what was not examined, else the first."""
         found: dict[str, Outcome] = {}
         for one in self.outcomes:
-            if one.path not in found or (one.status == "wrong" and found[one.path].status != "wrong"):
+            if one.path not in found or WEIGHT.get(one.status, 0) > WEIGHT.get(found[one.path].status, 0):
                 found[one.path] = one
         return list(found.values())
 
@@ -104,7 +123,7 @@ class ScanReport:
             "version": version(),
             "subject": self.subject,
             "ok": self.ok,
-            "not_examined": self.not_examined,
+            "not_examined": [f"{one.name}: {one.missing}" for one in self.not_examined],
             "paths": [one.as_dict() for one in self.outcomes],
             "findings": [one.as_dict() for one in self.findings],
         }

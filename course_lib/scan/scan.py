@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .compare import UNTOUCHED
-from .model import CannotRun, Model
+from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .paths import PATHS
 from .report import ScanReport
@@ -34,7 +34,8 @@ def scan(
 
     The plain pass is the model on x alone, in evaluation mode and in float64 if it runs so. Every path that the model
     offers is compared with it, and each is asked whether its output depends on later tokens. A path that the model
-    does not offer is listed as not run. The model itself is not changed.
+    does not offer is listed as not run; one on which it raises, or that can't be looked into, as not examined. The
+    model itself is not changed.
 
     Args:
         model: a module; models of transformers are run by their conventions.
@@ -57,7 +58,7 @@ def scan(
     _check(model, x, paths)
     subject = _subject(model, x, call, make_cache, causal)
     if isinstance(subject, str):
-        return ScanReport(name or type(model).__name__, not_examined=subject)
+        return ScanReport(name or type(model).__name__, failure=subject)
     outcomes: list[Outcome] = []
     for one in PATHS:
         if paths is not None and one.name not in paths:
@@ -71,8 +72,10 @@ def scan(
 def _outcomes(name: str, check: Callable[[Model], Any], subject: Model) -> list[Outcome]:
     try:
         found = list(check(subject)) or [Outcome(name, "agrees", "nothing was found")]
-    except CannotRun as error:
+    except NotOffered as error:
         return [Outcome(name, "not run", str(error))]
+    except CannotRun as error:
+        return [Outcome(name, "not examined", str(error))]
     if subject.is_recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
         return [_as_remark(one, "some of its layers are recurrent") for one in found]
     if name != "one pass" and subject.sees_the_future > UNTOUCHED:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .compare import ROUGH, SAME, UNTOUCHED, difference, typical_difference
-from .model import WEIGHTS, CannotRun, Model
+from .model import WEIGHTS, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, future, judged, path
 
@@ -46,7 +46,7 @@ def weights_returned(model: Model) -> Iterator[Outcome]:
     """Ask for the attention weights as well."""
     name = model.offers(*WEIGHTS)
     if name is None:
-        raise CannotRun("it does not return weights")
+        raise NotOffered("it does not return weights")
     yield from compare(model, "weights returned", model.module, {name: True}, "mask-lost-on-option")
 
 

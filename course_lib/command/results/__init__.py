@@ -1,4 +1,4 @@
-"""What `course doctor` found, for people, programs, code scanning and the annotations of a pull request."""
+"""What `course doctor` or `course scan` found, for people, programs, code scanning and GitHub's pull requests."""
 
 from .github import github_lines
 from .result import Result, as_json, overall

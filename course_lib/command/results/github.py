@@ -14,11 +14,11 @@ IN_TEXT = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 IN_PROPERTY = {**IN_TEXT, ":": "%3A", ",": "%2C"}
 
 
-def github_lines(results: Sequence[Result]) -> Iterator[str]:
+def github_lines(results: Sequence[Result], tool: str) -> Iterator[str]:
     """Yield a line for each finding: an error for a mistake, a warning for what could not be examined."""
     for result in results:
         for sentence in result.not_examined:
-            yield _line("warning", "course doctor", sentence, location_of(None, result.target))
+            yield _line("warning", tool, sentence, location_of(None, result.target))
         for finding in result.report.findings if result.report else ():
             hint = f" Ask yourself: {finding.hint}" if finding.hint else ""
             text = f"{finding.title} Seen: {finding.evidence}{hint}"

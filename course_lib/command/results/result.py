@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from course_lib.diagnosis import Report
+    from course_lib.scan import ScanReport
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Result:
     """
 
     target: str
-    report: Report | None = None
+    report: Report | ScanReport | None = None
     error: str = ""
     notes: tuple[str, ...] = ()
 
@@ -32,7 +33,7 @@ class Result:
 
     @property
     def not_examined(self) -> tuple[str, ...]:
-        """A sentence for the target if it was not opened, or for each attention in it that was not examined."""
+        """A sentence for the target if it was not opened, or for each attention or path that was not examined."""
         if self.report is None:
             return (self.error,)
         return tuple(f"{one.name} was not examined: {one.missing}" for one in self.report.not_examined)

@@ -20,10 +20,10 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema
 UNNAMED, NOT_EXAMINED = "differs-from-attention", "not-examined"
 
 
-def sarif(results: Sequence[Result]) -> dict[str, Any]:
+def sarif(results: Sequence[Result], tool: str) -> dict[str, Any]:
     """Return the log of one run over all targets as plain data."""
     found = [(finding, result) for result in results if result.report for finding in result.report.findings]
-    driver: dict[str, Any] = {"name": "course doctor", "version": version(), "rules": list(_rules(found))}
+    driver: dict[str, Any] = {"name": tool, "version": version(), "rules": list(_rules(found))}
     if address := repository_address():
         driver["informationUri"] = address
     failed = [_notification(result, sentence) for result in results for sentence in result.not_examined]
