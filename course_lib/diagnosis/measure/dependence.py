@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from course_lib.tracing import UNLABELLED, Trace, Value, replay
+from course_lib.tracing import UNLABELLED, Value, replay
 
-from .run import Run, changed, noise_of
+from .run import NotFound, Run, changed, noise_of
+from .subject import SubjectFailed
 
+ROUTING = {"sort", "topk", "argsort", "nonzero", "bincount"}  # a router's choice may become a size, which a trace keeps
 SEVERAL = -2  # the token, or the sample, of an element that depends on more than one
 
 
@@ -73,18 +75,32 @@ def measure_dependence(run: Run) -> Dependence | None:
     shape = run.output.tensor.shape
     if len(shape) != 3 or shape[:2] != (batch, num_tokens):
         return None
-    return Dependence(run, _bits(run.trace, run.x, 1, num_tokens), _bits(run.trace, run.x, 0, batch))
+    return Dependence(run, _bits(run, 1, num_tokens), _bits(run, 0, batch))
 
 
-def _bits(trace: Trace, x: Tensor, axis: int, count: int) -> list[Tensor]:
+def _bits(run: Run, axis: int, count: int) -> list[Tensor]:
+    trace, x = run.trace, run.x
     noise = noise_of(x.shape, seed=7).to(x.dtype)
+    routes = not ROUTING.isdisjoint(operation.name for operation in trace.operations)
     found = [torch.zeros(value.tensor.shape, dtype=torch.int64) for value in trace.values]
     for index in range(count):
         here = torch.zeros(x.shape[:2], dtype=torch.bool)
         here.select(axis, index).fill_(True)
-        seen = replay(trace, torch.where(here[..., None], x + noise, x))
+        other = torch.where(here[..., None], x + noise, x)
+        seen = replay(trace, other)
+        if routes and _differs(run, other, seen[run.output.number]):
+            raise NotFound("its router decides on sizes, and so its trace holds for one input only")
         for value, bits in zip(trace.values, found, strict=True):
             now = seen[value.number]
             if now is not value.tensor and not torch.equal(now, value.tensor):  # most tensors do not change
                 bits |= changed(now, value.tensor).long() << index
     return found
+
+
+def _differs(run: Run, x: Tensor, replayed: Tensor) -> bool:
+    """Return whether a replay on x gives another output than the code itself."""
+    try:
+        output = run.subject.run(x)
+    except SubjectFailed:
+        return False
+    return output.shape != replayed.shape or not torch.allclose(output.double(), replayed.double(), equal_nan=True)

@@ -23,6 +23,8 @@ class EmbeddedSubject(PlacedSubject):
         template: ids, (batch, token), which are cut or repeated to the sizes of x.
     """
 
+    makes_x = True
+
     @property
     def examined(self) -> Callable[..., Any]:  # type: ignore[override]
         return self.code

@@ -47,11 +47,14 @@ class Subject:
         given_call: `call` as it was given, or None.
         widened: whether float32 in the code is read as float64 in runs in float64.
         rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
+        makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
 
     Raises:
         TypeError: code that can't be called.
         RuntimeError: a module that can't be copied.
     """
+
+    makes_x = False
 
     def __init__(self, code: Callable[..., Any], call: Call | None = None) -> None:
         if not callable(code):

@@ -74,7 +74,9 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
                 return
             continue
-        if output.dtype not in (dtype, torch.float64):
+        if output.dtype == torch.float32 and subject.makes_x:
+            yield f"in {dtype} its output is {output.dtype}, as that of a language model often is"
+        elif output.dtype not in (dtype, torch.float64):
             evidence = f"the output is {output.dtype} for an input of {dtype}"
             yield Finding.named("dtype-pinned", evidence, locate_pinned(run, dtype))
             return
