@@ -7,6 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from tools.book import as_literal_blocks  # noqa: E402
+from tools.book.course_map import course_map  # noqa: E402
+from tools.book.walk import read_walk  # noqa: E402
 from tools.notebooks import read_address  # noqa: E402
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -41,12 +43,13 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 html_theme = "sphinx_book_theme"
 html_title = project
-html_static_path = ["_static"]
-html_css_files = ["book.css"]
+html_static_path = ["_static", str(ROOT / "build" / "book" / "static")]
+html_css_files = ["palette.css", "book.css"]
+templates_path = ["_templates"]
 html_js_files = [("book.js", {"defer": "defer"}), ("search.js", {"defer": "defer"})]
 html_favicon = "_static/logo.svg"
 html_logo = "_static/logo.svg"
-html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
+html_context = {"default_mode": "auto", "course_map": course_map(read_walk(ROOT))}  # light or dark, as the system is
 html_show_sphinx = False
 html_use_index = html_domain_indices = False  # search and the sidebar find it faster
 html_copy_source = True
@@ -58,6 +61,8 @@ html_theme_options = {
     "use_repository_button": True,
     "use_issues_button": True,
     "use_download_button": True,
+    "article_header_start": ["toggle-primary-sidebar.html", "places.html"],
+    "secondary_sidebar_items": {"index": [], "**": ["page-toc.html"]},
     "navbar_persistent": [],  # or there would be a second search bar
     "show_toc_level": 2,
     "launch_buttons": {
@@ -65,7 +70,7 @@ html_theme_options = {
         "binderhub_url": "https://mybinder.org",
         "notebook_interface": "jupyterlab",
     },
-    "logo": {"text": "Attention, from one head to multi-query", "alt_text": "Attention course: front page"},
+    "logo": {"text": "Attention, from one head to multi‑query", "alt_text": "Attention course: front page"},
     "use_fullscreen_button": False,
 }
 

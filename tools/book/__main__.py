@@ -10,13 +10,16 @@ from pathlib import Path
 
 from course_lib.diagnosis.catalogue import CATALOGUE
 
+from .dark import add_dark_colors
 from .exercises import write_exercises
 from .front import write_front
 from .grading import write_grading
 from .lessons import copy_notebooks, write_lessons
+from .lighten import lighten
 from .links import broken_links
 from .mistakes import write_pages
 from .moved import write_moved
+from .palette import write_palette
 from .real_bugs import write_real_bugs
 from .reference import write_reference
 
@@ -31,6 +34,7 @@ def main() -> int:
     source, html = build / "source", build / "html"
     shutil.rmtree(html, ignore_errors=True)
     lay_out(source)
+    write_palette(build / "static" / "palette.css")
     strict = ["--fail-on-warning", "--keep-going", "--fresh-env", "--quiet", f"--doctree-dir={build / 'doctrees'}"]
     sphinx = [sys.executable, "-m", "sphinx", *strict, "-b", "html", "-c", str(ROOT / "book"), str(source), str(html)]
     status = subprocess.run(sphinx).returncode
@@ -40,6 +44,8 @@ def main() -> int:
     copy_mathjax(html)
     write_moved(html)
     delete_unused(html)
+    lighten(html)
+    add_dark_colors(html)
     broken = broken_links(html)
     for line in broken:
         print(line)

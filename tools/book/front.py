@@ -4,9 +4,12 @@ import re
 from pathlib import Path
 
 from course_lib.exercises import EXERCISES
+from course_lib.pictures import Picture
 from tools.figures import one_tensor_two_heads
 
+from .course_map import as_list, course_map
 from .lessons import read
+from .markdown import figure
 from .walk import length, read_walk, table
 
 PROOF_LESSON, PROOF_SAYS = "05_weight_split.ipynb", "agree to twelve decimals"
@@ -33,12 +36,18 @@ def doctor(root: Path) -> str:
     return f"{code}\n\n{report}\n"
 
 
+def still(picture: Picture) -> str:
+    """Show the picture of view and transpose."""
+    return figure(picture, "one_tensor_two_heads.svg")
+
+
 def write_front(root: Path, source: Path) -> None:
     """Fill in the placeholders of `index.md` and save the picture beside it."""
     rows, picture = read_walk(root), one_tensor_two_heads()
     picture.save(source / "one_tensor_two_heads.svg")
     parts = {
-        "words of the picture": " ".join(picture.description.split()),
+        "recording": still(picture),
+        "map": as_list(course_map(rows)),
         "walk": table(rows),
         "length": length(rows, sum(exercise.minutes for exercise in EXERCISES.values())),
         "lessons": "\n".join(f"{row.number} {row.title} <notebooks/{row.name}>" for row in rows),

@@ -1,0 +1,46 @@
+"""Give a drawn picture a second set of colours, for readers of the dark theme."""
+
+import base64
+import re
+from pathlib import Path
+
+from .palette import COLOR, in_the_dark
+
+STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+PAINT = re.compile(r'\b(fill|stroke)="(#[0-9A-Fa-f]{3,6})"')
+EMBEDDED = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
+MATPLOTLIB = "matplotlib"  # a heatmap keeps its colours: they are its numbers
+
+
+def with_dark_colors(svg: str) -> str:
+    """Return the drawing with a rule for each of its colours that holds where the page around it is dark.
+
+    The browser asks the element that shows the drawing: book.css sets its `color-scheme` with the theme.
+    """
+    if MATPLOTLIB in svg:
+        return svg
+    rules = [COLOR.sub(lambda found: in_the_dark(found[0]), text) for text in STYLE.findall(svg)]
+    for kind, color in sorted(set(PAINT.findall(svg))):
+        rules.append(f'[{kind}="{color}"]{{{kind}:{in_the_dark(color)}}}')
+    dark = f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
+    return svg.replace("</svg>", f"{dark}</svg>")
+
+
+def with_dark_pictures(html: str) -> str:
+    """Return a stored output whose embedded drawings have colours for both themes."""
+
+    def both(found: re.Match[str]) -> str:
+        svg = base64.b64decode(found[1]).decode("utf-8")
+        return f"data:image/svg+xml;base64,{base64.b64encode(with_dark_colors(svg).encode('utf-8')).decode('ascii')}"
+
+    return EMBEDDED.sub(both, html)
+
+
+def add_dark_colors(html: Path) -> None:
+    """Give all drawings of the built book colours for both themes."""
+    for page in html.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        if "data:image/svg" in text:
+            page.write_text(with_dark_pictures(text), encoding="utf-8")
+    for drawing in (html / "_images").glob("*.svg"):
+        drawing.write_text(with_dark_colors(drawing.read_text(encoding="utf-8")), encoding="utf-8")
