@@ -4,25 +4,28 @@
 
 if (typeof Search !== "undefined") {  // on the search page only
   const stemmer = new Stemmer();
-  const empty = new Set("do does did my me i we you your how why what when which can has have vs versus than one am get got use used using just should would there".split(" "));
+  const empty = new Set([...stopwords, ..."do does did my me i we you your how why what when which can has have vs versus than one am get got "
+    .concat("use used using just should would there").split(" ")].map((word) => stemmer.stemWord(word)));
+  const says = (word) => word && !empty.has(word) && !/^\d+$/.test(word);
   const letters = (text) => splitQuery(text.toLowerCase()).join("");  // flash attention is FlashAttention
-  const stem = (text) => splitQuery(text.toLowerCase().replace(/(does|do|is|are|was|did|can)n['’]?t\b|\bcannot\b/g, "not")).map((word) => stemmer.stemWord(word));
+  const notIn = (text) => text.replace(/\b(does|do|is|are|was|did|ca)n['’]?t\b|\bcannot\b/g, "not");  // doesn't
+  const stem = (text) => splitQuery(notIn(text.toLowerCase())).map((word) => stemmer.stemWord(word));
   const meanings = OTHER_NAMES.same.flatMap((group, number) => group.map((phrase) =>
     [` ${stem(phrase).join(" ")} `, ` =${number} `])).sort((a, b) => b[0].length - a[0].length);
 
   // The words of a text without their endings; words and phrases of one meaning become one word.
   const stems = (text) => {
-    const words = stem(text).filter((word) => word === "not" || word === "no" || !empty.has(word));
-    let joined = ` ${words.join("  ")} `.replaceAll("  ", " ");
+    let joined = ` ${stem(text).join(" ")} `;
     for (const [phrase, meaning] of meanings) joined = joined.split(phrase).join(meaning);
-    return new Set(joined.split(" ").filter((word) => word && !stopwords.has(word) && !/^\d+$/.test(word)));
+    return new Set(joined.split(" ").filter(says));
   };
 
-  // What leads to a page: [page's number, anchor, its words or null for an excerpt, words as a set, letters]
-  let entries, rarity;
+  // What leads to a page: [page's number, anchor, its words or null for an excerpt, words as a set, letters, heading]
+  let entries, rarity, lastAsked = new Set();
   const readIndex = () => {
     const { docnames, indexentries, alltitles, titles } = Search._index;
-    const add = (text, file, anchor, shown) => entries.push([file, anchor, shown, stems(text), letters(text)]);
+    const add = (text, file, anchor, shown, heading = titles[file]) =>
+      entries.push([file, anchor, shown, stems(text), letters(text), heading]);
     entries = [];
     for (const [entry, places] of Object.entries(indexentries)) {
       for (const [file, id] of places) {
@@ -31,11 +34,16 @@ if (typeof Search !== "undefined") {  // on the search page only
       }
     }
     for (const [title, places] of Object.entries(alltitles)) {
-      for (const [file, id] of places) add(title, file, id && titles[file] !== title ? `#${id}` : "", null);
+      if (places.length > 4) continue;  // the same heading on every page of a kind
+      for (const [file, id] of places) {
+        if (titles[file] === title) add(title, file, "", null);
+        else add(title, file, id ? `#${id}` : "", null, `${titles[file]}: ${title}`);
+      }
     }
     for (const [page, names] of Object.entries(OTHER_NAMES.names)) {
       for (const name of names) add(name, docnames.indexOf(page), "", null);
     }
+    docnames.forEach((page, file) => add(page.split("/").pop().replace(/^\d+_/, "").replaceAll(/[-_]/g, " "), file, "", null));
     const found = new Map();
     for (const [, , , words] of entries) words.forEach((word) => found.set(word, (found.get(word) ?? 0) + 1));
     rarity = (word) => Math.log(1 + entries.length / (1 + (found.get(word) ?? 0)));
@@ -49,10 +57,9 @@ if (typeof Search !== "undefined") {  // on the search page only
   };
 
   // Pages whose text holds most of the question's words, less likely than an entry that says the same.
-  const pagesWith = (question) => {
+  const pagesWith = (question, least) => {
     const { terms, titleterms, docnames } = Search._index;
-    const words = [...new Set(stem(question))].filter((word) => word.length > 1 && !stopwords.has(word) && !empty.has(word)
-      && !/^\d+$/.test(word));
+    const words = [...new Set(stem(question))].filter(says);
     const files = (index, word) => Object.hasOwn(index, word) ? new Set([index[word]].flat()) : new Set();
     const known = words.map((word) => [files(terms, word), files(titleterms, word)]);
     const value = ([text, title]) => Math.log(1 + docnames.length / (1 + new Set([...text, ...title]).size));
@@ -60,7 +67,7 @@ if (typeof Search !== "undefined") {  // on the search page only
     return docnames.flatMap((page, file) => {
       const held = known.reduce((sum, one) => sum + (one[1].has(file) ? 1.3 : one[0].has(file) ? 1 : 0) * value(one), 0);
       const dull = /^(reference|notebooks\/exercises)\/|^real_bugs/.test(page) ? 0.85 : 1;
-      return held > 0.6 * all ? [[file, Math.round(50 * dull * held / all)]] : [];
+      return held > least * all ? [[file, Math.round(50 * dull * held / all)]] : [];
     });
   };
 
@@ -68,26 +75,50 @@ if (typeof Search !== "undefined") {  // on the search page only
     if (!entries) readIndex();
     const { docnames, titles, filenames } = Search._index;
     const [asked, exactly, found] = [stems(question), letters(question), new Map()];
-    const add = (file, anchor, shown, score, kind) => {
+    lastAsked = asked;
+    const add = (file, anchor, shown, score, kind, heading = titles[file]) => {
       const place = docnames[file] + anchor;
-      if ((found.get(place)?.[4] ?? 0) < score) found.set(place, [docnames[file], titles[file], anchor, shown, score, filenames[file], kind]);
+      if ((found.get(place)?.[4] ?? 0) >= score) return;
+      found.set(place, [docnames[file], heading, anchor, shown, score, filenames[file], kind]);
     };
-    for (const [file, anchor, shown, words, name] of entries) {
-      const score = name === exactly ? 100 : likeness(asked, words);
-      if (score > 50) add(file, anchor, shown, score, "index");
+    for (const least of [50, 25]) {  // rather what answers half of a long question than nothing
+      if (found.size > 2) break;
+      for (const [file, anchor, shown, words, name, heading] of entries) {
+        const score = name === exactly ? 100 : likeness(asked, words);
+        if (score > least) add(file, anchor, shown, score, "index", heading);
+      }
+      const listed = new Set([...found.values()].map(([page]) => page));
+      for (const [file, score] of pagesWith(question, least / 80)) {
+        if (!listed.has(docnames[file])) add(file, "", null, score, "text");
+      }
     }
-    const listed = new Set([...found.values()].map(([page]) => page));
-    for (const [file, score] of pagesWith(question)) if (!listed.has(docnames[file])) add(file, "", null, score, "text");
     return [...found.values()].sort((a, b) => a[4] - b[4] || (a[0] < b[0] ? 1 : -1));
   };
 
-  Search.htmlToText = (html, anchor) => {
-    const article = new DOMParser().parseFromString(html, "text/html").querySelector("article.bd-article");
-    article?.querySelectorAll(".headerlink, script, style").forEach((element) => element.remove());
-    const place = anchor ? article?.querySelector(anchor) : article;
-    if (!place?.matches("dt")) return place?.textContent ?? "";
-    let meaning = place;  // a term may be followed by others of the same meaning
+  // The sentence of the article that answers best, and the next one if both are short.
+  Search.makeSearchSummary = (html, _, anchor) => {
+    const article = new DOMParser().parseFromString(html, "text/html");
+    article.querySelectorAll(".headerlink, script, style, mjx-assistive-mml").forEach((element) => element.remove());
+    const place = anchor ? article.getElementById(anchor.slice(1)) : article.querySelector("article.bd-article");
+    const summary = document.createElement("p");
+    summary.className = "context";
+    summary.textContent = place?.matches("dt") ? meaningOf(place) : bestSentence(place?.closest("section, article") ?? place);
+    return summary;
+  };
+
+  const meaningOf = (term) => {
+    let meaning = term;  // a term may be followed by others of the same meaning
     while (meaning.nextElementSibling && !meaning.matches("dd")) meaning = meaning.nextElementSibling;
-    return `${place.textContent.trim()}: ${meaning.textContent.trim()}`;
+    return `${term.textContent.trim()}: ${meaning.textContent.trim()}`;
+  };
+
+  const bestSentence = (place) => {
+    const texts = [...place?.querySelectorAll("p, li, dd") ?? []].filter((one) => !one.querySelector("p, li, dd"))
+      .map((one) => one.textContent.trim().replace(/\s+/g, " "));
+    const sentences = texts.flatMap((text) => text.split(/(?<=[.!?])\s+/)).filter((one) => one.length > 25);
+    const answers = sentences.map((one) => weight([...stems(one)].filter((word) => lastAsked.has(word))));
+    const best = Math.max(0, answers.indexOf(Math.max(...answers)));
+    const [one = "", next = ""] = sentences.slice(best);
+    return one.length + next.length < 220 ? `${one} ${next}` : one;
   };
 }

@@ -7,7 +7,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from .preview import FOLDER, HEIGHT, PREVIEWS, WIDTH
+from .preview import COURSE, FOLDER, HEIGHT, PREVIEWS, WIDTH
 
 SHORTEST, LONGEST = 40, 200  # characters; a search engine shows about 160, a messenger up to 200
 
@@ -71,4 +71,5 @@ def add_head(app: Sphinx, page: str, _: str, context: dict[str, Any], doctree: n
     """Write the tags into the context of a page, as Sphinx asks its extensions to when it makes the page."""
     site, title = app.config.html_baseurl, unescape(re.sub("<[^>]*>", "", context.get("title") or ""))
     context["pageurl"] = address_of(site, page)
-    context["metatags"] = context.get("metatags", "") + head_of(site, page, title, description_of(doctree))
+    description = COURSE if page == "index" else description_of(doctree)
+    context["metatags"] = context.get("metatags", "") + head_of(site, page, title, description)

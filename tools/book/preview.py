@@ -36,11 +36,11 @@ class Preview:
         return f"{self.heading}: {self.line} {self.words}"
 
 
-COURSE = "Write attention from scratch in PyTorch, and prove every step"
+COURSE = "Write attention from scratch in PyTorch, and prove every step."
 PREVIEWS = {
     "front": Preview(
         "Attention, from one head to multi-query",
-        f"{COURSE}.",
+        COURSE,
         figures.one_tensor_two_heads,
         "One table of queries is split by view and transpose into a table for each head.",
     ),
