@@ -48,10 +48,10 @@ def main() -> int:
     site = read_site(ROOT)
     write_moved(html, site)
     write_previews(html / "_static" / FOLDER)
-    write_site_files(html, site)
     delete_unused(html)
     lighten(html)
     add_dark_colors(html)
+    write_site_files(html, site)
     broken = broken_links(html)
     for line in broken:
         print(line)
