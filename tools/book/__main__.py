@@ -22,6 +22,7 @@ from .moved import write_moved
 from .palette import write_palette
 from .preview import FOLDER, write_previews
 from .real_bugs import write_real_bugs
+from .recordings import write_list, write_recordings
 from .reference import write_reference
 from .site_address import read_site
 from .site_files import write_site_files
@@ -51,6 +52,7 @@ def main() -> int:
     delete_unused(html)
     lighten(html)
     add_dark_colors(html)
+    write_recordings(ROOT, html)
     write_site_files(html, site)
     broken = broken_links(html)
     for line in broken:
@@ -71,6 +73,7 @@ def lay_out(source: Path) -> None:
     write_front(ROOT, source)
     write_lessons(ROOT, source / "notebooks")
     write_exercises(source / "exercises.md")
+    write_list(source / "recordings.md")
     write_reference(source / "reference")
     write_grading(ROOT / "book" / "grading.json", source / "grade.md")
     write_real_bugs(ROOT / "benchmarks", source / "real_bugs.md", list(CATALOGUE))
