@@ -24,8 +24,8 @@ from course_lib.inputs import dream_big
 from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
-from .recording_preview import write_preview
 from .recorded_code import split_and_wrong_view
+from .recording_preview import write_preview
 from .site_address import read_site
 
 FOLDER = "recordings"

@@ -8,7 +8,7 @@ from .moved import MOVED
 
 NOT_FOUND = "404.html"  # the name that GitHub Pages looks for, at whatever depth the wrong address is
 LISTED_NOT = {NOT_FOUND, "search.html", *(f"notebooks/{old}.html" for old in MOVED)}
-PLACES = {  # where a reader may go from there
+OTHER_PAGES = {  # where a reader may go from there
     "index.html": "The front page",
     "notebooks/00_start_here.html": "The first lesson",
     "mistakes/index.html": "The mistakes that no error reports",
@@ -37,7 +37,7 @@ input, button {{ font: inherit; padding: .2em .5em }}
 </form>
 <p>Or go to one of these:</p>
 <ul>
-{places}
+{other_pages}
 </ul>
 </main></body>
 </html>
@@ -51,8 +51,10 @@ def write_site_files(html: Path, site: str) -> None:
     """
     (html / "sitemap.xml").write_text(sitemap(html, site), encoding="utf-8")
     (html / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {site}sitemap.xml\n", encoding="utf-8")
-    places = "\n".join(f'<li><a href="{escape(site + page)}">{name}</a></li>' for page, name in PLACES.items())
-    (html / NOT_FOUND).write_text(PAGE.format(site=escape(site), places=places), encoding="utf-8")
+    other_pages = "\n".join(
+        f'<li><a href="{escape(site + page)}">{name}</a></li>' for page, name in OTHER_PAGES.items()
+    )
+    (html / NOT_FOUND).write_text(PAGE.format(site=escape(site), other_pages=other_pages), encoding="utf-8")
 
 
 def sitemap(html: Path, site: str) -> str:

@@ -40,7 +40,7 @@ def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -
 
 
 def _named_apart(places: list[Place]) -> list[Place]:
-    """Number the places that have the same name, such as those of a function that is called for each layer."""
+    """Number those that have the same name, such as those of a function that is called for each layer."""
     names = [place.name for place in places]
     counts = [names[:index].count(name) + 1 for index, name in enumerate(names)]
     return [
