@@ -3,13 +3,15 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .clone import CourseError
+from .parallel import in_processes, with_progress
 from .results import Result, as_json, github_lines, overall, sarif
 from .target import ANY, Opened, evaluate, guess_call, runs, why_not, width_of
 
@@ -77,7 +79,9 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
     """
     if not typed:
         raise CourseError("name what to examine: FILE.py:NAME, FILE.ipynb:NAME, package.module:NAME or --setup FILE.")
-    results = list(_results(args, typed))
+    alone = len(typed) == 1 and not (args.sarif or args.github)
+    work = partial(_result, args, alone)
+    results = list(with_progress(in_processes(work, typed, getattr(args, "jobs", 1)), len(typed), args))
     if args.json:
         print(as_json(results))
     else:
@@ -90,20 +94,19 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
     return overall(results)
 
 
-def _results(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> Iterator[Result]:
-    """Yield the result of each target; a lone one that can't be opened raises."""
-    for target, report_of in typed:
-        notes: list[str] = []
-        try:
-            with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
-                report = report_of(target, args, notes)
-        except CourseError as error:
-            if len(typed) == 1 and not (args.sarif or args.github):
-                raise
-            say(args, [f"{target}: {error}"])
-            yield Result(target, error=str(error), notes=tuple(notes))
-        else:
-            yield Result(target, report, notes=tuple(notes))
+def _result(args: argparse.Namespace, alone: bool, typed: tuple[str, Report]) -> Result:
+    """Return the result of a target; one that is alone and can't be opened raises."""
+    target, report_of = typed
+    notes: list[str] = []
+    try:
+        with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
+            report = report_of(target, args, notes)
+    except CourseError as error:
+        if alone:
+            raise
+        say(args, [f"{target}: {error}"])
+        return Result(target, error=str(error), notes=tuple(notes))
+    return Result(target, report, notes=tuple(notes))
 
 
 def with_guessed_call(opened: Opened, x: Any, args: argparse.Namespace, notes: list[str]) -> Opened:

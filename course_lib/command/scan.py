@@ -10,6 +10,7 @@ from typing import Any
 
 from .clone import CourseError
 from .examining import add_output, add_sizes, add_targets, examine, say, sizes
+from .parallel import TARGETS, cores
 from .target import evaluate, open_target, split
 
 FAMILY = "transformers:"
@@ -34,6 +35,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser, batch=2, tokens=9)
     add = parser.add_argument
     add("--families", action="store_true", help="every decoder model of the installed transformers")
+    add("--jobs", type=int, default=cores(), help="processes for several targets (default: the cores, %(default)s)")
+    add("--paths", metavar="NAMES", help='these paths only, such as "one pass, token by token"')
     add("--vocabulary", type=int, help="give token ids below this number (default: the size of a first embedding)")
     add("--cache", metavar="CODE", help='makes an empty cache, if it is an argument: "lambda x: KVCache(len(x), 3)"')
     add_output(parser)
@@ -89,16 +92,20 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
 def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_cache: Any, name: str) -> Any:
     from course_lib.scan import PATHS, scan
 
+    few = len(args.targets) < TARGETS  # of many, the progress is shown per target
+    paths = None if args.paths is None else [one.strip() for one in args.paths.split(",")]
+
     def show(path: str) -> None:
         done = [one.name for one in PATHS].index(path)
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and few:
             print(f"\r{name:<24} {'#' * done}{'.' * (len(PATHS) - done)} {path:<18}", end="", file=sys.stderr)
 
     try:
-        report = scan(model, x, causal=not args.not_causal, call=call, make_cache=make_cache, name=name, on_path=show)
+        report = scan(model, x, causal=not args.not_causal, call=call, make_cache=make_cache, paths=paths, name=name,
+                      on_path=show)  # fmt: skip
     except (TypeError, ValueError) as error:
         raise CourseError(str(error)) from None
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and few:
         print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
     return report
 

@@ -1,13 +1,14 @@
 """Paths that give the tokens in parts and keep keys and values in a cache."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .compare import SAME, UNTOUCHED, difference
-from .masked import CUT, mask_forms, with_padding
+from .masked import CUT, mask_forms
 from .model import CACHES, CannotRun, Model, NotOffered, cache_in, first_output
 from .outcome import Outcome
 from .path import judged, path
@@ -28,22 +29,23 @@ def token_by_token(model: Model) -> Iterator[Outcome]:
 
 @path("padded, cached")
 def padded_and_cached(model: Model) -> Iterator[Outcome]:
-    """Pad on the left and decode with the cache; what the padding holds does not matter."""
-    if not model.is_pretrained:
-        raise NotOffered("its mask with a cache has no usual form")
-    name, _ = mask_forms(model, torch.ones(model.x.shape[:2], dtype=torch.bool))
-    padded, keep = with_padding(model, left=True)
+    """Hide the first tokens and decode with the cache; what they hold does not matter."""
+    padded, keep = model.x, torch.ones(model.x.shape[:2], dtype=torch.bool)  # as long as x, for caches of fixed size
+    keep[:, :CUT] = False
+    other = model.changed(padded, (slice(None), slice(0, CUT)))
+    name, forms = mask_forms(model, keep)
+    last = padded.shape[1] - 1
+    chunks = [slice(0, last), slice(last, last + 1)]
 
-    def outputs(x: Tensor) -> Tensor:
-        options: dict[str, Any] = {name: keep[:, :-1].long(), "use_cache": True}
-        first = model.result(x[:, :-1], **options)
-        cache = cache_in(first)
-        if cache is None:
-            raise NotOffered("it returns no cache")
-        options |= {name: keep.long(), "past_key_values": cache}
-        return model.output(x[:, -1:], **options)
+    def outputs(x: Tensor, index: int) -> Tensor:
+        def mask(chunk: slice) -> dict[str, Any]:
+            form = mask_forms(model, keep[:, : chunk.stop])[1][index]
+            return {name: form if form.dim() == 2 else form[..., chunk, :]}
 
-    apart = difference(outputs(padded), outputs(model.changed(padded, (slice(None), slice(0, CUT)))))
+        return _cached_outputs(model, x, chunks, mask)[:, last:]
+
+    index = _form_that_hides(model, name, forms, padded, other, keep)
+    apart = difference(outputs(padded, index), outputs(other, index))
     if apart > UNTOUCHED:
         said = f"what the hidden tokens hold changes the output of the next token by {apart:.2g}"
         yield Outcome("padded, cached", "wrong", said, "mask-skipped-when-cached", apart=apart)
@@ -51,8 +53,24 @@ def padded_and_cached(model: Model) -> Iterator[Outcome]:
         yield Outcome("padded, cached", "agrees", "what the hidden tokens hold does not matter", apart=apart)
 
 
+def _form_that_hides(model: Model, name: str, forms: list[Tensor], padded: Tensor, other: Tensor, keep: Tensor) -> int:
+    """Return which form of a mask hides the padding in one pass; a model of transformers takes one form only.
+
+    Raises:
+        CannotRun: none does.
+    """
+    for index, form in enumerate(forms if len(forms) > 1 else ()):
+        with suppress(CannotRun):
+            before, after = (model.output(x, **{name: form})[keep][None] for x in (padded, other))
+            if difference(before, after) <= UNTOUCHED:
+                return index
+    if len(forms) > 1:
+        raise CannotRun(f"no usual form of `{name}` hides the padding")
+    return 0
+
+
 def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
-    outputs = _cached_outputs(model, chunks)
+    outputs = _cached_outputs(model, model.x, chunks)
     whole = model.plain_output
     apart = difference(whole, outputs)
     if apart > SAME:
@@ -64,21 +82,23 @@ def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
         yield judged(name, apart, "paths-differ")
 
 
-def _cached_outputs(model: Model, chunks: list[slice]) -> Tensor:
+def _cached_outputs(
+    model: Model, x: Tensor, chunks: list[slice], options: Callable[[slice], dict[str, Any]] = lambda chunk: {}
+) -> Tensor:
+    """Return the outputs of x, given in chunks, each with further options, and joined along the tokens."""
     name = model.offers(*CACHES)
     if name is None:
         raise NotOffered("it takes no cache")
-    cache = _empty_cache(model)
+    cache = _empty_cache(model, x)
     if cache is None and "use_cache" not in model.parameters:
         raise CannotRun("its cache must be made: give make_cache")
     outputs = []
     for chunk in chunks:
-        given: dict[str, Any] = {} if cache is None else {name: cache}
+        given = options(chunk) | ({} if cache is None else {name: cache})
         if "use_cache" in model.parameters:
             given["use_cache"] = True
-        x = model.x[:, chunk]
-        result = model.result(x, **given)
-        outputs.append(first_output(result, x))
+        result = model.result(x[:, chunk], **given)
+        outputs.append(first_output(result, x[:, chunk]))
         if model.make_cache is None:
             cache = cache_in(result)
             if cache is None:
@@ -86,10 +106,10 @@ def _cached_outputs(model: Model, chunks: list[slice]) -> Tensor:
     return torch.cat(outputs, dim=1)
 
 
-def _empty_cache(model: Model) -> Any:
+def _empty_cache(model: Model, x: Tensor) -> Any:
     if model.make_cache is None:
         return None
     try:
-        return model.make_cache(model.x)
+        return model.make_cache(x)
     except Exception as error:
         raise CannotRun(f"make_cache raised {type(error).__name__}: {error}") from error

@@ -39,7 +39,7 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     **dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token"), 2),
     **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "linear_head_dim"), HEAD_DIM),
     "linear_num_key_heads": KV_HEADS, **dict.fromkeys(("linear_num_value_heads", "linear_num_heads"), HEADS),
-    "index_n_heads": HEADS, "H_cycles": 1, "L_cycles": 2, "shared_experts_intermediate_size": 32,
+    "index_n_heads": HEADS, "index_topk": 2, "H_cycles": 1, "L_cycles": 2, "shared_experts_intermediate_size": 32,
     **dict.fromkeys(("pronunciation_vocab_size", "shape_vocab_size"), VOCABULARY),
     "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16,
     "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,

@@ -60,8 +60,11 @@ def future(model: Model, name: str, module: nn.Module, options: dict[str, Any], 
     if not model.causal or (name != "one pass" and model.sees_the_future > UNTOUCHED):
         return  # of the plain pass it has been said
     other = model.with_other_last()
-    before, after = (model.output(x, module=module, **options)[:, :-1] for x in (model.x, other))
-    apart = difference(before, after)
+    if name == "one pass":
+        apart = model.sees_the_future
+    else:
+        before, after = (model.output(x, module=module, **options)[:, :-1] for x in (model.x, other))
+        apart = difference(before, after)
     if apart > UNTOUCHED:
         place = first_difference(
             module,

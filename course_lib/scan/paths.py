@@ -3,9 +3,18 @@
 from .cached import in_chunks, padded_and_cached, token_by_token
 from .inside import attention
 from .masked import mask_that_hides_nothing, padded_left, padded_right
-from .whole_input import bfloat16, fused, one_pass, one_sample, train_without_dropout, weights_returned, written_out
+from .whole_input import (
+    bfloat16,
+    fused,
+    one_pass,
+    one_sample,
+    three_samples,
+    train_without_dropout,
+    weights_returned,
+    written_out,
+)
 
 PATHS = (
     one_pass, written_out, fused, weights_returned, mask_that_hides_nothing, padded_right, padded_left, in_chunks,
-    token_by_token, padded_and_cached, train_without_dropout, one_sample, bfloat16, attention,
+    token_by_token, padded_and_cached, train_without_dropout, one_sample, three_samples, bfloat16, attention,
 )  # fmt: skip

@@ -77,6 +77,14 @@ def one_sample(model: Model) -> Iterator[Outcome]:
     yield judged("one sample", apart, "fixed-batch")
 
 
+@path("three samples")
+def three_samples(model: Model) -> Iterator[Outcome]:
+    """Run three samples, of which the first two are those of the plain pass."""
+    third = model.changed(model.x[:1], (slice(None),))
+    apart = difference(model.plain_output[:2], model.output(torch.cat([model.x[:2], third]))[:2])
+    yield judged("three samples", apart, "fixed-batch")
+
+
 @path("bfloat16")
 def bfloat16(model: Model) -> Iterator[Outcome]:
     """Run it in bfloat16."""

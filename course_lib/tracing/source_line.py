@@ -46,6 +46,10 @@ class SourceLine(str):
         made.file, made.line = file, line
         return made
 
+    def __getnewargs__(self) -> tuple[str, int]:
+        """Return what a copy in another process is made from."""
+        return self.file, self.line
+
     @property
     def path(self) -> str | None:
         """The file, relative to the current folder if it lies there; None for a notebook's cell."""

@@ -39,12 +39,15 @@ class Decoder(nn.Module):
         causal = causal.tril(keys.shape[1] - num_tokens)
         unmasked = (self.mistake == "fused" and self.fused) or (self.mistake == "weights" and return_weights)
         keep = torch.ones_like(causal) if unmasked or self.mistake == "causal" else causal
-        if mask is not None and self.mistake != "mask unread":
+        skipped = self.mistake == "mask skipped when cached" and before > 0
+        if mask is not None and self.mistake != "mask unread" and not skipped:
             keep = keep & (mask[:, 0] if mask.dim() == 4 else mask)
         scores = (queries @ keys.mT / 12**0.5).masked_fill(~keep, -1e9)
         weights = scores.softmax(-1)
         weights = nn.functional.dropout(weights, self.dropout, self.training or self.mistake == "dropout")
         output = self.out(weights @ values)
+        if self.mistake == "two samples" and len(x) > 2:
+            output = output.flip(0)
         if self.mistake == "samples":
             output = output + output.mean(0)
         return (output, weights) if return_weights else output
@@ -66,6 +69,8 @@ def scanned(mistake: str = "", **options):
         ("weights", "weights returned", "mask-lost-on-option"),
         ("token missing", "token by token", "paths-differ"),
         ("positions restart", "in chunks", "paths-differ"),
+        ("mask skipped when cached", "padded, cached", "mask-skipped-when-cached"),
+        ("two samples", "three samples", "fixed-batch"),
     ],
 )
 def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
@@ -80,8 +85,8 @@ def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
 def test_all_paths_of_a_right_model_are_run_and_agree():
     report = scanned()
     assert report.ok, report
-    assert [one.path for one in report.outcomes if one.status == "not run"] == ["padded, cached"]
-    assert report.verdict == "13 paths run, all agree."
+    assert not [one.path for one in report.outcomes if one.status == "not run"]
+    assert report.verdict == "15 paths run, all agree."
 
 
 def test_a_mask_that_is_never_read_is_not_taken_for_one():

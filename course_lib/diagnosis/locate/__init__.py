@@ -9,7 +9,7 @@ from .attributes import (
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .choices import scale_by_choice
-from .constants import locate_idle_scaling, locate_scaling
+from .constants import SCALINGS, locate_idle_scaling, locate_scaling, number_of
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -35,6 +35,7 @@ from .statements import (
 )
 
 __all__ = [
+    "SCALINGS",
     "attributes_in_source",
     "attributes_read",
     "find_join",
@@ -69,5 +70,6 @@ __all__ = [
     "locate_unmixed_return",
     "locate_write_index",
     "names_in",
+    "number_of",
     "scale_by_choice",
 ]

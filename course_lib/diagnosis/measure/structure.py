@@ -17,6 +17,8 @@ from .projections import find_projections
 from .run import NotFound, Run
 from .token_sums import find_token_sum
 
+CHOOSING = {"topk", "sort", "argsort"}
+
 
 @dataclass(frozen=True, eq=False)
 class Structure:
@@ -110,7 +112,7 @@ def find_structure(dependence: Dependence) -> Structure:
     trace = dependence.run.trace
     products = contractions(trace)
     projections, columns = find_projections(dependence, products)
-    score_products = _score_products(dependence, products, projections)
+    score_products = _without_indexers(dependence, _score_products(dependence, products, projections))
     if not score_products:
         raise NotFound("no product compares one token with another")
     descendants = trace.descendants({product.operation.number for product in score_products})
@@ -121,6 +123,24 @@ def find_structure(dependence: Dependence) -> Structure:
     reaching = [product for product in value_products if product.operation.number in dependence.run.live]
     found = reaching or value_products
     return Structure(dependence, products, projections, columns, score_products, descendants, found)
+
+
+def _without_indexers(dependence: Dependence, products: list[Contraction]) -> list[Contraction]:
+    """Leave out products that only choose which keys are seen, as a sparse attention's indexer does with its top k."""
+    run = dependence.run
+    if len(products) < 2 or not any(operation.name in CHOOSING for operation in run.trace.operations):
+        return products
+    return [product for product in products if _flows_to_output(run, product.operation.number)] or products
+
+
+def _flows_to_output(run: Run, start: int) -> bool:
+    """Return whether the output depends on an operation through floating-point numbers, and not only by indices."""
+    found = {start}
+    for operation in run.trace.operations:
+        numbers = (value for value in operation.inputs if value.tensor.is_floating_point())
+        if any(n in found for value in numbers for n in run.trace.writers_of(value, operation.number)):
+            found.add(operation.number)
+    return run.output.made_by in found
 
 
 def _score_products(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import attributes_in_source, locate_attribute
+from course_lib.diagnosis.locate import SCALINGS, attributes_in_source, locate_attribute, number_of
 from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, Value
+from course_lib.tracing import Value
 
 from .scale import factor_before_scores
 
@@ -44,7 +44,7 @@ def check_cap(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     back = _factor(path, caps[0].outputs[0], path.softmaxes[0].inputs[0])
     if back is None:
         return
-    divisor = _number_of(caps[0].inputs[0], path)
+    divisor = _divisor_of(caps[0].inputs[0], path)
     if before is None or into is None:  # normalised queries and keys have a scale that nobody can judge
         if divisor is not None and divisor > 1 + CLOSE and abs(back - 1) < CLOSE:
             evidence = f"tanh gets the scores divided by {divisor:g}, and its result is not multiplied by it"
@@ -95,13 +95,11 @@ def _factor(path: SoftmaxPath, start: Value | None, end: Value) -> float | None:
     return float(ratio.mean())
 
 
-def _number_of(value: Value, path: SoftmaxPath) -> float | None:
+def _divisor_of(value: Value, path: SoftmaxPath) -> float | None:
     """Return the number that a value was divided by last."""
-    made: Operation | None = None if value.made_by is None else path.trace.operations[value.made_by]
-    numbers = [] if made is None else [one for one in made.args[1:] if isinstance(one, int | float)]
-    if made is None or not numbers or made.name.rstrip("_") not in ("div", "mul"):
-        return None
-    return float(numbers[0]) if made.name.startswith("div") else 1 / float(numbers[0])
+    made = None if value.made_by is None else path.trace.operations[value.made_by]
+    factor = number_of(made) if made is not None and made.name in SCALINGS else None
+    return None if factor is None else 1 / factor
 
 
 def _is_ratio(kept: float, back: float, divisor: float | None) -> bool:

@@ -1,0 +1,50 @@
+"""Examine several targets in processes of their own, and say how far it is."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+TARGETS = 10  # from this many on, the progress is shown per target
+Item, Found = TypeVar("Item"), TypeVar("Found")
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_processes(work: Callable[[Item], Found], items: Sequence[Item], jobs: int) -> Iterator[Found]:
+    """Yield work(item) in order; with several jobs and items, each job is a process with one thread."""
+    jobs = min(jobs, len(items))
+    if jobs < 2:
+        yield from map(work, items)
+        return
+    # A fork of a process whose threads hold locks may never end, so the processes start afresh.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_use_one_thread) as pool:
+        yield from pool.map(work, items)
+
+
+def with_progress(found: Iterable[Found], count: int, args: argparse.Namespace) -> Iterator[Found]:
+    """Yield what is found, and say how much it is: a bar on a terminal, else a line for every tenth."""
+    said = 0
+    for done, one in enumerate(found, 1):
+        yield one
+        tenth = 10 * done // count
+        if count >= TARGETS and sys.stderr.isatty():
+            print(f"\r{'#' * tenth}{'.' * (10 - tenth)} {done} of {count}", end="\n" * (done == count), file=sys.stderr)
+        elif count >= TARGETS and tenth > said:
+            said = tenth
+            print(f"{args.prog}: {done} of {count} ({10 * tenth} %)", file=sys.stderr, flush=True)
+
+
+def _use_one_thread() -> None:
+    import torch
+
+    torch.set_num_threads(1)
