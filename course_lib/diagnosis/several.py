@@ -18,6 +18,8 @@ from .measure.place import Place
 from .measure.placed import PlacedSubject
 from .measure.reach import Leak, find_leak
 from .measure.run import Run, measure_run, noise_of
+from .measure.score_products import find_score_products
+from .measure.segment import find_segments
 from .measure.segment_subject import SegmentSubject
 from .measure.softmax_path import SoftmaxPath
 from .measure.stages import Stages, stages_of
@@ -38,6 +40,13 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
     found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]))
     return [_examined(run, place, rules) for place in found]
+
+
+def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
+    """Examine the attentions of a run from the tokens that their queries and keys are made from, whatever is before."""
+    products = find_score_products(run.trace)
+    found = find_segments(run.trace, products, products, (run.x.shape[0], run.x.shape[1]))
+    return [_examined(run, place, rules) for place, _, _ in found]
 
 
 def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:

@@ -101,6 +101,9 @@ def test_attention_of_another_sequence_is_not_examined():
 
     report = diagnose(encoder_decoder, X, num_heads=HEADS, causal=False)
     assert [bool(one.missing) for one in report.attentions] == [True, False] and report.exit_status == 2, report
+    assert report.verdict == "2 attentions found, 1 examined: nothing wrong was found." and not report.ok
+    assert repr(report).count("Not examined: the one at test_segments.py:") == 1
+    assert "Not examined" in report._repr_html_()
 
 
 def test_code_that_takes_other_steps_for_other_sizes_is_not_cleared():
@@ -114,3 +117,32 @@ def test_code_that_takes_other_steps_for_other_sizes_is_not_cleared():
 
     report = diagnose(attend_in_steps, X, num_heads=HEADS)
     assert len(report.attentions) == 2 and report.ok, report
+
+
+class OfPixels(nn.Module):
+    """Attention over the pixels of an image, after a norm of groups of channels, which mixes all pixels."""
+
+    def __init__(self, mistake=""):
+        super().__init__()
+        torch.manual_seed(4)
+        self.norm, self.mistake = nn.GroupNorm(2, D), mistake
+        self.q, self.k, self.v, self.o = (nn.Conv1d(D, D, 1) for _ in range(4))
+
+    def forward(self, x):
+        given = self.norm(x.mT)  # (b, t, d) -> (b, d, t)
+        q, k, v = (one(given).unflatten(1, (HEADS, -1)) for one in (self.q, self.k, self.v))  # (b, h, c, t)
+        scores = torch.einsum("bhcq,bhck->bhqk", q, k)
+        scores = scores if self.mistake == "missing-scale" else scores / q.shape[2] ** 0.5
+        weights = scores.softmax(-2 if self.mistake == "softmax-wrong-axis" else -1)
+        return x + self.o(torch.einsum("bhqk,bhck->bhcq", weights, v).flatten(1, 2)).mT
+
+
+@pytest.mark.parametrize("mistake", ["", "missing-scale", "softmax-wrong-axis"])
+def test_attention_after_a_norm_of_all_tokens_is_examined(mistake):
+    report = diagnose(OfPixels(mistake), X, num_heads=HEADS, causal=False)
+    assert report.mistakes == ((mistake,) if mistake else ()) and report.exit_status == int(bool(mistake)), report
+
+
+def test_a_norm_of_all_tokens_shows_the_future():
+    report = diagnose(OfPixels(), X, num_heads=HEADS, causal=True)
+    assert not report.ok and report.findings, report

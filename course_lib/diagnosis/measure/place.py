@@ -38,12 +38,14 @@ class Segment:
         keys: makes the tokens of keys and values; None if they are those of queries.
         output: makes the last tensor, (batch, token, ...), that comes from this attention and from no later one.
         numbers: those of the operations in between, in the run of the whole.
+        columns_first: the axes of the tokens where they come after those of batch and width, or ().
     """
 
     queries: Point
     keys: Point | None
     output: Point
     numbers: range
+    columns_first: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

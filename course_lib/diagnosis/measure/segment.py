@@ -1,5 +1,6 @@
 """Find the part of a run that computes one attention where no module holds that attention alone."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -74,7 +75,8 @@ class _Search:
         segment = Segment(
             self._point(queries), None if keys is None else self._point(keys), self._point(output), numbers
         )
-        tokens, tokens_first = joined([self._made(queries).tensor], self._sizes)
+        tokens, tokens_first, columns_first = rows_of(self._made(queries).tensor, self._sizes)
+        segment = replace(segment, columns_first=columns_first)
         if tokens is None or not last.outputs:
             return place, []
         place = replace(place, segment=segment, given=tokens, tokens_first=tokens_first, missing="")
@@ -96,7 +98,7 @@ class _Search:
         for number in applied:
             allowed |= flow.behind[number]
         after = [n for n in flow.passed_after(applied, trace.output) if n not in (OUTPUT, *applied)]
-        own = [n for n in after if self._is_row(n) and not flow.behind[n] & ~allowed]
+        own = [n for n in after if self._is_output(n) and not flow.behind[n] & ~allowed]
         return own[-1] if own else None
 
     def _ends(self, value: Value, at: Operation) -> "_End":
@@ -126,13 +128,18 @@ class _Search:
     def _is_tokens(self, number: int) -> bool:
         operation = None if number == X else self._trace.operations[number]
         able = operation is None or (operation.outputs and operation.frames and not operation.in_place)
-        return bool(able) and self._made(number).tensor.is_floating_point() and self._made(number).tensor.dim() == 3
+        return bool(able) and self._made(number).tensor.is_floating_point() and self._made(number).tensor.dim() > 2
 
     def _is_row(self, number: int) -> bool:
-        return self._is_tokens(number) and joined([self._made(number).tensor], self._sizes)[0] is not None
+        return self._is_tokens(number) and rows_of(self._made(number).tensor, self._sizes)[0] is not None
+
+    def _is_output(self, number: int) -> bool:
+        """Return whether a value has a row for each token, and no image's rows and columns of them."""
+        return self._is_row(number) and not rows_of(self._made(number).tensor, self._sizes)[2]
 
     def _is_memory(self, number: int) -> bool:
-        return self._is_tokens(number) and self._sizes[0] in self._made(number).tensor.shape[:2]
+        shape = self._made(number).tensor.shape
+        return self._is_tokens(number) and len(shape) == 3 and self._sizes[0] in shape[:2]
 
     def _point(self, number: int) -> Point:
         if number == X:
@@ -141,6 +148,18 @@ class _Search:
         before = self._trace.operations[:number]
         same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
         return Point(operation.name, operation.frames, same)
+
+
+def rows_of(tensor: Tensor, sizes: Sizes) -> tuple[Tensor | None, bool, tuple[int, ...]]:
+    """Return a tensor as (batch, token, width), or None, whether tokens come first, and the axes of tokens if last.
+
+    The tokens may be the pixels of an image: (batch, width, height, width of the image).
+    """
+    rows, tokens_first = joined([tensor], sizes) if tensor.dim() == 3 else (None, False)
+    pixels = tuple(tensor.shape[2:])
+    if rows is None and len(tensor) == sizes[0] and math.prod(pixels) == sizes[1]:
+        return tensor.flatten(2).mT.contiguous(), False, pixels
+    return rows, tokens_first, ()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Run the whole of some code with x in place of the tokens of one of its attentions, and stop where that ends."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -67,6 +68,11 @@ class SegmentSubject(Subject):
         """Return the tokens of queries, and those of keys if those are others, as the code has them."""
         count, (width, of_keys) = self.place.num_context, self.place.widths
         parts = (x[:, :-count, :width], x[:, -count:, :of_keys]) if count else (x, x)
+        if self._segment.columns_first:  # an image has rows and columns of tokens
+            columns = parts[0].mT
+            whole = math.prod(self._segment.columns_first) == columns.shape[2]
+            axes = self._segment.columns_first if whole else columns.shape[2:]
+            return columns.reshape(*columns.shape[:2], *axes), parts[1]
         if self.place.tokens_first:
             parts = parts[0].transpose(0, 1), parts[1].transpose(0, 1)
         return parts if not count and not self.place.tokens_first else (parts[0].contiguous(), parts[1].contiguous())
