@@ -23,7 +23,7 @@ class Tree:
     depth: dict[int, int] = field(default_factory=dict)
 
     def add(self, node: int, before: Iterable[int]) -> None:
-        """Add a node after the nodes that lead to it; one without any is a root."""
+        """Add a node after the nodes that lead to it; only the root has none."""
         dominator = self.meet(before)
         self.depth[node] = 0 if dominator is None else self.depth[dominator] + 1
         if dominator is not None:
@@ -127,6 +127,8 @@ class Dataflow:
             for number in self.trace.writers_of(output, len(self.trace.operations)):
                 readers.setdefault(number, []).append(OUTPUT)
             for number in sorted(live & set(self.behind), reverse=True):
-                tree.add(number, [one for one in readers.get(number, []) if one in tree.depth])
+                after = [one for one in readers.get(number, []) if one in tree.depth]
+                if after:  # what is written into memory after the last time that it is read leads nowhere
+                    tree.add(number, after)
             self._to_output = tree
         return self._to_output

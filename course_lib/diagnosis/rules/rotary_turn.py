@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, rotated_rows
+from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, are_given, rotated_rows
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
 
@@ -20,10 +20,12 @@ def check_turn(attention: Attention) -> Iterator[Finding]:
     turns = {} if attention.rows.in_pieces else _turns(attention.structure)
     if len(turns) < 2 or _is_learned_after(attention.structure, turns) or _differs_before(attention.structure):
         return
-    rows = rotated_rows(attention)
+    rows, tolerance = rotated_rows(attention), _tolerance(attention.structure, turns)
+    fixed = [value for side in turns.values() for operation in side for value in operation.inputs]
+    points = are_given(attention.structure, fixed)
     for head in sorted({one.row.head for one in rows}):
         own = [one for one in rows if one.row.head == head]
-        broken = _broken(own, attention.options.causal, _tolerance(attention.structure, turns))
+        broken = _broken(own, attention.options.causal, tolerance, points=points)
         if broken is not None:
             (q, k), (other_q, other_k), apart = broken
             evidence = (
@@ -94,7 +96,7 @@ def _tolerance(structure: Structure, turns: dict[int, list[Operation]]) -> float
 
 
 def _broken(
-    rows: list[RotatedRow], causal: bool, tolerance: float
+    rows: list[RotatedRow], causal: bool, tolerance: float, *, points: bool
 ) -> tuple[tuple[int, int], tuple[int, int], float] | None:
     """Return two pairs of positions of equal distance whose scores differ, and how much; None if a grid explains all.
 
@@ -116,12 +118,12 @@ def _broken(
     grids = [(width, first) for width in range(2, length) for first in ((0,) if causal else (0, 1))]
     if found is None or _unequal(cosines, length, 0, tolerance) is None:
         return None
-    if any(_unequal(plain, *grid, tolerance) is None for grid in grids) or _are_points(pairs, plain, length, tolerance):
+    if any(_unequal(plain, *grid, tolerance) is None for grid in grids):
         return None
-    return found
+    return None if points and _are_turned_alike(pairs, plain, length, tolerance) else found
 
 
-def _are_points(
+def _are_turned_alike(
     pairs: dict[tuple[int, int], tuple[Tensor, Tensor]],
     plain: dict[tuple[int, int], float],
     length: int,
