@@ -13,7 +13,9 @@ from .attention import Attention
 def other_window(attention: Attention) -> tuple[int, int] | None:
     """Return how many tokens each query sees and how many it should, if both are windows and differ; else None."""
     window = _intended(attention)
-    for width in range(1, attention.seen.shape[-1] + 1) if window is not None else ():
+    if window is None:
+        return None
+    for width in range(1, attention.seen.shape[-1] + 1):
         if width != window and torch.equal(attention.seen, _seen_by(attention, width)):
             return width, window
     return None

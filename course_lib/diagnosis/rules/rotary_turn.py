@@ -120,16 +120,16 @@ def _broken(
         return None
     if any(_unequal(plain, *grid, tolerance) is None for grid in grids):
         return None
-    return None if points and _are_turned_alike(pairs, plain, length, tolerance) else found
+    return None if points and _are_rotated_alike(pairs, plain, length, tolerance) else found
 
 
-def _are_turned_alike(
+def _are_rotated_alike(
     pairs: dict[tuple[int, int], tuple[Tensor, Tensor]],
     plain: dict[tuple[int, int], float],
     length: int,
     tolerance: float,
 ) -> bool:
-    """Return whether queries and keys are turned alike, by angles that don't grow in equal steps."""
+    """Return whether queries and keys are rotated alike, by angles that don't grow in equal steps."""
     own = {pair: score for pair, score in plain.items() if pair[0] == pair[1]}
     if len(own) < 3 or _unequal(own, length, 0, tolerance) is not None:
         return False
