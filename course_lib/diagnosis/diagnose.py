@@ -158,7 +158,7 @@ def _unseen(stages: Stages) -> Finding:
 
 
 def _report_of_part(name: str, attempt: Attempt) -> Report | None:
-    """Return the report of attention that begins after steps that combine tokens; None if it can't be separated."""
+    """Return the report of attention that begins after steps that combine the tokens; None if it can't be found."""
     attentions = examine_parts(attempt, _rules()) if isinstance(attempt, Run) else []
     if not attentions or any(one.missing for one in attentions) or not isinstance(attempt, Run):
         return None

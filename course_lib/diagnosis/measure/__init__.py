@@ -23,6 +23,7 @@ from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
 from .token_sums import find_distance, find_token_sum
 from .visibility import Visibility
+from .windows import other_window, unused_mask
 
 __all__ = [
     "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
@@ -31,6 +32,6 @@ __all__ = [
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
     "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",
     "context_argument", "factor_after_norms", "find_distance", "find_token_sum", "has_sink", "influence", "other_paths",
-    "other_sizes",
-    "role_of", "rotated_rows", "unused_roles", "usual_call",
+    "other_sizes", "other_window",
+    "role_of", "rotated_rows", "unused_mask", "unused_roles", "usual_call",
 ]  # fmt: skip

@@ -36,16 +36,16 @@ def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -
             behind_memory |= trace.ancestors(memory)
             makes_memory = behind_memory.issuperset(product.operation.number for product in own)
             found.append(replace(place, of_memory=bool(memory) or makes_memory))
-    return _named_apart(found[::-1])
+    return _numbered(found[::-1])
 
 
-def _named_apart(places: list[Place]) -> list[Place]:
-    """Number those that have the same name, such as those of a function that is called for each layer."""
-    names = [place.name for place in places]
+def _numbered(found: list[Place]) -> list[Place]:
+    """Number attentions of the same name, such as those of a function that is called for each layer."""
+    names = [place.name for place in found]
     counts = [names[:index].count(name) + 1 for index, name in enumerate(names)]
     return [
         replace(place, name=f"{place.name}, pass {count}") if names.count(place.name) > 1 else place
-        for place, count in zip(places, counts, strict=True)
+        for place, count in zip(found, counts, strict=True)
     ]
 
 

@@ -16,7 +16,7 @@ Frames = tuple[tuple[CodeType, int], ...]
 
 @dataclass(frozen=True)
 class Point:
-    """An operation, identified by the lines that run it, because another x may take more or fewer operations.
+    """An operation, known by the lines that run it, because another x may take more or fewer operations.
 
     Attributes:
         name: of the operation; "" for x itself.

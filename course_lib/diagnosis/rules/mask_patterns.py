@@ -1,7 +1,7 @@
 """Compare which token attends to which with what was intended, and name the pattern of a wrong mask."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -16,7 +16,7 @@ from course_lib.diagnosis.locate import (
     locate_next_shown,
     locate_pattern,
 )
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument, other_window, unused_mask
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, Value
 
@@ -103,6 +103,10 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     hidden, missing = visibility.leaked, visibility.missing
     if not hidden.any() and not missing.any():
         return None
+    unused = unused_mask(visibility.attention) if hidden.any() else None
+    if unused is not None:
+        evidence = f"the mask that would hide the right tokens is never used, and {describe_leak(visibility)}"
+        return Finding.named("mask-discarded", evidence, unused.where)
     other = _other_window(visibility)
     if other is not None:
         return other
@@ -127,37 +131,18 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
 
 def _other_window(visibility: Visibility) -> Finding | None:
     """Detect a window of another width than the one that the caller gave."""
-    attention, window = visibility.attention, _intended_window(visibility.attention)
-    num_tokens = attention.seen.shape[-1]
-    if window is None:
+    attention = visibility.attention
+    widths = other_window(attention)
+    if widths is None:
         return None
-    for width in range(1, num_tokens + 1):
-        seen = _with_window(attention, width) & attention.present[..., None]
-        if width != window and torch.equal(attention.seen, seen):
-            sees = "all tokens" if width == num_tokens else f"{width} tokens, itself included"
-            meant = f"window={window} was given" if attention.options.window else f"keep shows {window}"
-            evidence = f"a query sees up to {sees}, and {meant}"
-            draw = partial(picture_of_weights, attention)
-            where = locate_pattern(visibility.path) or locate_masking(visibility.path)
-            if width in (window - 1, window + 1):
-                return Finding.named("window-off-by-one", evidence, where, draw)
-            return Finding.unnamed("the window has another width", evidence, where, draw)
-    return None
-
-
-def _intended_window(attention: Attention) -> int | None:
-    """Return the window that the caller gave, as a number or as a mask that is exactly such a band."""
-    num_tokens = attention.seen.shape[-1]
-    for width in (
-        range(1, num_tokens) if attention.options.window is None and attention.options.keep is not None else ()
-    ):
-        if torch.equal(attention.expected, _with_window(attention, width) & attention.present[..., None]):
-            return width
-    return attention.options.window
-
-
-def _with_window(attention: Attention, width: int) -> Tensor:
-    return replace(attention.options, keep=None, window=width).expected_keep(*attention.seen.shape[:3])
+    width, window = widths
+    sees = "all tokens" if width == attention.seen.shape[-1] else f"{width} tokens, itself included"
+    meant = f"window={window} was given" if attention.options.window else f"keep shows {window}"
+    evidence, draw = f"a query sees up to {sees}, and {meant}", partial(picture_of_weights, attention)
+    where = locate_pattern(visibility.path) or locate_masking(visibility.path)
+    if width in (window - 1, window + 1):
+        return Finding.named("window-off-by-one", evidence, where, draw)
+    return Finding.unnamed("the window has another width", evidence, where, draw)
 
 
 def describe_leak(visibility: Visibility) -> str:

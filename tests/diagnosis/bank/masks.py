@@ -1642,3 +1642,24 @@ def folded_heads_and_a_late_multiplication():
     x = some_x(3, 8, 14)
     options = {"num_heads": 4, "keep": real_tokens(x)[:, None, None, :], "call": lambda m, x: m(x, real_tokens(x))}
     return FoldedAttention(14, 4, 6), x, options
+
+
+@case("mask-discarded")
+def window_computed_and_not_kept():
+    class Attention(nn.Module):
+        def __init__(self, width, heads, reach):
+            super().__init__()
+            self.heads, self.reach = heads, reach
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            places = torch.arange(x.shape[1], device=x.device)
+            behind = places[:, None] - places
+            allowed = behind >= 0
+            allowed.logical_and(behind < self.reach)  # wrong
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
+            return self.out(out.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(97)
+    return Attention(12, 3, 3), some_x(2, 7, 12), {"num_heads": 3, "window": 3}
