@@ -62,7 +62,6 @@ html_theme_options = {
     "use_issues_button": True,
     "use_download_button": True,
     "article_header_start": ["toggle-primary-sidebar.html", "places.html"],
-    "secondary_sidebar_items": {"index": [], "**": ["page-toc.html"]},
     "navbar_persistent": [],  # or there would be a second search bar
     "show_toc_level": 2,
     "launch_buttons": {

@@ -42,5 +42,5 @@ def add_dark_colors(html: Path) -> None:
         text = page.read_text(encoding="utf-8")
         if "data:image/svg" in text:
             page.write_text(with_dark_pictures(text), encoding="utf-8")
-    for drawing in (html / "_images").glob("*.svg"):
+    for drawing in (*html.glob("_images/*.svg"), *html.glob("_static/pictures/*.svg")):
         drawing.write_text(with_dark_colors(drawing.read_text(encoding="utf-8")), encoding="utf-8")
