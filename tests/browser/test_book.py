@@ -227,6 +227,20 @@ def test_what_is_wider_than_a_phone_says_so_and_scrolls_with_the_keyboard(open_p
     assert shades(edges) == (False, False) and box.get_attribute("role") is None
 
 
+def test_the_front_page_is_light_and_shows_itself_without_scripts(browser, home):
+    with browser.new_context(java_script_enabled=False, viewport={"width": 1400, "height": 900}) as profile:
+        page = profile.new_page()
+        page.goto(home + "index.html")
+        assert page.locator("article h1").is_visible() and page.locator("article figure.hero img").is_visible()
+        assert page.locator("header svg.icon, .bd-header-article svg.icon").count() > 3
+    with browser.new_context(viewport={"width": 1400, "height": 900}) as profile:
+        page, answers = profile.new_page(), []
+        page.on("response", answers.append)
+        page.goto(home + "index.html", wait_until="networkidle")
+        size = sum(len(one.body()) for one in answers if "/recordings/" not in one.url)
+    assert size < 400_000, f"{size} bytes"
+
+
 @pytest.mark.parametrize("width", [360, 390])
 def test_the_main_picture_fits_a_phone(open_page, width):
     page, _ = open_page("index.html", width=width)
