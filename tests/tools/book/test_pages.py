@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from tools.book.lessons import (
     write_lessons,
 )
 from tools.book.links import broken_links
-from tools.book.reference import as_literal_blocks, page_of, write_reference
+from tools.book.reference import FIRST, as_literal_blocks, names_on_page, page_of, write_reference
 from tools.book.walk import hours, length, read_walk, table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -170,14 +171,28 @@ def test_the_list_of_exercises(tmp_path):
 
 
 def test_the_front_page_is_filled_in(tmp_path):
-    shutil.copy(ROOT / "book" / "index.md", tmp_path)
-    front.write_front(ROOT, tmp_path)
-    text = (tmp_path / "index.md").read_text(encoding="utf-8")
+    source = tmp_path / "source"
+    source.mkdir()
+    shutil.copy(ROOT / "book" / "index.md", source)
+    front.write_front(ROOT, source)
+    text = (source / "index.md").read_text(encoding="utf-8")
     assert "{{ " not in text and "PyTorch's agree to twelve decimals" in text and "[mask-discarded]" in text
     assert "05 Split the weights <notebooks/05_weight_split>" in text
     minutes = sum(exercise.minutes for exercise in EXERCISES.values())
     assert length(read_walk(ROOT), minutes) in text
-    assert "(slot 14)" in re.search(r"alt=\"([^\"]*)\"", text)[1]
+    pictures = tmp_path / "static" / "pictures"
+    assert (
+        "(slot 14)" in re.search(r'alt="([^"]*)"', text)[1]
+        and f'href="notebooks/{read_walk(ROOT)[-1].name}.html"' in text
+    )
+    wide, upright = (ElementTree.parse(pictures / name).getroot() for name in (front.PICTURE, front.PORTRAIT))
+    assert int(upright.get("width")) <= 326 < int(wide.get("width"))  # a phone of 360 pixels, without its margins
+
+
+def test_a_recording_is_shown_where_there_is_one(tmp_path):
+    shown, bare = (front.hero(tmp_path, recorded=recorded) for recorded in (True, False))
+    for text in (f'src="{front.RECORDING}" title="', f'href="{front.RECORDING}"', 'loading="lazy"'):
+        assert text in shown and text not in bare
 
 
 def test_a_proof_that_is_gone_is_missed(monkeypatch):
@@ -192,15 +207,17 @@ def test_the_reference_has_every_part(tmp_path):
     pages = re.findall(r"\((\w+\.md)\)", index)
     assert "attention.md" in pages and all((tmp_path / "reference" / page).exists() for page in pages)
     packages = {path.parent.name for path in (ROOT / "course_lib").glob("*/__init__.py")}
-    assert packages - {page.removesuffix(".md") for page in pages} == {
-        "command",
-        "recording_page",
-        "tracing",
-    }  # no lesson imports them
-    described = re.findall(r"auto\w+:: course_lib\.exercises\.(\w+)", page_of("exercises", "Exercises"))
-    assert described[0] == "check" and set(described) == {
-        "check", "filled", "from_earlier", "predict", "progress", "review", "mistake_of_the_day", "Verdict",
-    }  # fmt: skip
+    assert packages - {page.removesuffix(".md") for page in pages} == {"command", "recording_page", "tracing"}
+    page = page_of("exercises", "Exercises")
+    assert all(f".. auto{kind}:: course_lib.exercises.{name}" in page for kind, name in
+               (("function", "filled"), ("function", "progress"), ("class", "Verdict")))  # fmt: skip
+
+
+@pytest.mark.parametrize("part", FIRST)
+def test_a_page_of_the_reference_begins_with_what_one_comes_for(part):
+    described = re.findall(r"\.\. auto(?:class|function):: [\w.]+\.(\w+)$", page_of(part, "Title"), re.MULTILINE)
+    assert tuple(described[: len(FIRST[part])]) == FIRST[part]
+    assert {*FIRST[part]} <= {*names_on_page(part)} and len({*described}) == len(described)
 
 
 def test_formulas_in_docstrings_are_set_as_written():
