@@ -58,9 +58,7 @@ def test_the_front_page_is_the_site_itself():
 
 
 def test_a_description_is_the_first_paragraph_that_is_a_sentence():
-    page = (
-        "Title\n=====\n\n``mask-rank``\n\nA line without an end\n\nThis is what the page is about, it says.\n\nMore."
-    )
+    page = "Title\n=====\n\n``mask-rank``\n\nA line without an end\n\nThis is what the page is about, it says.\n\nMore."
     assert description_of(publish_doctree(page)) == "This is what the page is about, it says."
     assert description_of(publish_doctree("Title\n=====\n")) == description_of(None) == ""
 
