@@ -24,7 +24,7 @@ from .preview import FOLDER, write_previews
 from .real_bugs import write_real_bugs
 from .reference import write_reference
 from .site_address import read_site
-from .site_files import LISTED_NOT, remove_search_tools, write_site_files
+from .site_files import LISTED_NOT, write_site_files
 
 ROOT = Path(__file__).resolve().parents[2]
 MATHJAX = "sphinx-mathjax-offline"
@@ -51,7 +51,6 @@ def main() -> int:
     delete_unused(html)
     lighten(html)
     add_dark_colors(html)
-    remove_search_tools(html)
     write_site_files(html, site)
     broken = broken_links(html) + unreached_pages(html, LISTED_NOT)
     for line in broken:
