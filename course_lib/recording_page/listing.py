@@ -24,7 +24,7 @@ def listing(stages: Sequence[Stage]) -> str:
         numbers = [n for n in range(begin, end + 1) if not skipped[0] <= n <= skipped[1]]
         lines = "".join(_line(file, n, text) for n, text in _texts(file, numbers[:MOST_LINES]))
         more = "<p>The rest of the function is left out.</p>" if len(numbers) > MOST_LINES else ""
-        parts.append(f"<figure><figcaption>{escape(short(file))}</figcaption><pre><code>{lines}</code></pre>{more}</figure>")
+        parts.append(f"<figure><figcaption>{escape(short(file))}</figcaption><pre tabindex=0><code>{lines}</code></pre>{more}</figure>")
     return "".join(parts)
 
 

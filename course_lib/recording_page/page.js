@@ -134,7 +134,9 @@
       const box = document.createElement("div");
       box.dataset.t = t;
       const original = document.querySelector(`[data-t="${t}"]`);
-      box.append(original.querySelector("h3").cloneNode(true));
+      const heading = document.createElement("h3");
+      heading.append(original.querySelector("h3 code").cloneNode(true));
+      box.append(heading);
       const note = document.createElement("small");
       note.textContent = stepOf.has(t) ? ` from step ${t}` : " from before the run";
       box.firstChild.append(note);
@@ -268,7 +270,7 @@
     if (!steps.length) return;
     root.classList.add("js");
     controls.hidden = false;
-    const moves = [["⏮", "First step", "Home"], ["◀ Back", "Step back", "ArrowLeft"], ["Next ▶", "Next step", "ArrowRight"], ["⏭", "Last step", "End"]];
+    const moves = [["«", "First step", "Home"], ["◀ Back", "Step back", "ArrowLeft"], ["Next ▶", "Next step", "ArrowRight"], ["»", "Last step", "End"]];
     for (const [text, label, name] of moves) button(text, label, () => go(STEPS[name]())).dataset.go = name;
     const select = document.createElement("select");
     select.setAttribute("aria-label", "Step");

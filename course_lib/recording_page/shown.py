@@ -15,7 +15,7 @@ from course_lib.pictures import number_text
 MOST_CELLS = 12_000  # on one page
 MOST_OF_ONE = 512  # cells of one tensor; of a larger one a window is shown
 FEWEST = 16
-ROWS, COLUMNS, TABLES = 8, 8, 4  # of a window
+ROWS, COLUMNS, TABLES = 6, 8, 2  # of a window
 
 
 @dataclass(eq=False)
