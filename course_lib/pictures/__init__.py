@@ -13,13 +13,13 @@ from .picture import Picture, Scene
 from .sharing.devices import draw_devices
 from .sharing.kv_cache import draw_kv_cache
 from .sharing.kv_sharing import draw_kv_sharing
-from .style import head_color
+from .style import head_color as head_color
 from .tensors.heads import draw_attention, draw_heads
 from .tensors.matrix_product import draw_matrix_product
 from .tensors.projections import draw_projections
 from .tensors.rotary import draw_rotary
 from .tensors.vectors import draw_vectors
-from .text import number_text
+from .text import number_text as number_text
 from .weights.comparison import compare
 from .weights.heatmap import head_heatmaps, heatmap
 from .weights.masks import mask_conventions
@@ -45,13 +45,11 @@ __all__ = [
     "draw_tiles",
     "draw_vectors",
     "draw_wrong_view",
-    "head_color",
     "head_heatmaps",
     "heatmap",
     "layout_steps",
     "line_plot",
     "mask_conventions",
     "memory_row",
-    "number_text",
     "roofline",
 ]

@@ -16,7 +16,12 @@ __all__ = ["page_of", "save_page"]
 
 
 def page_of(
-    recording: Recording, *, words: Sequence[object] | None = None, title: str | None = None, head: str = ""
+    recording: Recording,
+    *,
+    words: Sequence[object] | None = None,
+    title: str | None = None,
+    head: str = "",
+    foot: str = "",
 ) -> str:
     """Return the page of a recording as HTML.
 
@@ -24,7 +29,7 @@ def page_of(
         recording: a result of `course_lib.recorder.record`.
         words: labels of the tokens; their indices if None.
         title: of the page; the name of the recorded class or function if None.
-        head: tags for the page's head, such as those for previews.
+        head, foot: HTML for the page's head, such as tags for previews, and for its end.
 
     Raises:
         TypeError: recording is not a Recording, words is a single text, or title is not a text.
@@ -38,7 +43,7 @@ def page_of(
     if title is not None and not isinstance(title, str):
         raise TypeError(f"title must be a text, got {type(title).__name__}: give the heading of the page.")
     labels = [str(word) for word in words or ()]
-    return page(story_of(recording), title=title or recording.title, words=labels, head=head)
+    return page(story_of(recording), title=title or recording.title, words=labels, head=head, foot=foot)
 
 
 def save_page(

@@ -24,7 +24,8 @@ def listing(stages: Sequence[Stage]) -> str:
         numbers = [n for n in range(begin, end + 1) if not skipped[0] <= n <= skipped[1]]
         lines = "".join(_line(file, n, text) for n, text in _texts(file, numbers[:MOST_LINES]))
         more = "<p>The rest of the function is left out.</p>" if len(numbers) > MOST_LINES else ""
-        parts.append(f"<figure><figcaption>{escape(short(file))}</figcaption><pre tabindex=0><code>{lines}</code></pre>{more}</figure>")
+        name = f"<figcaption>{escape(short(file))}</figcaption>"
+        parts.append(f"<figure>{name}<pre tabindex=0><code>{lines}</code></pre>{more}</figure>")
     return "".join(parts)
 
 
@@ -42,7 +43,11 @@ def _place(step: Step) -> tuple[str, int, int, tuple[int, int]] | None:
     """Return file, first and last line of the function that a step ran in, and the lines of its docstring."""
     source = source_of(step.call.code)
     if source is None:
-        return (step.file, step.line, step.line, (0, -1)) if step.line and linecache.getline(step.file, step.line) else None
+        return (
+            (step.file, step.line, step.line, (0, -1))
+            if step.line and linecache.getline(step.file, step.line)
+            else None
+        )
     tree = source.tree
     skipped = (0, -1)
     if isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(tree):

@@ -178,7 +178,7 @@
   function placeOf(t, position) {
     return indexOf(t, position).map((i, axis) => {
       const name = tensors[t].axes[axis] || `axis ${axis}`;
-      return `${name} ${["token", "query", "key"].includes(name) && words[i] ? words[i] : i}`;
+      return `${name} ${["token", "query", "key"].includes(name) && tensors[t].size[axis] === words.length ? words[i] : i}`;
     }).join(", ");
   }
   function link(t) {

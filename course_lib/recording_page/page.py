@@ -19,13 +19,13 @@ from .words import of_stage, of_story, of_tensor
 
 HEADS = 8
 HOW = (
-    "Step with the buttons or the arrow keys. Choose a number to see where it came from and where it goes: click it, or "
-    "press Enter on it."
+    "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
+    "where it goes."
 )
 
 
-def page(story: Story, *, title: str, words: Sequence[str], head: str = "") -> str:
-    """Return a page as HTML; `head` holds further tags, such as those for previews."""
+def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:
+    """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
     stages = "".join(_stage(stage, len(story.stages), words) for stage in story.stages)
     leaves = "".join(_leaf(one, words) for one in story.leaves)
     ending = "".join(f"<p>{escape(text)}</p>" for text in of_story(story))
@@ -36,13 +36,15 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "") -> s
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
         f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style></head><body>'
-        f'<header><h1>{escape(title)}</h1><p class="how">{HOW}</p></header>'
-        f'<main><nav id=controls aria-label="Steps" hidden></nav>'
-        f'<div id=said role=status aria-live=polite></div>'
+        f'<main><h1>{escape(title)}</h1><p class="how">{HOW}</p>'
+        f'<nav id=controls aria-label="Steps" hidden></nav>'
+        f"<div id=said role=status aria-live=polite></div>"
         f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{listing(story.stages)}</section>'
         f"<div id=stage>{stages}</div>"
-        f'<section id=leaves aria-label="What goes in"><h2>What goes in</h2>{leaves}</section></div>{ending}</main>'
-        f"<script type=application/json id=data>{_data(story, words)}</script><script>{_read(own, 'page.js')}</script></body></html>"
+        f'<section id=leaves aria-label="What goes in"><h2>What goes in</h2>{leaves}</section></div>'
+        f"{ending}{foot}</main>"
+        f"<script type=application/json id=data>{_data(story, words)}</script>"
+        f"<script>{_read(own, 'page.js')}</script></body></html>"
     )
 
 
@@ -84,9 +86,15 @@ def _data(story: Story, words: Sequence[str]) -> str:
 
 def _tensor(one: ShownTensor) -> dict:
     return {
-        "name": one.title, "shape": one.sizes, "axes": one.axes, "stride": one.stride, "offset": one.offset,
-        "whole": one.is_whole, "memory": one.storage,
-    }  # fmt: skip
+        "name": one.title,
+        "shape": one.sizes,  # of the shown part
+        "size": one.shape,
+        "axes": one.axes,
+        "stride": one.stride,
+        "offset": one.offset,
+        "whole": one.is_whole,
+        "memory": one.storage,
+    }
 
 
 def _read(folder, name: str) -> str:

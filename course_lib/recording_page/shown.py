@@ -55,7 +55,9 @@ class ShownTensor:
         if self.numel <= self.most:
             return self.shape
         columns, rows = min(COLUMNS, self.most), ROWS if self.most >= ROWS * COLUMNS else 2
-        sizes = [min(size, most) for size, most in zip(self.shape[-2:], (rows, columns)[-len(self.shape) :], strict=True)]
+        sizes = [
+            min(size, most) for size, most in zip(self.shape[-2:], (rows, columns)[-len(self.shape) :], strict=True)
+        ]
         room = min(TABLES, max(self.most // math.prod(sizes), 1))
         for size in reversed(self.shape[:-2]):
             sizes.insert(0, min(size, room))
@@ -102,7 +104,13 @@ class ShownTensor:
         if self.dtype == torch.bool:
             return "mask"
         values = self.values
-        if values is None or len(self.shape) < 2 or not self.is_whole or not self.dtype.is_floating_point or not len(values):
+        if (
+            values is None
+            or len(self.shape) < 2
+            or not self.is_whole
+            or not self.dtype.is_floating_point
+            or not len(values)
+        ):
             return ""
         rows = values.double().view(self.shape)
         is_weights = bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())

@@ -29,21 +29,22 @@ def tables(one: ShownTensor, words: Sequence[str]) -> str:
 
 def _table(one: ShownTensor, caption: str, cells: Sequence[int], columns: int, words: Sequence[str]) -> str:
     axes = ("", *one.axes)[-2:] if one.axes else ("", "")
-    head = "".join(f"<th scope=col>{_label(axes[1], column, words)}" for column in range(columns))
+    head = "".join(f"<th scope=col>{_label(one, -1, column, words)}" for column in range(columns))
     said = escape(caption or f"the numbers of {one.title}")
     corner = escape(" ╲ ".join(filter(None, axes))) or "·"
     body = []
     for row, first in enumerate(range(0, len(cells), columns)):
-        label = _label(axes[0], row, words) if len(one.shape) > 1 else escape(one.title[:12])
+        label = _label(one, -2, row, words) if len(one.shape) > 1 else escape(one.title[:12])
         body.append(f"<tr><th scope=row>{label}{''.join(_cell(one, cell) for cell in cells[first : first + columns])}")
     hide = "" if caption else ' class="quiet"'
-    return f"<table><caption{hide}>{said}</caption><thead><tr><td class=corner>{corner}{head}<tbody>{''.join(body)}</table>"
+    head = f"<thead><tr><td class=corner>{corner}{head}"
+    return f"<table><caption{hide}>{said}</caption>{head}<tbody>{''.join(body)}</table>"
 
 
-def _label(axis: str, index: int, words: Sequence[str]) -> str:
-    if axis in ("token", "query", "key") and index < len(words):
-        return escape(words[index])
-    return str(index)
+def _label(one: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:
+    """Return the word of a token, if the axis counts all of them, or the index."""
+    counts_tokens = len(one.shape) >= -axis and one.axes[axis:][:1] in (("token",), ("query",), ("key",))
+    return escape(words[index]) if counts_tokens and one.shape[axis] == len(words) else str(index)
 
 
 def _cell(one: ShownTensor, cell: int) -> str:

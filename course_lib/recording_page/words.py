@@ -42,13 +42,13 @@ def of_tensor(one: ShownTensor) -> str:
     if not one.numel:
         said.append("It has no elements.")
     elif not one.is_whole:
-        said.append(f"Shown are {len(one.cells)} of its {counted(one.numel, 'number')}, from the beginning of each axis.")
+        said.append(
+            f"Shown are {len(one.cells)} of its {counted(one.numel, 'number')}, from the beginning of each axis."
+        )
     if one.values is None:
         said.append("Its numbers can't be read.")
     if one.overwritten is not None:
-        said.append(
-            f"Step {one.overwritten} later wrote into this memory: the numbers shown are those after the run."
-        )
+        said.append(f"Step {one.overwritten} later wrote into this memory: the numbers shown are those after the run.")
     return " ".join(said)
 
 
