@@ -68,6 +68,7 @@ def story_of(recording: Recording) -> Story:
         stages.append(Stage(step, result, inputs, _encoded(sources_of(step, result, inputs), inputs)))
         shown[id(step.tensor)] = result
     _note_overwritten(stages, leaves)
+    leaves.sort(key=lambda one: id(one.tensor) not in arguments)
     return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error)
 
 

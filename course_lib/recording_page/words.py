@@ -39,6 +39,10 @@ def of_tensor(one: ShownTensor) -> str:
     """Return the sentences on a tensor: its axes, strides, memory, and what is not shown of it."""
     strides = f"stride {one.stride}, " if one.shape else ""
     said = [f"Shape {one.shape}{axes(one)}, {strides}{str(one.dtype).removeprefix('torch.')}."]
+    if "mixed" in one.axes:
+        said.append(
+            "An axis called mixed runs through tokens and features at once, so a row belongs to no single token."
+        )
     if not one.numel:
         said.append("It has no elements.")
     elif not one.is_whole:

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from course_lib.attention import (
     GroupedQueryAttention,
@@ -28,6 +29,7 @@ from .recorded_code import split_and_wrong_view
 from .site_address import read_site
 
 FOLDER = "recordings"
+SHARPER = 4
 WORDS, _, X = dream_big()
 INTRO = """\
 # Recordings
@@ -57,9 +59,18 @@ class Entry:
         return f"{FOLDER}/{self.name}.png"
 
 
+def sharp(module: nn.Module) -> nn.Module:
+    """Return the module with larger weights for queries and keys, so that its attention is not nearly even."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if "q_proj" in name or "k_proj" in name:
+                parameter *= SHARPER
+    return module
+
+
 def decoding() -> Recording:
     """Record the step that reads one more token, when the cache holds the five before it."""
-    module, cache = MultiQueryAttention(3, 4, 2), KVCache(1, 1, len(WORDS), 2)
+    module, cache = sharp(MultiQueryAttention(3, 4, 2)), KVCache(1, 1, len(WORDS), 2)
     with torch.no_grad():
         module(X[:, :-1], cache=cache)
         return record(module, X[:, -1:], cache=cache)
@@ -67,28 +78,28 @@ def decoding() -> Recording:
 
 RECORDINGS = (
     Entry("one_head", "One attention head", "Every token looks at itself and at the tokens before it.",
-          "01_single_head", lambda: record(SingleHeadAttention(3, 2), X)),
+          "01_single_head", lambda: record(sharp(SingleHeadAttention(3, 2)), X)),
     Entry("wrapper", "Two heads as a list", "Two small heads run one after the other, and cat joins them.",
-          "03_wrapper", lambda: record(MultiHeadAttentionWrapper(3, 4, 2), X)),
+          "03_wrapper", lambda: record(sharp(MultiHeadAttentionWrapper(3, 4, 2)), X)),
     Entry("wrong_view", "View and transpose, and the view that scrambles",
           "Both results have the same shape; only in one of them a row belongs to one token.",
           "04_reshape_and_transpose", lambda: record(split_and_wrong_view, torch.arange(24).view(1, 6, 4))),
     Entry("weight_split", "Split weights: one projection for all heads",
           "One matrix gives the queries of both heads; view and transpose take them apart.",
-          "05_weight_split", lambda: record(MultiHeadAttention(3, 4, 2), X)),
+          "05_weight_split", lambda: record(sharp(MultiHeadAttention(3, 4, 2)), X)),
     Entry("multi_query", "Multi-query attention", "Both heads read the same keys and values.",
-          "06_multi_query", lambda: record(MultiQueryAttention(3, 4, 2), X)),
+          "06_multi_query", lambda: record(sharp(MultiQueryAttention(3, 4, 2)), X)),
     Entry("grouped_query", "Grouped-query attention", "Four heads share two heads of keys and values.",
-          "06_multi_query", lambda: record(GroupedQueryAttention(3, 8, 4, 2), X)),
+          "06_multi_query", lambda: record(sharp(GroupedQueryAttention(3, 8, 4, 2)), X)),
     Entry("decoding_step", "One decoding step with the cache",
           "The last token alone is computed; keys and values of the others come from the cache.",
           "08_llama", decoding),
     Entry("llama", "Llama's attention with rotary positions",
           "Queries and keys are turned by the angle of their position before they meet.",
-          "08_llama", lambda: record(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2), X)),
+          "08_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
     Entry("latent", "Latent attention", "The cache holds one short vector per token; all keys and values come from it.",
           "09_smaller_caches",
-          lambda: record(LatentAttention(3, 2, latent_dim=2, head_dim=2, rotary_dim=2), X)),
+          lambda: record(sharp(LatentAttention(3, 2, latent_dim=2, head_dim=2, rotary_dim=2)), X)),
 )  # fmt: skip
 
 
