@@ -150,9 +150,9 @@ page = recording.save_page("two_steps.html", words=words)
 print("saved:", page)
 
 # %% [markdown]
-# The file lies beside this notebook and opens in any browser, without the internet. (In Colab, download it from the list
-# of files on the left.) Go through the steps with the arrow keys and choose a number: it is marked in every table and in
-# the memory. Any recording can be saved in this way, also one of a class of your own.
+# The file lies beside this notebook and opens in any browser, without the internet. (In Colab, download it from the
+# list of files on the left.) Go through the steps with the arrow keys and choose a number: it is marked in every table
+# and in the memory. Any recording can be saved in this way, also one of a class of your own.
 #
 # ## What strides do
 #

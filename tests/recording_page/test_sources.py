@@ -28,7 +28,11 @@ KNOWN = {
     "cat": (lambda x, y: torch.cat([x, y]), [torch.randn(1), torch.randn(2)], [["0", "", ""], ["", "0", "1"]]),
     "chosen": (lambda x, i: x[i], [torch.randn(3), torch.tensor([2, 2])], [["2", "2"], ["", ""]]),
     "rows of words": (F.embedding, [torch.tensor([1, 0]), torch.randn(2, 2)], [[""] * 4, ["2", "3", "0", "1"]]),
-    "broadcast": (lambda x, y: x + y, [torch.randn(2, 2), torch.randn(2)], [["0", "1", "2", "3"], ["0", "1", "0", "1"]]),
+    "broadcast": (
+        lambda x, y: x + y,
+        [torch.randn(2, 2), torch.randn(2)],
+        [["0", "1", "2", "3"], ["0", "1", "0", "1"]],
+    ),
     "masked": (
         lambda x: x.masked_fill(HIDDEN, -torch.inf),
         [torch.randn(3, 3)],
