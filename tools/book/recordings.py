@@ -30,7 +30,8 @@ from .site_address import read_site
 
 FOLDER = "recordings"
 SHARPER = 4
-GRID = "list-style:none;padding:0;display:grid;gap:1.5rem;grid-template-columns:repeat(auto-fill,minmax(min(16rem,100%),1fr))"
+COLUMNS = "repeat(auto-fill,minmax(min(16rem,100%),1fr))"
+GRID = f"list-style:none;padding:0;display:grid;gap:1.5rem;grid-template-columns:{COLUMNS}"
 WORDS, _, X = dream_big()
 INTRO = """\
 # Recordings
