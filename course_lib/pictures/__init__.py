@@ -13,8 +13,8 @@ from .picture import Picture, Scene
 from .sharing.devices import draw_devices
 from .sharing.kv_cache import draw_kv_cache
 from .sharing.kv_sharing import draw_kv_sharing
-from .style import head_color as head_color
 from .style import PALETTE
+from .style import head_color as head_color
 from .tensors.heads import draw_attention, draw_heads
 from .tensors.matrix_product import draw_matrix_product
 from .tensors.projections import draw_projections

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
 
 from course_lib.recorder import Step
+from course_lib.tracing import map_instances, tensors_in
 
 Names = tuple[str, ...]
 INPUT = ("batch", "token", "feature")
 PRODUCTS = ("matmul", "bmm", "mm", "rmatmul")
-SAME_SHAPE = ("dropout", "softmax", "contiguous", "clone", "where", "masked_fill")
+RESHAPES = ("view", "reshape", "flatten", "unflatten", "expand", "view_as", "reshape_as")
+STRIDES = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)  # none a product of others
 
 
 def names_of_input(shape: Sequence[int]) -> Names:
@@ -29,8 +35,10 @@ def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]])
     shape, names = max(inputs, key=lambda one: sum(map(bool, one[1])))
     if step.op in ("linear", "embedding") and len(names) == len(step.shape):
         return (*names[:-1], "feature")
-    if step.op in ("transpose", "swapaxes", "permute", "movedim", "T", "mT", "t"):
-        return _reordered(step, shape, names)
+    if step.effect == "view" and step.op not in RESHAPES and len(inputs) == 1:
+        followed = _followed(step, shape, names)
+        if followed is not None:
+            return followed
     if len(step.shape) == len(shape) and all(a == b or 1 in (a, b) for a, b in zip(shape, step.shape, strict=True)):
         return names
     if math.prod(shape) == math.prod(step.shape):
@@ -50,18 +58,19 @@ def _of_product(step: Step, left: tuple, right: tuple) -> Names:
     return (*one[:-2], row, column)
 
 
-def _reordered(step: Step, shape: Sequence[int], names: Names) -> Names:
-    """Exchange names as the call exchanges axes, seen by running it on a tensor of that shape."""
-    import torch
-
-    from course_lib.tracing import map_instances
-
-    if len(shape) != len(step.shape):
-        return ("",) * len(step.shape)
-    marker = torch.empty(tuple(range(2, 2 + len(shape))), device="meta")
-    args, kwargs = map_instances(torch.Tensor, lambda _: marker, (step.call.args, step.call.kwargs))
-    result = step.call.func(*args, **kwargs)
-    return tuple(names[size - 2] for size in result.shape)
+def _followed(step: Step, shape: Sequence[int], names: Names) -> Names | None:
+    """Follow each axis through a call that only changes strides, by strides that name it; None if that fails."""
+    known = dict(zip(STRIDES, names, strict=False))
+    marker = torch.empty_strided(tuple(shape), STRIDES[: len(shape)], device="meta")
+    first = step.call.tensors[0]
+    args, kwargs = map_instances(
+        Tensor, lambda tensor: marker if tensor is first else tensor, (step.call.args, step.call.kwargs)
+    )
+    try:
+        result = next(islice(tensors_in(step.call.func(*args, **kwargs)), step.part[0] if step.part else 0, None))
+    except (RuntimeError, TypeError, IndexError, NotImplementedError, StopIteration):
+        return None
+    return tuple(known.get(stride, "") for stride in result.stride()) if result.shape == step.shape else None
 
 
 def _regrouped(shape: Sequence[int], names: Names, to: Sequence[int]) -> Names:

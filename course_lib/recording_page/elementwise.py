@@ -48,7 +48,7 @@ def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
 
 
 def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
-    """Return where an input's numbers are read, for the inputs that are read in part only."""
+    """Return which numbers of an input are read, for the inputs that are read in part."""
     tensors = step.call.tensors
     if op in ("tril", "triu"):
         diagonal = step.call.kwargs.get("diagonal", step.call.args[1] if len(step.call.args) > 1 else 0)

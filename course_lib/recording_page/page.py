@@ -31,7 +31,7 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
     ending = "".join(f"<p>{escape(text)}</p>" for text in of_story(story))
     description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
     colors = "".join(f"--head{i}:{head_color(i)};" for i in range(HEADS))
-    own = files(__package__)
+    own = files("course_lib.recording_page")
     return (
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'

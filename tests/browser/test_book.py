@@ -6,9 +6,6 @@ import re
 
 import pytest
 
-from course_lib.diagnosis.catalogue import CATALOGUE
-from tools.book.mistake_code import read_example
-from tools.book.mistakes import EXAMPLES
 from tools.book.palette import NIGHT
 
 from .site import HTML, Complaints, pages, served, violations

@@ -72,3 +72,25 @@ def test_positions_are_written_in_few_characters():
     assert segments([0, 1, 2, 10, 12, 14, 20]) == "0*3 10*3*2 20"
     assert encode([([0], 0), ([1], 0)]) == []
     assert encode([([3, 4, 5], 2), ([], 0), ([3, 4, 5], 2)]) == [["3*3 +2", ""], [0, 1, 0]]
+
+
+AXES = {
+    "split": (lambda x: x.view(2, 3, 2, 2), ("batch", "token", "head", "feature")),
+    "by head": (lambda x: x.view(2, 3, 2, 2).transpose(1, 2), ("batch", "head", "token", "feature")),
+    "merged": (
+        lambda x: x.view(2, 3, 2, 2).transpose(1, 2).transpose(1, 2).reshape(2, 3, 4),
+        ("batch", "token", "feature"),
+    ),
+    "scores": (lambda x: x @ x.mT, ("batch", "query", "key")),
+    "context": (lambda x: (x @ x.mT).softmax(-1) @ x, ("batch", "token", "feature")),
+    "the view that scrambles": (lambda x: x.view(2, 2, 3, 2), ("batch", "mixed", "mixed", "mixed")),
+    "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
+    "one sample": (lambda x: x[0], ("token", "feature")),
+    "half a token": (lambda x: x.chunk(2, dim=-1)[1] * 2, ("batch", "token", "feature")),
+}
+
+
+@pytest.mark.parametrize("call", AXES)
+def test_axes_have_names(call):
+    run, expected = AXES[call]
+    assert story_of(record(run, torch.randn(2, 3, 4))).stages[-1].result.axes == expected

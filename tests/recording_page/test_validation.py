@@ -35,7 +35,9 @@ def test_bad_arguments_get_one_sentence(given, error, said, tmp_path, monkeypatc
 
 
 def test_a_tensor_is_no_recording(tmp_path):
-    with pytest.raises(TypeError, match=r"^recording must be a Recording, got Tensor: make one with record\("):
+    with pytest.raises(
+        TypeError, match=r"^recording must be a Recording, got Tensor: make one with record\(module, x\)"
+    ):
         save_page(torch.zeros(2), tmp_path / "a.html")
 
 

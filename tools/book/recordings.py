@@ -30,6 +30,8 @@ from .site_address import read_site
 
 FOLDER = "recordings"
 SHARPER = 4
+COLUMNS = "repeat(auto-fill,minmax(min(16rem,100%),1fr))"
+GRID = f"list-style:none;padding:0;display:grid;gap:1.5rem;grid-template-columns:{COLUMNS}"
 WORDS, _, X = dream_big()
 INTRO = """\
 # Recordings
@@ -144,7 +146,7 @@ def write_list(path: Path) -> None:
     """Write the page that lists the recordings, which Sphinx reads before they are made."""
     items = "\n".join(
         f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="" width="300" height="158" '
-        f'loading="lazy"><br>{escape(entry.title)}</a><br>{escape(entry.about)}</li>'
+        f'loading="lazy" style="max-width:100%;height:auto"><br>{escape(entry.title)}</a><br>{escape(entry.about)}</li>'
         for entry in RECORDINGS
     )
-    path.write_text(f'{INTRO}<ul class="recordings">\n{items}\n</ul>\n', encoding="utf-8")
+    path.write_text(f'{INTRO}<ul class="recordings" style="{GRID}">\n{items}\n</ul>\n', encoding="utf-8")
