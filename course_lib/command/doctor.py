@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_output, add_sizes, add_targets, examine, say, sizes, with_guessed_call
+from .examining import add_output, add_sizes, add_targets, examine, input_of, say, with_guessed_call
 from .target import Opened, evaluate, open_setup, open_target, split
 
 EXAMPLES = """\
@@ -56,18 +56,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    import torch
-
     target = split(typed)
     say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
     opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.keep))
     say(args, opened.notes, notes)
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
-    if args.x is None:
-        x = torch.randn(*sizes(opened, target.name, args), generator=torch.Generator().manual_seed(0))
-    else:
-        x = evaluate("--x", args.x, opened.module)
+    x = input_of(opened, target.name, args)
     if opened.call is None:
         opened = with_guessed_call(opened, x, args, notes)
     if args.expect is not None:

@@ -125,6 +125,15 @@ def say(args: argparse.Namespace, said: Iterable[str], notes: list[str] | None =
             notes.append(note)
 
 
+def input_of(opened: Opened, name: str, args: argparse.Namespace) -> Any:
+    """Return the input: --x, or random numbers of the sizes that were given or are found."""
+    import torch
+
+    if args.x is not None:
+        return evaluate("--x", args.x, opened.module)
+    return torch.randn(*sizes(opened, name, args), generator=torch.Generator().manual_seed(0))
+
+
 def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int, int]:
     """Return (batch, token, d_in) of an input that a target takes.
 

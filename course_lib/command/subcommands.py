@@ -12,6 +12,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
     "check your code": ("course_lib.command", {
         "doctor": "find the mistakes in a file's attention code and name them",
         "scan": "run a model on all its paths (fused, cached, masked, padded ...) and compare them",
+        "picture": "save a clickable recording of a file's code as one page (FILE.py:NAME --out FILE)",
         "mcp": "serve the doctor to an assistant that writes attention (Model Context Protocol)",
     }),
     "teach": ("course_grader.commands", {

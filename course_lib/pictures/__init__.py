@@ -14,11 +14,13 @@ from .sharing.devices import draw_devices
 from .sharing.kv_cache import draw_kv_cache
 from .sharing.kv_sharing import draw_kv_sharing
 from .style import PALETTE
+from .style import head_color as head_color
 from .tensors.heads import draw_attention, draw_heads
 from .tensors.matrix_product import draw_matrix_product
 from .tensors.projections import draw_projections
 from .tensors.rotary import draw_rotary
 from .tensors.vectors import draw_vectors
+from .text import number_text as number_text
 from .weights.comparison import compare
 from .weights.heatmap import head_heatmaps, heatmap
 from .weights.masks import mask_conventions

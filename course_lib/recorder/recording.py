@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import importlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -88,6 +91,34 @@ class Recording:
     def expand(self) -> Recording:
         """The same recording, showing below each step what PyTorch ran for it (`step.aten_ops`)."""
         return self._view(self._only, True)
+
+    @property
+    def title(self) -> str:
+        """The name of what was recorded: a class, or a function."""
+        called = self._called[0]
+        return type(called).__name__ if isinstance(called, nn.Module) else getattr(called, "__name__", "recorded run")
+
+    def save_page(
+        self, path: str | PathLike[str], *, words: Sequence[object] | None = None, title: str | None = None
+    ) -> Path:
+        """Write a page on which one steps through the run and follows each number back and forth.
+
+        The page is one file, which opens in any browser without a server and asks no other one for anything.
+
+        Args:
+            path: of the file to write, ending in .html; its folder must exist.
+            words: labels of the tokens; their indices if None.
+            title: of the page; the name of the recorded class or function if None.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            ValueError: path does not end in .html, or its folder does not exist.
+            TypeError: path or title is not a text, or words is a single text.
+        """
+        # The page is drawn by a package above this one, so it is looked up when it is wanted.
+        return importlib.import_module("course_lib.recording_page").save_page(self, path, words=words, title=title)
 
     def _view(self, only: Callable[[Step], bool] | None, expanded: bool) -> Recording:
         other = object.__new__(Recording)

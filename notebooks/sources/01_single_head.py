@@ -572,4 +572,7 @@ print("largest attention weight of a query: from", f"{largest.min():.2f} to {lar
 #
 # **Practise:** [six exercises](exercises/01_exercises.ipynb), about thirty-five minutes.
 #
+# **Click through it:** this head as [a recorded run](https://attention-course.github.io/attention-course/recordings/one_head.html).
+# Choose any number there, and you see where it came from and where it goes.
+#
 # **Next:** [02 Hide what must not be seen](02_masks_and_dropout.ipynb).

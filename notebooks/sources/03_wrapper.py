@@ -484,6 +484,9 @@ print("the last token's largest attention weight: from", f"{largest.min():.2f} t
 # adds. To run all heads in a single product, the heads must be cut out of one wide tensor. The next lesson shows how to
 # cut.
 #
+# **Click through it:** this class as [a recorded run](https://attention-course.github.io/attention-course/recordings/wrapper.html).
+# Choose any number there, and you see where it came from and where it goes.
+#
 # **With other numbers:** this class [with untrained heads](https://attention-course.github.io/attention-course/known_numbers.html#two-causal-heads-in-a-list)
 # and [on a book's six tokens](https://attention-course.github.io/attention-course/known_numbers.html#a-books-six-tokens),
 # [two heads written out by hand](https://attention-course.github.io/attention-course/known_numbers.html#two-heads-written-out-by-hand),

@@ -143,6 +143,17 @@ layout_steps(recording, words=words)
 # Read it from left to right. First there is one table, then the same table with its heads apart, and then two tables,
 # one per head. At the bottom you see the memory that all three read, and it is untouched.
 #
+# To follow every number, and not just 14, save the recording as a page:
+
+# %%
+page = recording.save_page("two_steps.html", words=words)
+print("saved:", page)
+
+# %% [markdown]
+# The file lies beside this notebook and opens in any browser, without the internet. (In Colab, download it from the
+# list of files on the left.) Go through the steps with the arrow keys and choose a number: it is marked in every table
+# and in the memory. Any recording can be saved in this way, also one of a class of your own.
+#
 # ## What strides do
 #
 # Here are the same three tensors, seen from the memory:
@@ -471,6 +482,9 @@ print("from_heads:", tuple(heads.shape), "->", tuple(from_heads(heads).shape))
 #
 # You have the two functions that carry heads into and out of one tensor, and you know why their steps come in this
 # order.
+#
+# **Click through it:** the right split and the wrong view as [a recorded run](https://attention-course.github.io/attention-course/recordings/wrong_view.html).
+# Choose any number there, and you see where it came from and where it goes.
 #
 # **With other numbers:** [four tokens of width 6](https://attention-course.github.io/attention-course/known_numbers.html#view-and-transpose-by-hand).
 #

@@ -555,6 +555,9 @@ torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 # You have multi-head attention as real models have it, written by you and proven equal to a loop over heads and to
 # PyTorch's module.
 #
+# **Click through it:** this class as [a recorded run](https://attention-course.github.io/attention-course/recordings/weight_split.html).
+# Choose any number there, and you see where it came from and where it goes.
+#
 # **With other numbers:** ["The Kid Smiles"](https://attention-course.github.io/attention-course/known_numbers.html#the-kid-smiles-step-by-step),
 # [three rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases),
 # and [values of another width](https://attention-course.github.io/attention-course/known_numbers.html#values-of-another-width-than-keys).

@@ -536,6 +536,10 @@ show("'it'", torch.cat([step_output, mine(x)[:, 5]]), "token width", ("with the 
 # values, and you compared each form with the one before it. [Lesson 09](09_smaller_caches.ipynb) makes the cache
 # smaller still.
 #
+# **Click through it:** [multi-query](https://attention-course.github.io/attention-course/recordings/multi_query.html)
+# and [grouped-query attention](https://attention-course.github.io/attention-course/recordings/grouped_query.html)
+# as recorded runs. Choose any number there, and you see where it came from and where it goes.
+#
 # **With other numbers:** [ten samples of a hundred tokens](https://attention-course.github.io/attention-course/known_numbers.html#one-set-of-keys-and-values-for-all-heads).
 #
 # **Practise:** [seven exercises](exercises/06_exercises.ipynb), about 75 minutes.

@@ -525,4 +525,8 @@ predict(guess, lambda: sum(one == line for one, line in zip(complete(1), lines, 
 #
 # **Practise:** [five exercises](exercises/08_exercises.ipynb), about twenty-five minutes.
 #
+# **Click through it:** [Llama's attention](https://attention-course.github.io/attention-course/recordings/llama.html)
+# and [a decoding step](https://attention-course.github.io/attention-course/recordings/decoding_step.html)
+# as recorded runs. Choose any number there, and you see where it came from and where it goes.
+#
 # **Next:** [09 Shrink the cache further](09_smaller_caches.ipynb).

@@ -580,4 +580,7 @@ print(f"Mistral's reach: 32 * (4096 - 1) = {32 * (4096 - 1):,} tokens")
 #
 # **Practise:** [six exercises](exercises/09_exercises.ipynb), about 35 minutes.
 #
+# **Click through it:** [latent attention](https://attention-course.github.io/attention-course/recordings/latent.html)
+# as a recorded run. Choose any number there, and you see where it came from and where it goes.
+#
 # **Next:** [10 See what heads learn](10_what_heads_learn.ipynb).

@@ -33,7 +33,7 @@ FLOORS = [  # from the lowest to the highest; imports run downwards or stay on a
     {"course_lib.tracing"},
     {"course_lib.recorder"},
     {"course_lib.pictures", "course_lib.timing", "course_lib.distributed"},
-    {"course_lib.diagnosis", "course_lib.testing"},
+    {"course_lib.diagnosis", "course_lib.testing", "course_lib.recording_page"},
     {"course_lib.exercises", "course_lib.scan"},
     {"course_lib.command"},
     {"course_grader"},

@@ -43,7 +43,8 @@ def test_the_page_lists_every_path_and_counts_the_mistakes():
     assert f"It knows {len(CATALOGUE)} [mistakes by name]" in DOCTOR
 
 
-def test_every_example_of_the_library_runs():
+def test_every_example_of_the_library_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one saves a page
     blocks = re.findall(r"```python\n(.*?)```", LIBRARY, re.S)
     assert len(blocks) == 1
     names = {}

@@ -21,6 +21,7 @@ from .mistakes import write_pages
 from .moved import write_moved
 from .palette import write_palette
 from .real_bugs import write_real_bugs
+from .recordings import write_list, write_recordings
 from .reference import write_reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +47,7 @@ def main() -> int:
     delete_unused(html)
     lighten(html)
     add_dark_colors(html)
+    write_recordings(ROOT, html)
     broken = broken_links(html)
     for line in broken:
         print(line)
@@ -65,6 +67,7 @@ def lay_out(source: Path) -> None:
     write_front(ROOT, source)
     write_lessons(ROOT, source / "notebooks")
     write_exercises(source / "exercises.md")
+    write_list(source / "recordings.md")
     write_reference(source / "reference")
     write_grading(ROOT / "book" / "grading.json", source / "grade.md")
     write_real_bugs(ROOT / "benchmarks", source / "real_bugs.md", list(CATALOGUE))

@@ -1,0 +1,74 @@
+"""Save a recorded run as one page on which every number can be followed back to the input and on to the output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from course_lib.atomic_file import write_text
+from course_lib.recorder import Recording
+
+from .page import page
+from .story import story_of
+
+__all__ = ["page_of", "save_page"]
+
+
+def page_of(
+    recording: Recording,
+    *,
+    words: Sequence[object] | None = None,
+    title: str | None = None,
+    head: str = "",
+    foot: str = "",
+) -> str:
+    """Return the page of a recording as HTML.
+
+    Args:
+        recording: a result of `course_lib.recorder.record`.
+        words: labels of the tokens; their indices if None.
+        title: of the page; the name of the recorded class or function if None.
+        head, foot: HTML for the page's head, such as tags for previews, and for its end.
+
+    Raises:
+        TypeError: recording is not a Recording, words is a single text, or title is not a text.
+    """
+    if not isinstance(recording, Recording):
+        raise TypeError(
+            f"recording must be a Recording, got {type(recording).__name__}: make one with record(module, x)."
+        )
+    if isinstance(words, str):
+        raise TypeError(f"words must be a list of labels, one per token, got the text {words!r}: give {words.split()}.")
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title must be a text, got {type(title).__name__}: give the heading of the page.")
+    labels = [str(word) for word in words or ()]
+    return page(story_of(recording), title=title or recording.title, words=labels, head=head, foot=foot)
+
+
+def save_page(
+    recording: Recording,
+    path: str | PathLike[str],
+    *,
+    words: Sequence[object] | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write the page of a recording to a file and return its path; the file opens without a server.
+
+    Args:
+        path: of the file to write, ending in .html; its folder must exist.
+
+    Raises:
+        ValueError: path does not end in .html, or its folder does not exist.
+        TypeError: as `page_of`.
+    """
+    try:
+        file = Path(path)
+    except TypeError:
+        raise TypeError(f"path must be the name of a file, got {path!r}: give one such as 'mine.html'.") from None
+    if file.suffix not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, got {str(path)!r}: a browser opens such a file.")
+    if not file.parent.is_dir():
+        raise ValueError(f"path is in the folder {str(file.parent)!r}, which does not exist: make it first.")
+    write_text(file, page_of(recording, words=words, title=title))
+    return file

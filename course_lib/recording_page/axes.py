@@ -1,0 +1,103 @@
+"""Name the axes of each tensor: batch, head, token, feature, query and key, as far as the recorded calls tell them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from course_lib.recorder import Step
+from course_lib.tracing import map_instances, tensors_in
+
+Names = tuple[str, ...]
+INPUT = ("batch", "token", "feature")
+PRODUCTS = ("matmul", "bmm", "mm", "rmatmul")
+RESHAPES = ("view", "reshape", "flatten", "unflatten", "expand", "view_as", "reshape_as")
+STRIDES = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)  # none a product of others
+
+
+def names_of_input(shape: Sequence[int]) -> Names:
+    """Name the axes of a tensor that the recorded code was called with."""
+    known = {1: ("token",), 2: ("token", "feature"), 3: INPUT, 4: ("batch", "head", "token", "feature")}
+    return known.get(len(shape), ("",) * len(shape))
+
+
+def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]) -> Names:
+    """Name the axes of a step's result, given shape and names of each input."""
+    unknown = ("",) * len(step.shape)
+    if not inputs:
+        return unknown
+    if step.op in PRODUCTS and len(inputs) == 2:
+        return _of_product(step, *inputs)
+    shape, names = max(inputs, key=lambda one: sum(map(bool, one[1])))
+    if step.op in ("linear", "embedding") and len(names) == len(step.shape):
+        return (*names[:-1], "feature")
+    if step.effect == "view" and step.op not in RESHAPES and len(inputs) == 1:
+        followed = _followed(step, shape, names)
+        if followed is not None:
+            return followed
+    if len(step.shape) == len(shape) and all(a == b or 1 in (a, b) for a, b in zip(shape, step.shape, strict=True)):
+        return names
+    if math.prod(shape) == math.prod(step.shape):
+        return _regrouped(shape, names, step.shape)
+    return names if len(names) == len(step.shape) else unknown
+
+
+def _of_product(step: Step, left: tuple, right: tuple) -> Names:
+    (shape, one), (_, two) = left, right
+    if len(shape) != len(step.shape) or len(one) < 2 or len(two) < 2:
+        return ("",) * len(step.shape)
+    row, column = one[-2], two[-1]
+    if row == column == "token":
+        row, column = "query", "key"
+    elif row == "query" and column == "feature":  # weights times values: a context per token
+        row = "token"
+    return (*one[:-2], row, column)
+
+
+def _followed(step: Step, shape: Sequence[int], names: Names) -> Names | None:
+    """Follow each axis through a call that only changes strides, by strides that name it; None if that fails."""
+    known = dict(zip(STRIDES, names, strict=False))
+    marker = torch.empty_strided(tuple(shape), STRIDES[: len(shape)], device="meta")
+    first = step.call.tensors[0]
+    args, kwargs = map_instances(
+        Tensor, lambda tensor: marker if tensor is first else tensor, (step.call.args, step.call.kwargs)
+    )
+    try:
+        result = next(islice(tensors_in(step.call.func(*args, **kwargs)), step.part[0] if step.part else 0, None))
+    except (RuntimeError, TypeError, IndexError, NotImplementedError, StopIteration):
+        return None
+    return tuple(known.get(stride, "") for stride in result.stride()) if result.shape == step.shape else None
+
+
+def _regrouped(shape: Sequence[int], names: Names, to: Sequence[int]) -> Names:
+    """Name the axes after a view: a split feature gives head and feature, joined axes keep the last one's name."""
+    result: list[str] = []
+    i = j = 0
+    while j < len(to):
+        before, after = [i], [j]
+        i, j = i + 1, j + 1
+        while math.prod(shape[k] for k in before if k < len(shape)) != math.prod(to[k] for k in after):
+            if j < len(to) and math.prod(to[k] for k in after) < math.prod(shape[k] for k in before if k < len(shape)):
+                after.append(j)
+                j += 1
+            elif i < len(shape):
+                before.append(i)
+                i += 1
+            else:
+                return ("",) * len(to)
+        result += _of_group([names[k] for k in before if k < len(names)], len(after))
+    return tuple(result[: len(to)])
+
+
+def _of_group(names: list[str], count: int) -> list[str]:
+    if len(names) == count:
+        return names
+    if len(names) == 1 and names[0] == "feature":
+        return [*[""] * (count - 2), "head", "feature"][-count:]
+    if count == 1 and names == ["head", "feature"]:
+        return ["feature"]
+    return ["mixed" if len(set(names)) > 1 else ""] * count

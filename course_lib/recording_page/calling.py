@@ -1,0 +1,37 @@
+"""Run a recorded call again on other tensors of the same shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.recorder import Step
+from course_lib.tracing import map_instances, tensors_in
+
+from .shown import ShownTensor
+
+MOST_PAIRS = 2**25  # (number of a result, number of an input)
+
+
+def call_again(step: Step, instead: Sequence[Tensor]) -> Tensor:
+    """Return the step's result on other tensors, one in place of each tensor among the arguments."""
+    by_id = {id(tensor): other for tensor, other in zip(step.call.tensors, instead, strict=True)}
+    args, kwargs = map_instances(
+        Tensor, lambda tensor: by_id.get(id(tensor), tensor), (step.call.args, step.call.kwargs)
+    )
+    output: Any = step.call.func(*args, **kwargs)
+    results = [args[0]] if output is None else list(tensors_in(output))  # x[0] = y returns nothing
+    result = results[step.part[0] if step.part else 0]
+    if tuple(result.shape) != step.shape:
+        raise ValueError("the call gave another shape")
+    return result
+
+
+def cells_by_element(result: ShownTensor, one: ShownTensor, *, filled: bool = False) -> Tensor:
+    """Return booleans for (cell of the result, element of an input)."""
+    if len(result.cells) * max(one.numel, 1) > MOST_PAIRS:
+        raise ValueError("too many pairs")
+    return torch.full((len(result.cells), one.numel), filled)

@@ -1,0 +1,296 @@
+"use strict";
+// Steps through the page, and follows one number back to where it came from and on to where it goes.
+(() => {
+  const {tensors, steps, words} = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const find = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const sections = find("section.step");
+  const said = document.getElementById("said");
+  const controls = document.getElementById("controls");
+  const stepOf = new Map(steps.map((step, number) => [step.t, number]));
+  const cellsIn = box => find("tbody td", box);
+  const sizeOf = t => tensors[t].shape.reduce((a, b) => a * b, 1);
+  let now = 0, chosen = null;
+
+  // --- where numbers come from ---
+
+  // "0*3 10 +2": the positions 0, 1, 2 and 10, and two more that the page does not show.
+  const parsed = new Map();
+  function parse(text) {
+    if (!parsed.has(text)) {
+      const row = {at: [], hidden: 0};
+      for (const part of text.split(" ").filter(Boolean)) {
+        if (part[0] === "+") { row.hidden = +part; continue; }
+        const [first, count = 1, step = 1] = part.split("*").map(Number);
+        for (let i = 0; i < count; i++) row.at.push(first + i * step);
+      }
+      parsed.set(text, row);
+    }
+    return parsed.get(text);
+  }
+
+  // What one number was computed from in its own step: [{t, at, hidden}].
+  function sources(t, position) {
+    if (!stepOf.has(t)) return [];
+    const step = steps[stepOf.get(t)];
+    return step.in.map((from, i) => {
+      const table = step.from[i];
+      if (table === "all") return {t: from, at: [...Array(sizeOf(from)).keys()], hidden: tensors[from].whole ? 0 : 1};
+      const row = table.length ? parse(table[0][table[1][position]]) : {at: [position], hidden: 0};
+      return {t: from, ...row};
+    }).filter(one => one.at.length || one.hidden);
+  }
+
+  // Where one number goes in the steps that read it: [{t, at}].
+  const readers = new Map();
+  steps.forEach(step => new Set(step.in).forEach(t => readers.set(t, [...readers.get(t) || [], step.t])));
+  const forward = new Map();
+  function goals(t, position) {
+    if (!forward.has(t)) {
+      const table = Array.from({length: sizeOf(t)}, () => new Map());
+      for (const reader of readers.get(t) || []) {
+        for (let cell = 0; cell < sizeOf(reader); cell++) {
+          for (const one of sources(reader, cell)) {
+            if (one.t === t) one.at.forEach(p => table[p].set(reader, [...table[p].get(reader) || [], cell]));
+          }
+        }
+      }
+      forward.set(t, table);
+    }
+    return [...forward.get(t)[position]].map(([reader, at]) => ({t: reader, at: [...new Set(at)]}));
+  }
+
+  // All numbers that can be reached from one: Map of tensor -> Set of positions.
+  function reached(t, position, next) {
+    const found = new Map(), waiting = [[t, position]];
+    while (waiting.length) {
+      const [from, p] = waiting.pop();
+      for (const one of next(from, p)) {
+        if (!found.has(one.t)) found.set(one.t, new Set());
+        const known = found.get(one.t);
+        for (const q of one.at) if (!known.has(q)) { known.add(q); waiting.push([one.t, q]); }
+      }
+    }
+    return found;
+  }
+  const back = (t, position) => reached(t, position, sources);
+  const ahead = (t, position) => reached(t, position, goals);
+
+  // --- addresses: #step-7, #step-7.1.0.2 for an element of its result, #step-7~in0.0.3.2 for one of another tensor ---
+
+  function indexOf(t, position) {
+    const index = [];
+    for (const size of [...tensors[t].shape].reverse()) { index.unshift(position % size); position = Math.floor(position / size); }
+    return index;
+  }
+  function positionOf(t, index) {
+    const shape = tensors[t].shape;
+    if (index.length !== shape.length || index.some((i, axis) => !(i >= 0 && i < shape[axis]))) return null;
+    return index.reduce((position, i, axis) => position * shape[axis] + i, 0);
+  }
+  function address() {
+    const step = `#step-${steps[now].t}`;
+    if (!chosen) return step;
+    const index = indexOf(...chosen).map(i => "." + i).join("") || ".";
+    return step + (chosen[0] === steps[now].t ? "" : "~" + chosen[0]) + index;
+  }
+  function read(fragment) {
+    const match = /^#step-(\d+)(?:~(\w+))?((?:\.\d*)*)$/.exec(fragment);
+    if (!match || !stepOf.has(match[1])) return false;
+    const t = match[2] || match[1], index = match[3].split(".").slice(1).filter(Boolean).map(Number);
+    const position = match[3] && tensors[t] ? positionOf(t, index) : null;
+    chosen = position === null ? null : [t, position];
+    go(stepOf.get(match[1]));
+    return true;
+  }
+
+  // --- what is shown ---
+
+  function go(number) {
+    now = Math.max(0, Math.min(steps.length - 1, number));
+    sections.forEach((section, i) => section.classList.toggle("now", i === now));
+    const section = sections[now], before = section.querySelector(".before");
+    if (!before.childElementCount) fillBefore(before);
+    find("#code .now").forEach(line => line.classList.remove("now"));
+    const line = find("#code [data-line]").find(one => one.dataset.line === section.dataset.line);
+    section.querySelector(".line").classList.toggle("bare", !line);
+    if (line) {
+      line.classList.add("now");
+      const box = line.closest("pre");
+      find("#code figure").forEach(figure => { figure.hidden = !figure.contains(line); });
+      box.scrollTop = line.offsetTop - box.offsetTop - box.clientHeight / 3;
+    }
+    const [first, previous, next, last] = find("button[data-go]", controls);
+    first.disabled = previous.disabled = now === 0;
+    next.disabled = last.disabled = now === steps.length - 1;
+    controls.querySelector("select").value = now;
+    mark();
+    history.replaceState(null, "", address());
+  }
+
+  // The tensors that the step reads, as they are shown where they were made.
+  function fillBefore(before) {
+    for (const t of new Set(steps[now].in)) {
+      const box = document.createElement("div");
+      box.dataset.t = t;
+      const original = document.querySelector(`[data-t="${t}"]`);
+      const heading = document.createElement("h3");
+      heading.append(original.querySelector("h3 code").cloneNode(true));
+      box.append(heading);
+      const note = document.createElement("small");
+      note.textContent = stepOf.has(t) ? ` from step ${t}` : " from before the run";
+      box.firstChild.append(note);
+      box.append(...find(".tables", original).map(table => table.cloneNode(true)));
+      before.append(box);
+      prepare(box);
+    }
+  }
+
+  function prepare(box) {
+    find("table", box).forEach(table => table.setAttribute("role", "grid"));
+    cellsIn(box).forEach((cell, i) => { cell.tabIndex = i ? -1 : 0; });
+  }
+
+  function mark() {
+    find(".sel,.from,.to").filter(one => !one.matches(".key")).forEach(one => {
+      one.classList.remove("sel", "from", "to");
+      one.removeAttribute("aria-selected");
+    });
+    if (!chosen) { said.textContent = ""; return; }
+    const sets = {from: back(...chosen), to: ahead(...chosen), sel: new Map([[chosen[0], new Set([chosen[1]])]])};
+    for (const box of [...find("[data-t]", sections[now]), ...find("#leaves [data-t]")]) {
+      const t = box.dataset.t, cells = cellsIn(box), slots = find(".memory li", box);
+      for (const [name, found] of Object.entries(sets)) {
+        for (const position of found.get(t) || []) {
+          if (cells[position]) cells[position].classList.add(name);
+          if (name === "sel" && cells[position]) cells[position].setAttribute("aria-selected", "true");
+          if (slots.length) slots[slotOf(t, position) - box.querySelector(".memory").dataset.first].classList.add(name);
+        }
+      }
+    }
+    tell(sets);
+  }
+  const slotOf = (t, position) => indexOf(t, position).reduce((slot, i, axis) => slot + i * tensors[t].stride[axis], tensors[t].offset);
+
+  // --- words ---
+
+  const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+  function placeOf(t, position) {
+    return indexOf(t, position).map((i, axis) => {
+      const name = tensors[t].axes[axis] || `axis ${axis}`;
+      return `${name} ${["token", "query", "key"].includes(name) && tensors[t].size[axis] === words.length ? words[i] : i}`;
+    }).join(", ");
+  }
+  function link(t) {
+    const code = document.createElement("code");
+    code.textContent = tensors[t].name;
+    if (!stepOf.has(t)) return code;
+    const a = document.createElement("a");
+    a.href = `#step-${t}${t === chosen[0] ? "" : "~" + chosen[0]}${indexOf(...chosen).map(i => "." + i).join("") || "."}`;
+    a.append(code);
+    return a;
+  }
+  function tell({from, to}) {
+    const [t, position] = chosen;
+    const text = cellsIn(document.querySelector(`[data-t="${t}"]`))[position].textContent;
+    const p = document.createElement("p"), more = document.createElement("p");
+    const place = placeOf(t, position), slot = `slot ${slotOf(t, position)} of memory ${tensors[t].memory}`;
+    p.append(link(t), `${place ? ` at ${place}` : ""} is ${text}${stepOf.has(t) ? ` (${slot})` : ""}. `);
+    const direct = sources(t, position);
+    if (direct.length) {
+      p.append(key("from", "It came from"), " ");
+      direct.forEach((one, i) => p.append(i ? ", " : "", counted(one.at.length + one.hidden, "number"), " of ", link(one.t)));
+      p.append(". ");
+    } else p.append(stepOf.has(t) ? "This step made it from no other number. " : "It was there before the run. ");
+    const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));
+    if (start.length) {
+      p.append("All the way back: ");
+      start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${counted(sizeOf(one), "number")} of `, link(one)));
+      p.append(". ");
+    }
+    if (to.size) {
+      const last = [...to.keys()].sort((a, b) => stepOf.get(a) - stepOf.get(b));
+      more.append(key("to", "It goes to"), " ");
+      last.forEach((one, i) => more.append(i ? ", " : "", `${to.get(one).size} of `, link(one)));
+      more.append(".");
+    } else more.append("No later number depends on it.");
+    said.replaceChildren(p, more);
+  }
+  function key(name, text) {
+    const span = document.createElement("span");
+    span.className = `key ${name}`;
+    span.textContent = text;
+    return span;
+  }
+
+  // --- hands ---
+
+  function choose(cell) {
+    const box = cell.closest("[data-t]"), t = box.dataset.t, position = cellsIn(box).indexOf(cell);
+    chosen = chosen && chosen[0] === t && chosen[1] === position ? null : [t, position];
+    mark();
+    history.replaceState(null, "", address());
+  }
+  function move(cell, key) {
+    const box = cell.closest("[data-t]"), cells = cellsIn(box), row = find("td", cell.parentElement);
+    const rows = find("tbody tr", box), columns = row.indexOf(cell), line = rows.indexOf(cell.parentElement);
+    const at = (y, x) => rows[y] && find("td", rows[y])[x];
+    const to = {
+      ArrowLeft: () => cells[cells.indexOf(cell) - 1], ArrowRight: () => cells[cells.indexOf(cell) + 1],
+      ArrowUp: () => at(line - 1, columns), ArrowDown: () => at(line + 1, columns),
+      Home: () => row[0], End: () => row[row.length - 1],
+    }[key]();
+    if (!to) return;
+    cells.forEach(one => { one.tabIndex = one === to ? 0 : -1; });
+    to.focus();
+  }
+  const STEPS = {ArrowLeft: () => now - 1, ArrowRight: () => now + 1, Home: () => 0, End: () => steps.length - 1};
+
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select,input")) return;
+    const cell = event.target.closest(".js tbody td");
+    if (event.key === "Escape") { chosen = null; mark(); history.replaceState(null, "", address()); if (cell) controls.querySelector("button:enabled").focus(); }
+    else if (cell && ["Enter", " "].includes(event.key)) choose(cell);
+    else if (cell && (event.key.startsWith("Arrow") || event.key in STEPS)) move(cell, event.key);
+    else if (event.key in STEPS && !event.target.closest("pre")) go(STEPS[event.key]());
+    else return;
+    event.preventDefault();
+  }
+
+  function button(text, label, act) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = text;
+    made.setAttribute("aria-label", label);
+    made.addEventListener("click", act);
+    controls.append(made);
+    return made;
+  }
+  function start() {
+    if (!steps.length) return;
+    root.classList.add("js");
+    sections.forEach(section => section.removeAttribute("id"));  // or the browser would scroll to the step
+    controls.hidden = false;
+    const moves = [["«", "First step", "Home"], ["◀ Back", "Step back", "ArrowLeft"], ["Next ▶", "Next step", "ArrowRight"], ["»", "Last step", "End"]];
+    for (const [text, label, name] of moves) button(text, label, () => go(STEPS[name]())).dataset.go = name;
+    const select = document.createElement("select");
+    select.setAttribute("aria-label", "Step");
+    steps.forEach((step, i) => select.append(new Option(`${step.t}: ${tensors[step.t].name}`, i)));
+    select.addEventListener("change", () => go(+select.value));
+    controls.append(select);
+    button("◐", "Dark or light", () => {
+      const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+    });
+    find("[data-t]").forEach(prepare);
+    document.addEventListener("keydown", onKey);
+    document.addEventListener("click", event => {
+      const cell = event.target.closest("[data-t] tbody td");
+      if (cell) choose(cell);
+    });
+    addEventListener("hashchange", () => read(location.hash));
+    if (!read(location.hash)) go(0);
+  }
+  window.recording = {tensors, steps, sources, goals, back, ahead};  // for tests, and for the curious
+  start();
+})();

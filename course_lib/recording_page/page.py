@@ -1,0 +1,101 @@
+"""Put a page together: one file with its style, its script and its data, which asks no server for anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+
+from course_lib.markup import backticks_to_code
+from course_lib.pictures import head_color
+from course_lib.wording import counted
+
+from .listing import line_id, listing
+from .shown import ShownTensor
+from .story import Stage, Story
+from .tables import memory, tables
+from .words import of_stage, of_story, of_tensor
+
+HEADS = 8
+HOW = (
+    "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
+    "where it goes."
+)
+
+
+def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:
+    """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
+    stages = "".join(_stage(stage, len(story.stages), words) for stage in story.stages)
+    leaves = "".join(_leaf(one, words) for one in story.leaves)
+    ending = "".join(f"<p>{escape(text)}</p>" for text in of_story(story))
+    description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
+    colors = "".join(f"--head{i}:{head_color(i)};" for i in range(HEADS))
+    own = files("course_lib.recording_page")
+    return (
+        f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
+        f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
+        f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style></head><body>'
+        f'<main><h1>{escape(title)}</h1><p class="how">{HOW}</p>'
+        f'<nav id=controls aria-label="Steps" hidden></nav>'
+        f"<div id=said role=status aria-live=polite></div>"
+        f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{listing(story.stages)}</section>'
+        f"<div id=stage>{stages}</div>"
+        f'<section id=leaves aria-label="What goes in"><h2>What goes in</h2>{leaves}</section></div>'
+        f"{ending}{foot}</main>"
+        f"<script type=application/json id=data>{_data(story, words)}</script>"
+        f"<script>{_read(own, 'page.js')}</script></body></html>"
+    )
+
+
+def _stage(stage: Stage, count: int, words: Sequence[str]) -> str:
+    step, result = stage.step, stage.result
+    heading = f"Step {step.number}: <code>{escape(result.title)}</code>"
+    code = f"<p class=line><code>{escape(step.source or step.code or step.op)}</code></p>"
+    return (
+        f'<section class=step id="step-{step.number}" data-line="{escape(line_id(step))}">'
+        f"<h2>{heading} <span class={step.effect}>{step.effect}</span></h2>{code}"
+        f"<p class=words>{backticks_to_code(of_stage(stage))}</p>"
+        f'<div class=before></div><div class=result data-t="{result.key}"><h3><code>{escape(result.title)}</code></h3>'
+        f"{tables(result, words)}{_memory(result, f'Memory {result.storage}')}</div></section>"
+    )
+
+
+def _leaf(one: ShownTensor, words: Sequence[str]) -> str:
+    return (
+        f'<div class=tensor data-t="{one.key}"><h3><code>{escape(one.title)}</code></h3>'
+        f"<p class=words>{escape(of_tensor(one))}</p>{tables(one, words)}</div>"
+    )
+
+
+def _memory(one: ShownTensor, name: str) -> str:
+    slots = memory(one)
+    return f"<div class=slots><h4>{name}, slot by slot</h4>{slots}</div>" if slots else ""
+
+
+def _data(story: Story, words: Sequence[str]) -> str:
+    """Return what the script reads: each tensor, and for each step the sources of its numbers."""
+    tensors = {one.key: _tensor(one) for one in (*story.leaves, *(stage.result for stage in story.stages))}
+    steps = [
+        {"t": stage.result.key, "in": [one.key for one in stage.inputs], "from": stage.sources}
+        for stage in story.stages
+    ]
+    text = json.dumps({"tensors": tensors, "steps": steps, "words": words}, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c")  # a title may hold </script>
+
+
+def _tensor(one: ShownTensor) -> dict:
+    return {
+        "name": one.title,
+        "shape": one.sizes,  # of the shown part
+        "size": one.shape,
+        "axes": one.axes,
+        "stride": one.stride,
+        "offset": one.offset,
+        "whole": one.is_whole,
+        "memory": one.storage,
+    }
+
+
+def _read(folder, name: str) -> str:
+    return folder.joinpath(name).read_text(encoding="utf-8")

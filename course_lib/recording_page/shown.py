@@ -1,0 +1,135 @@
+"""The tensors of a page, each with the numbers of it that are shown and their texts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from course_lib.pictures import number_text
+
+MOST_CELLS = 12_000  # on one page
+MOST_OF_ONE = 512  # cells of one tensor; of a larger one a window is shown
+FEWEST = 16
+ROWS, COLUMNS, TABLES = 6, 8, 2  # of a window
+
+
+@dataclass(eq=False)
+class ShownTensor:
+    """One tensor at one moment of the run.
+
+    Attributes:
+        key: its step's number, or "in0", "in1", ... for a tensor that existed before the run.
+        title: its name, or the code that made it.
+        shape, stride, offset, storage: as in a `Step`.
+        dtype: of its elements.
+        tensor: the tensor itself.
+        axes: a name per axis, such as "head"; "" where it is not known.
+        most: the most cells to show.
+        overwritten: the step that later wrote into its memory, so that the numbers are those of the end, or None.
+    """
+
+    key: str
+    title: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    storage: int
+    dtype: torch.dtype
+    tensor: Tensor = field(repr=False)
+    axes: tuple[str, ...] = ()
+    most: int = MOST_OF_ONE
+    overwritten: int | None = None
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The size of the shown part along each axis, from its beginning."""
+        if self.numel <= self.most:
+            return self.shape
+        columns, rows = min(COLUMNS, self.most), ROWS if self.most >= ROWS * COLUMNS else 2
+        sizes = [
+            min(size, most) for size, most in zip(self.shape[-2:], (rows, columns)[-len(self.shape) :], strict=True)
+        ]
+        room = min(TABLES, max(self.most // math.prod(sizes), 1))
+        for size in reversed(self.shape[:-2]):
+            sizes.insert(0, min(size, room))
+            room = max(room // sizes[0], 1)
+        return tuple(sizes)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every element is shown."""
+        return self.sizes == self.shape
+
+    @cached_property
+    def indices(self) -> list[tuple[int, ...]]:
+        """The index of each cell, in the order of the table."""
+        return list(product(*map(range, self.sizes)))
+
+    @cached_property
+    def cells(self) -> Tensor:
+        """The number of each cell's element, counted in the order of its indices."""
+        numbers = torch.arange(self.numel).view(self.shape)
+        return numbers[tuple(slice(size) for size in self.sizes)].flatten()
+
+    @cached_property
+    def values(self) -> Tensor | None:
+        """The numbers of the cells, or None if the tensor holds none that can be read."""
+        try:
+            part = self.tensor.detach().as_strided(self.shape, self.stride, self.offset)
+            part = part[tuple(slice(size) for size in self.sizes)].resolve_conj()
+            return part.cpu().flatten().clone()
+        except (RuntimeError, NotImplementedError, ValueError):  # sparse, quantized, fake or on the meta device
+            return None
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The text of each cell."""
+        if self.values is None:
+            return ["?"] * len(self.indices)
+        decimals = self.dtype.is_floating_point and not bool((self.values == self.values.round()).all())
+        return [_text(value, decimals) for value in self.values.tolist()]
+
+    @cached_property
+    def kind(self) -> str:
+        """ "weights" if each row sums to 1, "mask" if the elements are true or false, else ""."""
+        if self.dtype == torch.bool:
+            return "mask"
+        values = self.values
+        if (
+            values is None
+            or len(self.shape) < 2
+            or not self.is_whole
+            or not self.dtype.is_floating_point
+            or not len(values)
+        ):
+            return ""
+        rows = values.double().view(self.shape)
+        is_weights = bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
+        return "weights" if is_weights and self.shape[-1] > 1 else ""
+
+    @cached_property
+    def slots(self) -> list[int]:
+        """The slot of memory in which each cell's element lies."""
+        return [self.offset + sum(map(int.__mul__, index, self.stride)) for index in self.indices]
+
+
+def most_cells(tensors: int) -> int:
+    """Return the most cells of one tensor on a page of so many tensors."""
+    return max(FEWEST, min(MOST_OF_ONE, MOST_CELLS // max(tensors, 1)))
+
+
+def _text(value: complex | float | int | bool, decimals: bool) -> str:
+    if isinstance(value, complex):
+        return f"{value.real:.2f}{value.imag:+.2f}i"
+    if isinstance(value, float) and math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return number_text(value, decimals=decimals and math.isfinite(value))

@@ -1,0 +1,47 @@
+"""Find the numbers that each number of a step's result was computed from, as the recorded call itself tells it.
+
+A number comes from another one if the operation reads that one for it. Terms of a sum that are exactly 0, such as a
+hidden value times its weight 0, add nothing and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+import torch
+from torch import Tensor
+
+from course_lib.recorder import Step
+from course_lib.tracing import torch_private
+
+from .elementwise import elementwise
+from .gradients import by_gradient
+from .moved import moved
+from .shown import ShownTensor
+from .softmax import softmax
+
+RULES = (softmax, elementwise, moved, by_gradient)
+Found = list[Tensor | None]  # for each input, (cell of the result, element of the input) as booleans; None: all of it
+
+
+def sources_of(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Found:
+    """Return the sources of each shown number of a step's result among the elements of each of its inputs.
+
+    None in place of an input's sources means that no rule knows them, so that the result may depend on all of it.
+    """
+    if not inputs:
+        return []
+    with ExitStack() as stack:
+        stack.enter_context(torch_private.without_function_modes())
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.autocast("cpu", enabled=False))
+        for rule in RULES:
+            try:
+                found = rule(step, result, inputs)
+            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError):
+                continue  # this rule does not fit the call; another may
+            if found is not None:
+                return found
+    return [None] * len(inputs)

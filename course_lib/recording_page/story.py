@@ -1,0 +1,124 @@
+"""What a page tells: the tensors of a recorded run in order, and where the numbers of each step came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from course_lib.recorder import Recording, Step
+from course_lib.tracing import layout_of
+
+from .axes import names_of_input, names_of_result
+from .encoding import encode
+from .shown import ShownTensor, most_cells
+from .sources import Found, sources_of
+
+MOST_STEPS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One step of a page.
+
+    Attributes:
+        step: of the recording.
+        result: what it made.
+        inputs: what it read, in order.
+        sources: for each input [different texts, place per cell], [] if each cell came from the one in the same place,
+            or "all" if the operation may have read all of it.
+    """
+
+    step: Step
+    result: ShownTensor
+    inputs: Sequence[ShownTensor]
+    sources: Sequence[list | str]
+
+
+@dataclass(frozen=True, eq=False)
+class Story:
+    """The tensors from before the run, the steps, how many were left out, and the error that ended the run."""
+
+    leaves: Sequence[ShownTensor]
+    stages: Sequence[Stage]
+    left_out: int
+    error: str | None
+
+
+def story_of(recording: Recording) -> Story:
+    """Read a recording: its tensors, the names of their axes, and the sources of their numbers."""
+    steps = recording.all_steps[:MOST_STEPS]
+    most = most_cells(len(steps))
+    shown: dict[int, ShownTensor] = {}  # id of a tensor -> its latest version
+    leaves: list[ShownTensor] = []
+    stages: list[Stage] = []
+    arguments = {id(tensor) for tensor in recording.arguments}
+    memories: dict[int, int] = {}
+    for step in steps:
+        inputs = []
+        for tensor, name in zip(step.call.tensors, step.inputs, strict=True):
+            if id(tensor) not in shown:
+                shown[id(tensor)] = _leaf(tensor, name, len(leaves), most, id(tensor) in arguments, memories)
+                leaves.append(shown[id(tensor)])
+            inputs.append(shown[id(tensor)])
+        if step.part and step.part[0]:  # several results of one call read the same versions
+            inputs = list(stages[-1].inputs)
+        result = _result(step, inputs, most)
+        stages.append(Stage(step, result, inputs, _encoded(sources_of(step, result, inputs), inputs)))
+        shown[id(step.tensor)] = result
+    _note_overwritten(stages, leaves)
+    leaves.sort(key=lambda one: id(one.tensor) not in arguments)
+    return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error)
+
+
+def _leaf(
+    tensor: Tensor, name: int | str, number: int, most: int, is_argument: bool, memories: dict[int, int]
+) -> ShownTensor:
+    layout = layout_of(tensor)
+    title = name if isinstance(name, str) else f"memory of step {name}"
+    axes = names_of_input(layout.shape) if is_argument else _axes_of_parameter(title, layout.shape)
+    storage = -1 - memories.setdefault(layout.storage, len(memories))
+    return ShownTensor(
+        f"in{number}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype, tensor, axes, most
+    )
+
+
+def _axes_of_parameter(name: str, shape: Sequence[int]) -> tuple[str, ...]:
+    if name.endswith("weight") and len(shape) == 2:
+        return ("output feature", "feature")
+    return ("",) * len(shape)
+
+
+def _result(step: Step, inputs: Sequence[ShownTensor], most: int) -> ShownTensor:
+    axes = names_of_result(step, [(one.shape, one.axes) for one in inputs])
+    return ShownTensor(
+        str(step.number), step.title, step.shape, step.stride, step.offset, step.storage, step.dtype, step.tensor,
+        axes, most,
+    )  # fmt: skip
+
+
+def _encoded(found: Found, inputs: Sequence[ShownTensor]) -> list[list | str]:
+    encoded: list[list | str] = []
+    for table, one in zip(found, inputs, strict=True):
+        if table is None:
+            encoded.append("all")
+            continue
+        visible = table[:, one.cells]
+        hidden = (table.sum(1) - visible.sum(1)).tolist()
+        encoded.append(
+            encode((row.nonzero().flatten().tolist(), more) for row, more in zip(visible, hidden, strict=True))
+        )
+    return encoded
+
+
+def _note_overwritten(stages: Sequence[Stage], leaves: Sequence[ShownTensor]) -> None:
+    """Note on each tensor which later step wrote into its memory: the recording keeps tensors, not copies of them."""
+    for i, stage in enumerate(stages):
+        if stage.step.effect != "in-place":
+            continue
+        written = stage.result.tensor
+        before = [*leaves, *(one.result for one in stages[:i])]
+        for one in before:
+            if layout_of(one.tensor).storage == layout_of(written).storage:
+                one.overwritten = stage.step.number

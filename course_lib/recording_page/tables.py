@@ -1,0 +1,67 @@
+"""Draw a tensor as HTML tables, one per matrix in its last two axes, and its memory as a row of slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import product
+
+from .shown import ShownTensor
+
+MOST_SLOTS = 144
+
+
+def tables(one: ShownTensor, words: Sequence[str]) -> str:
+    """Return the tables of a tensor's shown numbers, with its axes named where that is known."""
+    if not one.indices:
+        return "<p>No elements.</p>"
+    shape = one.sizes
+    rows, columns = shape[-2] if len(shape) > 1 else 1, shape[-1] if shape else 1
+    size = rows * columns
+    parts = []
+    for number, place in enumerate(product(*map(range, shape[:-2]))):
+        names = zip(one.axes, place, strict=False)
+        caption = ", ".join(f"{name or f'axis {axis}'} {i}" for axis, (name, i) in enumerate(names))
+        cells = range(number * size, (number + 1) * size)
+        parts.append(_table(one, caption, list(cells), columns, words))
+    return f'<div class="tables">{"".join(parts)}</div>'
+
+
+def _table(one: ShownTensor, caption: str, cells: Sequence[int], columns: int, words: Sequence[str]) -> str:
+    axes = ("", *one.axes)[-2:] if one.axes else ("", "")
+    head = "".join(f"<th scope=col>{_label(one, -1, column, words)}" for column in range(columns))
+    said = escape(caption or f"the numbers of {one.title}")
+    corner = escape(" ╲ ".join(filter(None, axes))) or "·"
+    body = []
+    for row, first in enumerate(range(0, len(cells), columns)):
+        label = _label(one, -2, row, words) if len(one.shape) > 1 else escape(one.title[:12])
+        body.append(f"<tr><th scope=row>{label}{''.join(_cell(one, cell) for cell in cells[first : first + columns])}")
+    hide = "" if caption else ' class="quiet"'
+    head = f"<thead><tr><td class=corner>{corner}{head}"
+    return f"<table><caption{hide}>{said}</caption>{head}<tbody>{''.join(body)}</table>"
+
+
+def _label(one: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:
+    """Return the word of a token, if the axis counts all of them, or the index."""
+    counts_tokens = len(one.shape) >= -axis and one.axes[axis:][:1] in (("token",), ("query",), ("key",))
+    return escape(words[index]) if counts_tokens and one.shape[axis] == len(words) else str(index)
+
+
+def _cell(one: ShownTensor, cell: int) -> str:
+    text = one.texts[cell]
+    if one.kind == "weights" and one.values is not None:
+        return f"<td style=--w:{round(100 * float(one.values[cell]))}%>{text}"
+    if text == "-∞" or (one.kind == "mask" and text == "F"):
+        return f"<td class=off>{text}"
+    return f"<td>{text}"
+
+
+def memory(one: ShownTensor) -> str:
+    """Return the slots of a tensor's memory in order, each with the number in it; nothing for a window."""
+    if not one.is_whole or not one.indices or one.values is None or max(one.slots) - min(one.slots) >= MOST_SLOTS:
+        return ""
+    lying = dict(zip(one.slots, one.texts, strict=True))
+    slots = "".join(
+        f"<li>{lying[slot]}" if slot in lying else "<li class=gap>" for slot in range(min(lying), max(lying) + 1)
+    )
+    return f'<ol class="memory" start={min(lying)} data-first={min(lying)}>{slots}</ol>'

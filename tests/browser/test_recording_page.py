@@ -1,0 +1,272 @@
+"""A saved recording in a real browser: every path it shows is true, and everybody can walk it."""
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.attention import (
+    GroupedQueryAttention,
+    LatentAttention,
+    LlamaAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    MultiQueryAttention,
+)
+from course_lib.inputs import dream_big
+from course_lib.recorder import record
+from course_lib.recording_page import sources
+
+from .site import Complaints, violations
+
+LARGEST = 300_000  # bytes of the page of the split weights
+ALL_PATHS = """() => {
+    const plain = found => Object.fromEntries([...found].map(([t, set]) => [t, [...set]]));
+    const {tensors, back, ahead} = recording;
+    const x = Object.keys(tensors).find(t => t.startsWith("in") && tensors[t].name === "x");
+    const paths = (t, p) => ({back: plain(back(t, p)), ahead: plain(ahead(t, p)), from: recording.sources(t, p)});
+    const places = t => [...Array(tensors[t].shape.reduce((a, b) => a * b, 1)).keys()];
+    const all = Object.fromEntries(Object.keys(tensors).map(t => [t, places(t).map(p => paths(t, p))]));
+    return {...all, x: all[x], nameOfX: x};
+}"""
+
+
+class Strange(nn.Module):
+    """Heads along an einsum, a flat projection cut by chunk, keys made by cat, an unusual order of axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(6, 18)
+        self.norm = nn.LayerNorm(6)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).reshape(x.shape[0], x.shape[1], 3, 2, 3).permute(2, 0, 3, 1, 4)
+        k = torch.cat([k[..., 1:], k[..., :1]], dim=-1)
+        weights = torch.einsum("bhqd,bhkd->bhqk", q, k).softmax(-1)
+        mixed = torch.einsum("bhqk,bhkd->bqhd", weights, v).flatten(2)
+        return x + mixed * torch.sigmoid(x).mean(dim=1, keepdim=True)
+
+
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(4, 12, bias=False)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (2, 2)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        out = nn.functional.scaled_dot_product_attention(q, k, v)
+        return out.transpose(1, 2).reshape(x.shape)
+
+
+SEEING_ALL = {  # without a mask; widths and numbers of tokens that differ from each other
+    "wrapper": (lambda: MultiHeadAttentionWrapper(3, 4, 2, causal=False), (1, 5, 3)),
+    "weight split": (lambda: MultiHeadAttention(3, 4, 2, causal=False), (2, 4, 3)),
+    "multi-query": (lambda: MultiQueryAttention(3, 4, 2, causal=False), (1, 5, 3)),
+    "grouped": (lambda: GroupedQueryAttention(3, 8, 4, 2, causal=False), (1, 3, 3)),
+    "strange": (Strange, (2, 4, 6)),
+    "fused": (Fused, (1, 3, 4)),
+}
+CAUSAL = {
+    "weight split": (lambda: MultiHeadAttention(3, 4, 2), (1, 6, 3)),
+    "llama": (lambda: LlamaAttention(8, 2, num_kv_heads=1), (1, 3, 8)),
+    "latent": (lambda: LatentAttention(4, 2, latent_dim=3, head_dim=2, rotary_dim=2), (1, 3, 4)),
+}
+
+
+@pytest.fixture(scope="module")
+def tab(browser):
+    profile = browser.new_context()
+    yield profile.new_page()
+    profile.close()
+
+
+def drawn(make, shape):
+    torch.manual_seed(0)
+    module = make().eval()
+    return module, torch.rand(shape) + 0.5
+
+
+def paths_of(tab, tmp_path, recording):
+    """Return every path of a page, as the page's own script finds it."""
+    file = recording.save_page(tmp_path / "page.html")
+    tab.goto("about:blank")
+    tab.goto(file.as_uri())
+    return tab.evaluate(ALL_PATHS)
+
+
+def poisoned(module, x):
+    """Return for each step (element of the result, element of x): whether nan in the one puts nan into the other."""
+    found = []
+    for i in range(x.numel()):
+        bad = x.clone()
+        bad.view(-1)[i] = torch.nan
+        steps = record(module, bad).all_steps
+        found.append([step.tensor.isnan().flatten() for step in steps])
+    return [torch.stack(of_step, dim=1) for of_step in zip(*found, strict=True)]
+
+
+def claimed(paths, step, count):
+    """Return the same table as the page tells it, back from each number."""
+    table = torch.zeros(len(paths[str(step)]), count, dtype=torch.bool)
+    for cell, path in enumerate(paths[str(step)]):
+        table[cell, path["back"].get(paths["nameOfX"], [])] = True
+    return table
+
+
+def wrong_steps(tab, tmp_path, module, x):
+    """Return the steps of which a path, back or ahead, differs from what nan in the input shows."""
+    recording = record(module, x)
+    paths, truth = paths_of(tab, tmp_path, recording), poisoned(module, x)
+    wrong = []
+    for step in recording:
+        ahead = torch.zeros_like(truth[step.number])
+        for element, path in enumerate(paths["x"]):
+            ahead[path["ahead"].get(str(step.number), []), element] = True
+        expected = truth[step.number]
+        if not torch.equal(claimed(paths, step.number, x.numel()), expected) or not torch.equal(ahead, expected):
+            wrong.append(step.number)
+    return wrong
+
+
+@pytest.mark.parametrize("form", SEEING_ALL)
+def test_every_path_is_true(tab, tmp_path, form):
+    module, x = drawn(*SEEING_ALL[form])
+    assert wrong_steps(tab, tmp_path, module, x) == []
+    moved_numbers_are_equal(record(module, x), tab.evaluate(ALL_PATHS))
+
+
+@pytest.mark.parametrize("rule", range(len(sources.RULES)))
+def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, rule):
+    right = sources.RULES[rule]
+
+    def turned(*given):
+        found = right(*given)
+        return found and [table if table is None else table.roll(1, dims=-1) for table in found]
+
+    monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
+    assert wrong_steps(tab, tmp_path, *drawn(*SEEING_ALL["weight split"]))
+
+
+@pytest.mark.parametrize("form", CAUSAL)
+def test_a_hidden_token_is_on_no_path(tab, tmp_path, form):
+    module, x = drawn(*CAUSAL[form])
+    recording = record(module, x)
+    paths, widest = paths_of(tab, tmp_path, recording), poisoned(module, x)
+    last = len(recording) - 1
+    token = torch.arange(x.shape[1])
+    earlier = (token[:, None] >= token[None, :]).repeat_interleave(recording[last].shape[-1], 0)
+    assert torch.equal(claimed(paths, last, x.numel()), earlier.repeat_interleave(x.shape[-1], 1))
+    moving = moved_by(module, x)
+    for step in recording:  # at least where a change shows, at most where nan does
+        told = claimed(paths, step.number, x.numel())
+        assert not (told & ~widest[step.number]).any(), step
+        assert not (moving[step.number] & ~told).any(), step
+    moved_numbers_are_equal(recording, paths)
+
+
+def moved_by(module, x):
+    """Return for each step (element of the result, element of x): whether the gradient is not 0."""
+    module, sizes = module.double(), []
+
+    def run(given):
+        steps = record(module, given).all_steps
+        sizes[:] = [step.tensor.numel() for step in steps]
+        return torch.cat([step.tensor.double().flatten() for step in steps])
+
+    jacobian = torch.autograd.functional.jacobian(run, x.double())
+    return (jacobian.flatten(1).abs() > 1e-9).split(sizes)
+
+
+def moved_numbers_are_equal(recording, paths):
+    """A number that a step moved equals the one that it came from; all numbers of these runs differ."""
+    tensors = {str(step.number): step.tensor.flatten() for step in recording}
+    moves = [step for step in recording if step.is_layout and step.dtype.is_floating_point]
+    assert moves
+    for step in moves:
+        for cell, path in enumerate(paths[str(step.number)]):
+            (source,) = [one for one in path["from"] if one["at"]]
+            (place,) = source["at"]
+            if source["t"] in tensors:
+                assert tensors[str(step.number)][cell] == tensors[source["t"]][place], (step, cell)
+
+
+# --- the page in a browser ---
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    torch.manual_seed(0)
+    words, _, x = dream_big()
+    recording = record(MultiHeadAttention(3, 4, 2), x)
+    return recording.save_page(tmp_path_factory.mktemp("pages") / "split.html", words=words, title="Split weights")
+
+
+def test_its_size(saved):
+    assert saved.stat().st_size < LARGEST
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_everybody_can_read_it(browser, saved, theme, width):
+    other = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 900})
+    page, complaints = other.new_page(), Complaints(saved.as_uri())
+    complaints.watch(page)
+    for place in ("", "#step-16", "#step-17.0.1.5.5"):
+        page.goto("about:blank")
+        page.goto(saved.as_uri() + place)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not violations(page), place
+    page.get_by_role("button", name="Dark or light").click()
+    assert not violations(page)
+    assert not complaints.found
+    other.close()
+
+
+def test_by_keyboard_alone(tab, saved):
+    tab.goto("about:blank")
+    tab.goto(saved.as_uri())
+    press, here = tab.keyboard.press, lambda: tab.evaluate("location.hash")
+    assert here() == "#step-0"
+    for key, place in (("ArrowRight", 1), ("End", 24), ("ArrowRight", 24), ("ArrowLeft", 23), ("Home", 0)):
+        press(key)
+        assert here() == f"#step-{place}" and tab.locator("section.step:visible").count() == 1
+    for _ in range(30):  # to the first number of the result
+        press("Tab")
+        if tab.evaluate("!!document.activeElement.closest('.now .result td')"):
+            break
+    press("ArrowRight")
+    press("ArrowDown")
+    press("Enter")
+    assert here() == "#step-0.0.1.1"
+    said = tab.get_by_role("status").inner_text()
+    assert "token big, feature 1 is" in said and "It came from 3 numbers of x, 3 numbers of q_proj.weight" in said
+    press("Escape")
+    assert here() == "#step-0" and tab.get_by_role("status").inner_text() == ""
+
+
+def test_an_address_is_a_moment(tab, saved):
+    tab.goto("about:blank")
+    tab.goto(saved.as_uri() + "#step-6.0.1.3.0")
+    assert tab.locator(".now .result td.sel").count() == 1 and tab.evaluate("scrollY") == 0
+    assert tab.locator(".now .before td.from").count() == 1  # a transpose moves one number
+    assert tab.locator("#code .now").inner_text().strip().endswith("(b, t, h, d) -> (b, h, t, d)")
+    for nonsense in ("#step-99", "#step-6.9.9.9.9", "#nothing"):
+        tab.goto("about:blank")
+        tab.goto(saved.as_uri() + nonsense)
+        assert tab.locator("section.step:visible").count() == 1 and tab.locator("td.sel").count() == 0
+
+
+def test_without_scripts_all_steps_stand_below_each_other(browser, saved):
+    bare = browser.new_context(java_script_enabled=False, viewport={"width": 360, "height": 900})
+    page = bare.new_page()
+    page.goto(saved.as_uri())
+    assert page.locator("section.step:visible").count() == 25 and not page.locator("#controls").is_visible()
+    assert page.locator("#step-17 .words").inner_text().startswith("Line core.py:")
+    bare.close()
+
+
+def test_it_prints_as_a_sequence(tab, saved):
+    tab.goto("about:blank")
+    tab.goto(saved.as_uri() + "#step-3")
+    tab.emulate_media(media="print")
+    assert tab.locator("section.step:visible").count() == 25 and not tab.locator("#controls").is_visible()
+    tab.emulate_media(media="screen")

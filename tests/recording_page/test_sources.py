@@ -1,0 +1,96 @@
+"""Where numbers come from, for calls whose answer is known by hand; whole paths are tested in tests/browser."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from course_lib.recorder import record
+from course_lib.recording_page.encoding import encode, segments
+from course_lib.recording_page.story import story_of
+
+HIDDEN = torch.ones(3, 3, dtype=torch.bool).triu(1)
+ROW = torch.tensor([[1.0, 2.0, -torch.inf]])
+
+
+def told(run, *tensors):
+    """Return the sources of the last step: for each input, the texts of each number of the result."""
+    stage = story_of(record(run, *tensors)).stages[-1]
+    cells = range(len(stage.result.indices))
+    return [
+        table if table == "all" else [table[0][table[1][cell]] if table else str(cell) for cell in cells]
+        for table in stage.sources
+    ]
+
+
+KNOWN = {
+    "view": (lambda x: x.view(3, 2), [torch.randn(2, 3)], [["0", "1", "2", "3", "4", "5"]]),
+    "transpose": (lambda x: x.T, [torch.randn(2, 3)], [["0", "3", "1", "4", "2", "5"]]),
+    "cat": (lambda x, y: torch.cat([x, y]), [torch.randn(1), torch.randn(2)], [["0", "", ""], ["", "0", "1"]]),
+    "chosen": (lambda x, i: x[i], [torch.randn(3), torch.tensor([2, 2])], [["2", "2"], ["", ""]]),
+    "rows of words": (F.embedding, [torch.tensor([1, 0]), torch.randn(2, 2)], [[""] * 4, ["2", "3", "0", "1"]]),
+    "broadcast": (
+        lambda x, y: x + y,
+        [torch.randn(2, 2), torch.randn(2)],
+        [["0", "1", "2", "3"], ["0", "1", "0", "1"]],
+    ),
+    "masked": (
+        lambda x: x.masked_fill(HIDDEN, -torch.inf),
+        [torch.randn(3, 3)],
+        [["0", "", "", "3", "4", "", "6", "7", "8"], list("012345678")],
+    ),
+    "where": (lambda x: torch.where(HIDDEN, 0.0, x)[0], [torch.randn(3, 3)], [["0", "1", "2"]]),
+    "softmax": (lambda x: x.softmax(-1), [ROW], [["0 1", "0 1", "0*3"]]),
+    "product": (lambda x, y: x @ y, [torch.ones(1, 2), torch.ones(2, 2)], [["0 1", "0 1"], ["0 2", "1 3"]]),
+    "a factor of 0": (lambda x, y: x @ y, [torch.tensor([[1.0, 0.0]]), torch.ones(2, 1)], [["0"], ["0"]]),
+    "sum": (lambda x: x.sum(0), [torch.randn(2, 2)], [["0 2", "1 3"]]),
+    "integers": (lambda x: x @ x, [torch.tensor([[1, 2], [3, 4]])], [["0*3", "0 1 3", "0 2 3", "1*3"]]),
+    "unknown": (lambda x: x.argmax(), [torch.randn(3)], ["all"]),
+    "made": (lambda x: torch.ones(2), [torch.randn(3)], []),
+}
+
+
+@pytest.mark.parametrize("call", KNOWN)
+def test_known_sources(call):
+    run, tensors, expected = KNOWN[call]
+    assert told(run, *tensors) == expected
+
+
+def test_fused_attention_reads_only_visible_keys():
+    queries = torch.randn(1, 1, 3, 2)
+    keys, values = torch.randn(1, 1, 3, 2), torch.randn(1, 1, 3, 1)
+    of_query, of_key, of_value = told(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), queries, keys, values
+    )
+    assert of_query[1:] == ["2 3", "4 5"] and of_key[1:] == ["0*4", "0*6"] and of_value == ["0", "0 1", "0*3"]
+
+
+def test_dropped_weights_still_come_from_somewhere():
+    assert told(lambda x: F.dropout(x, 0.9, training=True), torch.ones(3)) == [["0", "1", "2"]]
+
+
+def test_positions_are_written_in_few_characters():
+    assert segments([0, 1, 2, 10, 12, 14, 20]) == "0*3 10*3*2 20"
+    assert encode([([0], 0), ([1], 0)]) == []
+    assert encode([([3, 4, 5], 2), ([], 0), ([3, 4, 5], 2)]) == [["3*3 +2", ""], [0, 1, 0]]
+
+
+AXES = {
+    "split": (lambda x: x.view(2, 3, 2, 2), ("batch", "token", "head", "feature")),
+    "by head": (lambda x: x.view(2, 3, 2, 2).transpose(1, 2), ("batch", "head", "token", "feature")),
+    "merged": (
+        lambda x: x.view(2, 3, 2, 2).transpose(1, 2).transpose(1, 2).reshape(2, 3, 4),
+        ("batch", "token", "feature"),
+    ),
+    "scores": (lambda x: x @ x.mT, ("batch", "query", "key")),
+    "context": (lambda x: (x @ x.mT).softmax(-1) @ x, ("batch", "token", "feature")),
+    "the view that scrambles": (lambda x: x.view(2, 2, 3, 2), ("batch", "mixed", "mixed", "mixed")),
+    "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
+    "one sample": (lambda x: x[0], ("token", "feature")),
+    "half a token": (lambda x: x.chunk(2, dim=-1)[1] * 2, ("batch", "token", "feature")),
+}
+
+
+@pytest.mark.parametrize("call", AXES)
+def test_axes_have_names(call):
+    run, expected = AXES[call]
+    assert story_of(record(run, torch.randn(2, 3, 4))).stages[-1].result.axes == expected

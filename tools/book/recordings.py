@@ -1,0 +1,152 @@
+"""Write the book's clickable recordings: a page for each form of attention, a picture for previews, and the list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from course_lib.attention import (
+    GroupedQueryAttention,
+    KVCache,
+    LatentAttention,
+    LlamaAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    MultiQueryAttention,
+    SingleHeadAttention,
+)
+from course_lib.inputs import dream_big
+from course_lib.recorder import Recording, record
+from course_lib.recording_page import page_of
+
+from .preview import write_preview
+from .recorded_code import split_and_wrong_view
+from .site_address import read_site
+
+FOLDER = "recordings"
+SHARPER = 4
+COLUMNS = "repeat(auto-fill,minmax(min(16rem,100%),1fr))"
+GRID = f"list-style:none;padding:0;display:grid;gap:1.5rem;grid-template-columns:{COLUMNS}"
+WORDS, _, X = dream_big()
+INTRO = """\
+# Recordings
+
+Each page is one real run of the course's code on "Dream big and work for it". Step through it, choose any number, and
+see where it came from and where it goes. A page is a single file that asks no server for anything, and the address in
+the browser names the step and the number, so that you can send a moment to somebody.
+
+Your own code gets such a page too, with `record(module, x).save_page("mine.html")` in a notebook, or in a terminal with
+`course picture my_attention.py:MyAttention --args "3, 4, 2"`.
+
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A recording of the book: its file's name, title, a sentence about it, its lesson, and how it is made."""
+
+    name: str
+    title: str
+    about: str
+    lesson: str
+    make: Callable[[], Recording]
+
+    @property
+    def picture(self) -> str:
+        return f"{FOLDER}/{self.name}.png"
+
+
+def sharp(module: nn.Module) -> nn.Module:
+    """Return the module with larger weights for queries and keys, so that its attention is not nearly even."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if "q_proj" in name or "k_proj" in name:
+                parameter *= SHARPER
+    return module
+
+
+def decoding() -> Recording:
+    """Record the step that reads one more token, when the cache holds the five before it."""
+    module, cache = sharp(MultiQueryAttention(3, 4, 2)), KVCache(1, 1, len(WORDS), 2)
+    with torch.no_grad():
+        module(X[:, :-1], cache=cache)
+        return record(module, X[:, -1:], cache=cache)
+
+
+RECORDINGS = (
+    Entry("one_head", "One attention head", "Every token looks at itself and at the tokens before it.",
+          "01_single_head", lambda: record(sharp(SingleHeadAttention(3, 2)), X)),
+    Entry("wrapper", "Two heads as a list", "Two small heads run one after the other, and cat joins them.",
+          "03_wrapper", lambda: record(sharp(MultiHeadAttentionWrapper(3, 4, 2)), X)),
+    Entry("wrong_view", "View and transpose, and the view that scrambles",
+          "Both results have the same shape; only in one of them a row belongs to one token.",
+          "04_reshape_and_transpose", lambda: record(split_and_wrong_view, torch.arange(24).view(1, 6, 4))),
+    Entry("weight_split", "Split weights: one projection for all heads",
+          "One matrix gives the queries of both heads; view and transpose take them apart.",
+          "05_weight_split", lambda: record(sharp(MultiHeadAttention(3, 4, 2)), X)),
+    Entry("multi_query", "Multi-query attention", "Both heads read the same keys and values.",
+          "06_multi_query", lambda: record(sharp(MultiQueryAttention(3, 4, 2)), X)),
+    Entry("grouped_query", "Grouped-query attention", "Four heads share two heads of keys and values.",
+          "06_multi_query", lambda: record(sharp(GroupedQueryAttention(3, 8, 4, 2)), X)),
+    Entry("decoding_step", "One decoding step with the cache",
+          "The last token alone is computed; keys and values of the others come from the cache.",
+          "08_llama", decoding),
+    Entry("llama", "Llama's attention with rotary positions",
+          "Queries and keys are turned by the angle of their position before they meet.",
+          "08_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
+    Entry("latent", "Latent attention", "The cache holds one short vector per token; all keys and values come from it.",
+          "09_smaller_caches",
+          lambda: record(sharp(LatentAttention(3, 2, latent_dim=2, head_dim=2, rotary_dim=2)), X)),
+)  # fmt: skip
+
+
+def write_recordings(root: Path, html: Path) -> None:
+    """Write each recording's page and preview picture into the built book."""
+    folder = html / FOLDER
+    folder.mkdir(exist_ok=True)
+    site = read_site(root)
+    for entry in RECORDINGS:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            recording = entry.make()
+        page = page_of(recording, words=WORDS, title=entry.title, head=tags(entry, site), foot=links(entry))
+        (folder / f"{entry.name}.html").write_text(page, encoding="utf-8")
+        write_preview(html / entry.picture, recording, entry.title, entry.about)
+
+
+def tags(entry: Entry, site: str) -> str:
+    """Return the tags that a preview of the page's address is made from."""
+    address = f"{site}{FOLDER}/{entry.name}.html"
+    properties = {
+        "og:type": "article",
+        "og:title": entry.title,
+        "og:description": entry.about,
+        "og:url": address,
+        "og:image": site + entry.picture,
+        "og:image:alt": f"{entry.title}: numbers of the recorded run",
+    }
+    og = "".join(f'<meta property="{name}" content="{escape(text)}">' for name, text in properties.items())
+    return f'{og}<meta name="twitter:card" content="summary_large_image"><link rel="canonical" href="{address}">'
+
+
+def links(entry: Entry) -> str:
+    """Return the links to the lesson that the run belongs to, and to the other recordings."""
+    return (
+        f'<p><a href="../notebooks/{entry.lesson}.html">Lesson {entry.lesson[:2]} builds this code</a> · '
+        '<a href="../recordings.html">All recordings</a></p>'
+    )
+
+
+def write_list(path: Path) -> None:
+    """Write the page that lists the recordings, which Sphinx reads before they are made."""
+    items = "\n".join(
+        f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="" width="300" height="158" '
+        f'loading="lazy" style="max-width:100%;height:auto"><br>{escape(entry.title)}</a><br>{escape(entry.about)}</li>'
+        for entry in RECORDINGS
+    )
+    path.write_text(f'{INTRO}<ul class="recordings" style="{GRID}">\n{items}\n</ul>\n', encoding="utf-8")
