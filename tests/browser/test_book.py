@@ -136,7 +136,7 @@ def test_the_front_page_is_light_and_shows_itself_without_scripts(browser, home)
     with browser.new_context(java_script_enabled=False, viewport={"width": 1400, "height": 900}) as profile:
         page = profile.new_page()
         page.goto(home + "index.html")
-        assert page.locator("article h1").is_visible() and page.locator("article figure.hero img").is_visible()
+        assert page.locator("article h1").is_visible() and page.locator("article figure.hero iframe").is_visible()
         assert page.locator("header svg.icon, .bd-header-article svg.icon").count() > 3
     with browser.new_context(viewport={"width": 1400, "height": 900}) as profile:
         page, answers = profile.new_page(), []
