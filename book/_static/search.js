@@ -46,7 +46,7 @@ if (typeof Search !== "undefined") {  // on the search page only
     docnames.forEach((page, file) => add(page.split("/").pop().replace(/^\d+_/, "").replaceAll(/[-_]/g, " "), file, "", null));
     const found = new Map();
     for (const [, , , words] of entries) words.forEach((word) => found.set(word, (found.get(word) ?? 0) + 1));
-    rarity = (word) => Math.log(1 + entries.length / (1 + (found.get(word) ?? 0)));
+    rarity = (word) => found.has(word) ? Math.log(1 + entries.length / found.get(word)) : 1;
   };
   const weight = (words) => words.reduce((sum, word) => sum + rarity(word), 0);
 
@@ -63,7 +63,7 @@ if (typeof Search !== "undefined") {  // on the search page only
     const files = (index, word) => Object.hasOwn(index, word) ? new Set([index[word]].flat()) : new Set();
     const known = words.map((word) => [files(terms, word), files(titleterms, word)]);
     const value = ([text, title]) => Math.log(1 + docnames.length / (1 + new Set([...text, ...title]).size));
-    const all = known.reduce((sum, one) => sum + value(one), 0);
+    const all = known.filter(([text, title]) => text.size + title.size).reduce((sum, one) => sum + value(one), 0);
     return docnames.flatMap((page, file) => {
       const held = known.reduce((sum, one) => sum + (one[1].has(file) ? 1.3 : one[0].has(file) ? 1 : 0) * value(one), 0);
       const dull = /^(reference|notebooks\/exercises)\/|^real_bugs/.test(page) ? 0.85 : 1;
@@ -84,7 +84,7 @@ if (typeof Search !== "undefined") {  // on the search page only
     for (const least of [50, 25]) {  // rather what answers half of a long question than nothing
       if (found.size > 2) break;
       for (const [file, anchor, shown, words, name, heading] of entries) {
-        const score = name === exactly ? 100 : likeness(asked, words);
+        const score = name === exactly ? 101 : likeness(asked, words);
         if (score > least) add(file, anchor, shown, score, "index", heading);
       }
       const listed = new Set([...found.values()].map(([page]) => page));

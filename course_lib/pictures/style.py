@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .text import text_width
+from .text import is_within_letter, text_width
 
 INK = "#1F2328"  # text
 QUIET = "#57606A"  # explanations: shapes, strides, notes; contrast of 6 to 1 on white
@@ -51,9 +51,10 @@ class TextStyle:
         """Return the text, or its beginning and an ellipsis if it is wider; "" if not even the ellipsis fits."""
         if self.width(text) <= width:
             return text
-        while text and self.width(text + "…") > width:
-            text = text[:-1]
-        return text.rstrip() + "…" if text else ""
+        end = len(text)
+        while end and (self.width(text[:end] + "…") > width or is_within_letter(text, end)):
+            end -= 1
+        return text[:end].rstrip() + "…" if end else ""
 
     def base(self, height: float) -> int:
         """Return the distance from the top of a line to the baseline of a text in its middle."""

@@ -9,6 +9,17 @@ LONGEST_INTEGER = 6  # characters; a longer integer is written with an exponent
 USUAL = 0.61  # em, an ordinary Latin letter
 NARROW, WIDE = 0.37, 0.92  # em, narrow and wide letters
 BOLD = 1.07  # relative to regular
+# em, a letter of a script that is wider than Latin: measured in Noto fonts, by the first word of its name in Unicode.
+SCRIPTS = {
+    "ARABIC": 0.8, "ARMENIAN": 0.75, "BENGALI": 0.75, "CYRILLIC": 0.69, "DEVANAGARI": 0.7, "ETHIOPIC": 0.85,
+    "GUJARATI": 0.75, "KANNADA": 0.9, "KHMER": 0.75, "LAO": 0.7, "MALAYALAM": 1.0, "MYANMAR": 0.95, "ORIYA": 0.9,
+    "SINHALA": 1.05, "TAMIL": 1.3, "TELUGU": 0.9,
+}  # fmt: skip
+WIDE_CYRILLIC, WIDEST = "ЖМФШЩЫЮжмфшщыю", 1.1
+EMOJI_STYLE = "\ufe0f"  # makes an emoji, 1.4 em wide, of the character before it
+FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))  # two of them are a flag
+SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
+JOINER = "\u200d"  # makes one emoji of two
 
 
 def number_text(number: float | int | bool, *, decimals: bool = False) -> str:
@@ -61,9 +72,24 @@ def text_width(text: str, size: float = 12, *, bold: bool = False, mono: bool = 
     return units * size * (BOLD if bold else 1.0)
 
 
+def is_within_letter(text: str, place: int) -> bool:
+    """Return whether a cut at this place would separate an accent, a vowel sign or a part of an emoji from its letter."""
+    if not 0 < place < len(text):
+        return False
+    before, after = text[place - 1], text[place]
+    flags = len(text[:place]) - len(text[:place].rstrip(FLAG_LETTERS))
+    joined = unicodedata.category(after) in ("Mn", "Me", "Mc") or JOINER in (before, after)
+    return joined or SKIN_TONES[0] <= after <= SKIN_TONES[-1] or (after in FLAG_LETTERS and flags % 2 == 1)
+
+
 def _character_width(character: str) -> float:
+    if character == EMOJI_STYLE:
+        return (1.4 - USUAL) / USUAL
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):  # combined with the previous character, or invisible
         return 0
     if unicodedata.east_asian_width(character) in ("W", "F"):  # squares of 1 em, and emoji of up to 1.4 em
         return (1.0 if ord(character) < 0x1F000 else 1.4) / USUAL
+    if unicodedata.category(character)[0] in "LM" and not character.isascii():
+        script = unicodedata.name(character, "").split(" ")[0]
+        return (WIDEST if character in WIDE_CYRILLIC else SCRIPTS.get(script, USUAL)) / USUAL
     return 1

@@ -16,7 +16,7 @@ from .site import HTML
 
 ROOT = Path(__file__).resolve().parents[2]
 FURNITURE = re.compile(
-    r"Light Dark|System Settings|Copy|Contents|Back to top|Skip to|#$|Previous|By The ", re.MULTILINE
+    r"Light Dark|System Settings|Copy to clip|Contents|Back to top|Skip to|#$|Previous|By The ", re.MULTILINE
 )
 FOUND = (
     """all => all.map(one => Search._performSearch(...Search._parseQuery(one)).reverse().map(it => [it[0], it[3]]))"""
