@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, f
 
 from course_lib.wording import first_of
 
-from .text import width_in_characters
+from .text import EMOJI_STYLE, width_in_characters
 
 FAMILIES = (
     "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans CJK KR", "Noto Sans CJK TC", "Noto Sans SC", "Noto Sans JP",
@@ -69,7 +69,8 @@ def fonts_for(characters: frozenset[str]) -> tuple[list[str], list[str]]:
     Return families of this machine, as few as possible in the order of FAMILIES, and the characters that none has.
     """
     usual = findfont(FontProperties(family=[USUAL]))
-    missing = _without_glyph(usual, sorted(one for one in characters if one.isprintable() and width_in_characters(one)))
+    seen = sorted(one for one in characters - {EMOJI_STYLE} if one.isprintable() and width_in_characters(one))
+    missing = _without_glyph(usual, seen)
     chosen: list[str] = []
     files = _files() if missing else {}
     for family in FAMILIES:

@@ -9,10 +9,10 @@ LONGEST_INTEGER = 6  # characters; a longer integer is written with an exponent
 USUAL = 0.61  # em, an ordinary Latin letter
 NARROW, WIDE = 0.37, 0.92  # em, narrow and wide letters
 BOLD = 1.07  # relative to regular
-# em, a letter of a script that is wider than Latin: measured in Noto fonts, by the first word of its name in Unicode.
+# em, a letter of a script that is wider than Latin, measured in Noto fonts; by the first word of its Unicode name.
 SCRIPTS = {
-    "ARABIC": 0.8, "ARMENIAN": 0.75, "BENGALI": 0.75, "CYRILLIC": 0.69, "DEVANAGARI": 0.7, "ETHIOPIC": 0.85,
-    "GUJARATI": 0.75, "KANNADA": 0.9, "KHMER": 0.75, "LAO": 0.7, "MALAYALAM": 1.0, "MYANMAR": 0.95, "ORIYA": 0.9,
+    "ARABIC": 0.92, "ARMENIAN": 0.75, "BENGALI": 0.75, "CYRILLIC": 0.69, "DEVANAGARI": 0.7, "ETHIOPIC": 0.85,
+    "GEORGIAN": 0.7, "GUJARATI": 0.75, "KANNADA": 0.9, "KHMER": 0.75, "LAO": 0.7, "MALAYALAM": 1.0, "MYANMAR": 0.95, "ORIYA": 0.9,
     "SINHALA": 1.05, "TAMIL": 1.3, "TELUGU": 0.9,
 }  # fmt: skip
 WIDE_CYRILLIC, WIDEST = "ЖМФШЩЫЮжмфшщыю", 1.1
@@ -73,7 +73,7 @@ def text_width(text: str, size: float = 12, *, bold: bool = False, mono: bool = 
 
 
 def is_within_letter(text: str, place: int) -> bool:
-    """Return whether a cut at this place would separate an accent, a vowel sign or a part of an emoji from its letter."""
+    """Return whether a cut at this place would separate a letter from its signs, or the parts of an emoji."""
     if not 0 < place < len(text):
         return False
     before, after = text[place - 1], text[place]

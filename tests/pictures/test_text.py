@@ -1,8 +1,11 @@
 """Numbers, lists and labels as short texts."""
 
+from itertools import pairwise
+
 import pytest
 
-from course_lib.pictures.text import fold_code, minus, number_text
+from course_lib.pictures.style import TEXT
+from course_lib.pictures.text import fold_code, is_within_letter, minus, number_text, text_width
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,32 @@ def test_minus_signs_are_as_wide_as_a_plus():
 )
 def test_long_code_is_folded_after_commas(code, lines):
     assert fold_code(code, 20) == lines
+
+
+@pytest.mark.parametrize(
+    ("word", "em"),  # measured in Chromium with the fonts of the Noto project
+    [
+        ("வணக்கம்", 5.16), ("നമസ്കാരം", 5.59), ("ආයුබෝවන්", 5.45), ("నమస్కారం", 4.34), ("အာရုံ", 2.2),
+        ("মনোযোগ", 3.73), ("ओंकार", 2.45), ("ສະບາຍດີ", 3.86), ("ትኩረት", 2.47), ("Բարեւ", 3.41), ("ქართული", 4.72),
+        ("شمس", 2.69), ("Щищащ", 4.06), ("внимание", 5.01), ("❤️", 1.25), ("1️⃣", 1.25),
+    ],
+)  # fmt: skip
+def test_words_in_any_script_get_their_room(word, em):
+    assert em <= text_width(word, 1) <= 1.7 * em
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("नमस्ते", ["न", "म", "स्", "ते"]),
+        ("e\u0301a\u0308", ["e\u0301", "a\u0308"]),
+        ("👩‍👩‍👧👍🏽", ["👩‍👩‍👧", "👍🏽"]),
+        ("🇫🇷🇩🇪🇮🇹", ["🇫🇷", "🇩🇪", "🇮🇹"]),
+        ("ab", ["a", "b"]),
+    ],
+)
+def test_a_cut_never_separates_what_is_one_letter(text, letters):
+    places = [0, *(place for place in range(1, len(text)) if not is_within_letter(text, place)), len(text)]
+    assert [text[start:end] for start, end in pairwise(places)] == letters
+    wanted = {"", text, *("".join(letters[:number]) + "…" for number in range(1, len(letters) + 1))}
+    assert {TEXT.clip(text, width) for width in range(100)} <= wanted

@@ -16,7 +16,7 @@ from .front import write_front
 from .grading import write_grading
 from .lessons import copy_notebooks, write_lessons
 from .lighten import lighten
-from .links import broken_links
+from .links import broken_links, unreached_pages
 from .mistakes import write_pages
 from .moved import write_moved
 from .palette import write_palette
@@ -25,7 +25,7 @@ from .real_bugs import write_real_bugs
 from .recordings import write_list, write_recordings
 from .reference import write_reference
 from .site_address import read_site
-from .site_files import write_site_files
+from .site_files import LISTED_NOT, write_site_files
 
 ROOT = Path(__file__).resolve().parents[2]
 MATHJAX = "sphinx-mathjax-offline"
@@ -54,7 +54,7 @@ def main() -> int:
     add_dark_colors(html)
     write_recordings(ROOT, html)
     write_site_files(html, site)
-    broken = broken_links(html)
+    broken = broken_links(html) + unreached_pages(html, LISTED_NOT)
     for line in broken:
         print(line)
     pages = len(list(html.rglob("*.html")))

@@ -1,5 +1,6 @@
 """Check whether the links within the built book lead to a page and an anchor that exist."""
 
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -20,6 +21,22 @@ class Page(HTMLParser):
         found = dict(attrs)
         self.links.append(found.get(LINKS.get(tag, "")) or "")
         self.anchors.add(found.get("id") or "")
+
+
+def unreached_pages(html: Path, beside: Iterable[str] = ()) -> list[str]:
+    """Return a line for each page to which no way of links leads from the front page, except for those of `beside`."""
+    ways = {path.resolve(): Page(path).links for path in html.rglob("*.html") if "_static" not in path.parts}
+    to_visit, reached = [(html / "index.html").resolve()], set[Path]()
+    while to_visit:
+        page = to_visit.pop()
+        if page in ways and page not in reached:
+            reached.add(page)
+            links = (urlsplit(link) for link in ways[page] if not link.startswith("data:"))
+            to_visit += [
+                (page.parent / unquote(link.path)).resolve() for link in links if not link.netloc and link.path
+            ]
+    unreached = {page.relative_to(html.resolve()).as_posix() for page in {*ways} - reached} - {*beside}
+    return [f"{page}: no way of links leads here from the front page" for page in sorted(unreached)]
 
 
 def broken_links(html: Path) -> list[str]:

@@ -24,7 +24,7 @@ from tools.book.lessons import (
     without_setup,
     write_lessons,
 )
-from tools.book.links import broken_links
+from tools.book.links import broken_links, unreached_pages
 from tools.book.reference import as_literal_blocks, page_of, write_reference
 from tools.book.walk import hours, length, read_walk, table
 
@@ -238,6 +238,17 @@ def test_broken_links_are_found(tmp_path):
         "a.html: #nowhere: there is no such anchor on that page",
         "a.html: gone.js: there is no such file",
     ]
+
+
+def test_a_page_that_no_way_leads_to_is_found(tmp_path):
+    (tmp_path / "sub").mkdir()
+    pages = {"index": "sub/a.html?q=1#x", "sub/a": "../b.html", "b": "index.html", "sub/alone": "a.html", "404": ""}
+    for page, link in pages.items():
+        (tmp_path / f"{page}.html").write_text(
+            f'<a href="{link}">x</a><a href="https://example.org/sub/alone.html">y</a>'
+        )
+    found = unreached_pages(tmp_path, ["404.html"])
+    assert found == ["sub/alone.html: no way of links leads here from the front page"]
 
 
 def test_the_command_builds_from_the_root(monkeypatch):
