@@ -12,8 +12,8 @@ BOLD = 1.07  # relative to regular
 # em, a letter of a script that is wider than Latin, measured in Noto fonts; by the first word of its Unicode name.
 SCRIPTS = {
     "ARABIC": 0.92, "ARMENIAN": 0.75, "BENGALI": 0.75, "CYRILLIC": 0.69, "DEVANAGARI": 0.7, "ETHIOPIC": 0.85,
-    "GEORGIAN": 0.7, "GUJARATI": 0.75, "KANNADA": 0.9, "KHMER": 0.75, "LAO": 0.7, "MALAYALAM": 1.0, "MYANMAR": 0.95, "ORIYA": 0.9,
-    "SINHALA": 1.05, "TAMIL": 1.3, "TELUGU": 0.9,
+    "GEORGIAN": 0.7, "GUJARATI": 0.75, "KANNADA": 0.9, "KHMER": 0.75, "LAO": 0.7, "MALAYALAM": 1.0, "MYANMAR": 0.95,
+    "ORIYA": 0.9, "SINHALA": 1.05, "TAMIL": 1.3, "TELUGU": 0.9,
 }  # fmt: skip
 WIDE_CYRILLIC, WIDEST = "ЖМФШЩЫЮжмфшщыю", 1.1
 EMOJI_STYLE = "\ufe0f"  # makes an emoji, 1.4 em wide, of the character before it

@@ -1,13 +1,11 @@
 """What the published site has besides its pages: a sitemap, robots.txt, and the page for an address that is wrong."""
 
-import re
 from html import escape
 from pathlib import Path
 
 from .head import address_of
 from .moved import MOVED
 
-SEARCH_TOOL = re.compile(r'<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>\s*')
 NOT_FOUND = "404.html"  # the name that GitHub Pages looks for, at whatever depth the wrong address is
 LISTED_NOT = {NOT_FOUND, "search.html", *(f"notebooks/{old}.html" for old in MOVED)}
 OTHER_PAGES = {  # where a reader may go from there
@@ -44,14 +42,6 @@ input, button {{ font: inherit; padding: .2em .5em }}
 </main></body>
 </html>
 """
-
-
-def remove_search_tools(html: Path) -> None:
-    """Delete the scripts of the search, with its index, from all pages but its own: the theme loads them on each."""
-    for path in html.rglob("*.html"):
-        if path.name != "search.html":
-            page = path.read_text(encoding="utf-8")
-            path.write_text(SEARCH_TOOL.sub("", page), encoding="utf-8")
 
 
 def write_site_files(html: Path, site: str) -> None:

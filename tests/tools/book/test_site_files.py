@@ -4,7 +4,7 @@ import re
 from xml.etree import ElementTree
 
 from tools.book.moved import MOVED
-from tools.book.site_files import remove_search_tools, write_site_files
+from tools.book.site_files import write_site_files
 
 SITE = "https://ada.github.io/course/"
 
@@ -19,15 +19,6 @@ def test_the_sitemap_has_every_page_a_reader_looks_for(tmp_path):
     found = [place.text for place in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
     assert found == [SITE, f"{SITE}notebooks/a&b.html"]
     assert f"Sitemap: {SITE}sitemap.xml\n" in (tmp_path / "robots.txt").read_text()
-
-
-def test_only_the_search_page_loads_the_index(tmp_path):
-    tool, other = '<script src="../searchindex.js?v=1"></script>', '<script src="../_static/book.js"></script>'
-    for name in ("search", "a"):
-        (tmp_path / f"{name}.html").write_text(f"{tool}\n{other}")
-    remove_search_tools(tmp_path)
-    assert (tmp_path / "a.html").read_text() == other
-    assert (tmp_path / "search.html").read_text() == f"{tool}\n{other}"
 
 
 def test_all_links_of_the_page_for_wrong_addresses_are_whole(tmp_path):
