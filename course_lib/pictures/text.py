@@ -17,7 +17,7 @@ SCRIPTS = {
 }  # fmt: skip
 WIDE_CYRILLIC, WIDEST = "ЖМФШЩЫЮжмфшщыю", 1.1
 EMOJI_STYLE = "\ufe0f"  # makes an emoji, 1.4 em wide, of the character before it
-FLAG_LETTERS = "".join(map(chr, range(0x1F1E6, 0x1F200)))  # two of them are a flag
+FLAG_PARTS = "".join(map(chr, range(0x1F1E6, 0x1F200)))  # two of them are a flag
 SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 JOINER = "\u200d"  # makes one emoji of two
 
@@ -77,9 +77,9 @@ def is_within_letter(text: str, place: int) -> bool:
     if not 0 < place < len(text):
         return False
     before, after = text[place - 1], text[place]
-    flags = len(text[:place]) - len(text[:place].rstrip(FLAG_LETTERS))
+    flags = len(text[:place]) - len(text[:place].rstrip(FLAG_PARTS))
     joined = unicodedata.category(after) in ("Mn", "Me", "Mc") or JOINER in (before, after)
-    return joined or SKIN_TONES[0] <= after <= SKIN_TONES[-1] or (after in FLAG_LETTERS and flags % 2 == 1)
+    return joined or SKIN_TONES[0] <= after <= SKIN_TONES[-1] or (after in FLAG_PARTS and flags % 2 == 1)
 
 
 def _character_width(character: str) -> float:

@@ -1,7 +1,7 @@
 """Draw the course's own SVG pictures with matplotlib, which the preview pictures need as pixels."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree
 
@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 
-from course_lib.pictures.style import HIGHLIGHT, INK, QUIET
-
 POINTS = 0.72  # points per pixel at 100 dots per inch
 SVG = "{http://www.w3.org/2000/svg}"
+FILL = re.compile(r"\.?(\w+)\{(?:[^}]*;)?fill:(#\w+)")
 COMMAND = re.compile(r"([MLHVhz])([^MLHVhz]*)")
 
 
@@ -23,6 +22,7 @@ class Place:
     x: float
     y: float
     scale: float
+    colors: Mapping[str, str]  # of texts, as `colors_of` reads them
     style: str = ""  # the classes of `course_lib.pictures.canvas`
 
     def within(self, element: ElementTree.Element) -> "Place":
@@ -35,6 +35,11 @@ class Place:
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Return a point in pixels of the figure."""
         return self.x + x * self.scale, self.y + y * self.scale
+
+
+def colors_of(svg: ElementTree.Element) -> dict[str, str]:
+    """Read the colours of a picture's texts from its styles: "svg" is the usual one, "q" quiet, "f" highlighted."""
+    return {name: color for style in svg.iter(f"{SVG}style") for name, color in FILL.findall(style.text or "")}
 
 
 def draw(axes: Axes, element: ElementTree.Element, place: Place) -> None:
@@ -88,7 +93,7 @@ def draw_text(axes: Axes, text: str, at: tuple[float, float], place: Place) -> N
         text,
         fontsize=0.92 * size * place.scale * POINTS,  # matplotlib's font is wider than a browser's
         ha="center" if "m" in looks else "right" if "e" in looks else "left",
-        color=HIGHLIGHT if "f" in looks else QUIET if "q" in looks else INK,
+        color=next((place.colors[look] for look in looks if look in place.colors), place.colors["svg"]),
         weight="bold" if "b" in looks else "normal",
         family="monospace" if "t" in looks else "sans-serif",
         parse_math=False,

@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from course_lib.pictures import Picture
-from course_lib.pictures.style import INK, QUIET
 from tools import figures
 
-from .drawing import Place, draw
+from .drawing import Place, colors_of, draw
 
 WIDTH, HEIGHT = 1200, 630  # pixels, the size that all of those who show previews ask for
 FOLDER = "previews"  # below the site's _static
@@ -78,12 +77,13 @@ def drawn(preview: Preview) -> Figure:
     """Return the preview as a figure of 1200 by 630 pixels."""
     svg = ElementTree.fromstring(preview.picture().svg)
     width, height = float(svg.get("width", 0)), float(svg.get("height", 0))
+    colors = colors_of(svg)
     scale = min((WIDTH - 2 * EDGE) / width, (HEIGHT - TOP - EDGE / 2) / height)
     with matplotlib.rc_context({"font.family": ["sans-serif"]}):
         figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), facecolor="white")
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(HEIGHT, 0))
         axes.axis("off")
-        axes.text(EDGE, 58, preview.heading, fontsize=25, weight="bold", color=INK)
-        axes.text(EDGE, 98, preview.line, fontsize=16, color=QUIET)
-        draw(axes, svg, Place((WIDTH - width * scale) / 2, TOP, scale))
+        axes.text(EDGE, 58, preview.heading, fontsize=25, weight="bold", color=colors["svg"])
+        axes.text(EDGE, 98, preview.line, fontsize=16, color=colors["q"])
+        draw(axes, svg, Place((WIDTH - width * scale) / 2, TOP, scale, colors))
         return figure

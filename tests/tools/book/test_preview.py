@@ -9,7 +9,7 @@ from PIL import Image
 
 from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.style import BOLD, HIGHLIGHT, TITLE
-from tools.book.drawing import Place, draw, lines_of
+from tools.book.drawing import Place, colors_of, draw, lines_of
 from tools.book.preview import HEIGHT, PREVIEWS, WIDTH, write_previews
 
 
@@ -49,7 +49,8 @@ def test_a_drawing_has_its_cells_texts_lines_and_outlines_where_the_svg_has_them
     canvas.place(inner, 100, 200)
     canvas.text(5, 10, "title", TITLE.but(color=HIGHLIGHT), anchor="end")
     axes = Figure().add_axes((0, 0, 1, 1))
-    draw(axes, ElementTree.fromstring(canvas.svg()), Place(0, 0, 2))
+    svg = ElementTree.fromstring(canvas.svg())
+    draw(axes, svg, Place(0, 0, 2, colors_of(svg)))
     first, second, outline, arrow = axes.patches
     # the margin of the card is 20, and everything is drawn twice as large
     assert [patch.get_xy() for patch in (first, second)] == [(260, 480), (312, 480)]
