@@ -1,5 +1,6 @@
 """How Sphinx builds the web book from the folder that `tools/book` has laid out."""
 
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -8,6 +9,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from tools.book import as_literal_blocks  # noqa: E402
 from tools.book.course_map import course_map  # noqa: E402
+from tools.book.head import add_head  # noqa: E402
+from tools.book.site_address import read_site  # noqa: E402
 from tools.book.walk import read_walk  # noqa: E402
 from tools.notebooks import read_address  # noqa: E402
 
@@ -46,7 +49,8 @@ html_title = project
 html_static_path = ["_static", str(ROOT / "build" / "book" / "static")]
 html_css_files = ["palette.css", "book.css"]
 templates_path = ["_templates"]
-html_js_files = [("book.js", {"defer": "defer"}), ("search.js", {"defer": "defer"})]
+html_js_files = [("book.js", {"defer": "defer"})]
+html_baseurl = read_site(ROOT)  # every page names its canonical address
 html_favicon = "_static/logo.svg"
 html_logo = "_static/logo.svg"
 html_context = {"default_mode": "auto", "course_map": course_map(read_walk(ROOT))}  # light or dark, as the system is
@@ -62,7 +66,6 @@ html_theme_options = {
     "use_issues_button": True,
     "use_download_button": True,
     "article_header_start": ["toggle-primary-sidebar.html", "places.html"],
-    "secondary_sidebar_items": {"index": [], "**": ["page-toc.html"]},
     "navbar_persistent": [],  # or there would be a second search bar
     "show_toc_level": 2,
     "launch_buttons": {
@@ -78,3 +81,13 @@ html_theme_options = {
 def setup(app):
     """Formulas in docstrings are set as they are written; napoleon (priority 500) reads the sections afterwards."""
     app.connect("autodoc-process-docstring", as_literal_blocks, priority=400)
+    app.connect("html-page-context", add_head)
+    app.connect("html-page-context", add_search)
+
+
+def add_search(app, page, *_):
+    """Give the search page its names of things and its script, which no other page needs."""
+    if page == "search":
+        names = tomllib.loads((ROOT / "book" / "search.toml").read_text(encoding="utf-8"))
+        app.add_js_file(None, body=f"const OTHER_NAMES = {json.dumps(names)};")
+        app.add_js_file("search.js", defer="defer")

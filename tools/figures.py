@@ -39,10 +39,11 @@ def two_heads() -> Picture:
     return head_heatmaps(weights, toy.words)
 
 
-def one_tensor_two_heads() -> Picture:
+def one_tensor_two_heads(*, portrait: bool = False) -> Picture:
     """Draw how a view and a transpose split one wide tensor into heads, on the sentence of the course."""
-    title = "One tensor, two heads: what view and transpose do"
-    return _layout(dream_big(), _module(d_in=3, d_out=4), "queries_by_head", title)
+    title, toy = "One tensor, two heads: what view and transpose do", dream_big()
+    recording = record(_module(d_in=3, d_out=4), toy.batch)
+    return layout_steps(recording, words=toy.words, of="queries_by_head", title=title, portrait=portrait)
 
 
 def input_projection() -> Picture:

@@ -40,7 +40,7 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   for (const [selector, kind] of [["figure img", "Picture"], ["table", "Table"]]) {
     document.querySelectorAll(`.bd-article ${selector}`).forEach((element, number) => {
-      frame(element, `${kind} ${number + 1}, wider than the screen`);
+      frame(element.closest("picture") ?? element, `${kind} ${number + 1}, wider than the screen`);
     });
   }
   markOverflow();

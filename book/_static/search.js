@@ -1,53 +1,124 @@
-// The book's search: what a reader notices leads to its cause, and an excerpt is taken from the article alone.
+// The book's search: what a reader notices, and each name of a thing, leads to its page; excerpts are sentences.
+// It ranks by itself what Sphinx's index holds; OTHER_NAMES is book/search.toml, which conf.py writes into the search page.
 "use strict";
 
 if (typeof Search !== "undefined") {  // on the search page only
   const stemmer = new Stemmer();
-  const stems = (text) => new Set(splitQuery(text.toLowerCase()).filter((word) => !stopwords.has(word)
-    && !/^\d+$/.test(word)).map((word) => stemmer.stemWord(word)));
+  const empty = new Set([...stopwords, ..."do does did my me i we you your how why what when which can has have vs versus than one am get got "
+    .concat("use used using just should would there").split(" ")].map((word) => stemmer.stemWord(word)));
+  const says = (word) => word && !empty.has(word) && !/^\d+$/.test(word);
   const letters = (text) => splitQuery(text.toLowerCase()).join("");  // flash attention is FlashAttention
+  const notIn = (text) => text.replace(/\b(does|do|is|are|was|did|ca)n['’]?t\b|\bcannot\b/g, "not");  // doesn't
+  const stem = (text) => splitQuery(notIn(text.toLowerCase())).map((word) => stemmer.stemWord(word));
+  const meanings = OTHER_NAMES.same.flatMap((group, number) => group.map((phrase) =>
+    [` ${stem(phrase).join(" ")} `, ` =${number} `])).sort((a, b) => b[0].length - a[0].length);
 
-  // From 0 to 100: how many words a question and an entry share, in any order; one word of several is no likeness.
-  const likeness = (question, entry) => {
-    if (letters(question) === letters(entry)) return 100;
-    const [asked, given] = [stems(question), stems(entry)];
-    const shared = [...given].filter((word) => asked.has(word)).length;
-    const score = Math.round(200 * shared / (asked.size + given.size));
-    return shared > 1 || score === 100 ? score : 0;
+  // The words of a text without their endings; words and phrases of one meaning become one word.
+  const stems = (text) => {
+    let joined = ` ${stem(text).join(" ")} `;
+    for (const [phrase, meaning] of meanings) joined = joined.split(phrase).join(meaning);
+    return new Set(joined.split(" ").filter(says));
   };
 
-  // Results from the book's index, of each place its best entry.
-  const entriesLike = (question) => {
-    const { docnames, titles, filenames, indexentries } = Search._index;
-    const found = new Map();
+  // What leads to a page: [page's number, anchor, its words or null for an excerpt, words as a set, letters, heading]
+  let entries, rarity, lastAsked = new Set();
+  const readIndex = () => {
+    const { docnames, indexentries, alltitles, titles } = Search._index;
+    const add = (text, file, anchor, shown, heading = titles[file]) =>
+      entries.push([file, anchor, shown, stems(text), letters(text), heading]);
+    entries = [];
     for (const [entry, places] of Object.entries(indexentries)) {
-      const score = likeness(question, entry);
-      if (score <= 50) continue;
       for (const [file, id] of places) {
         const onPage = id.startsWith("index-");  // without text of its own: the entry says why the page was found
-        const [anchor, words] = onPage ? ["", entry] : [`#${id}`, null];
-        const place = docnames[file] + anchor;
-        if (found.get(place)?.[4] >= score) continue;
-        found.set(place, [docnames[file], titles[file], anchor, words, score, filenames[file], "index"]);
+        add(entry, file, onPage ? "" : `#${id}`, onPage ? entry : null);
       }
     }
-    return found;
+    for (const [title, places] of Object.entries(alltitles)) {
+      if (places.length > 4) continue;  // the same heading on every page of a kind
+      for (const [file, id] of places) {
+        if (titles[file] === title) add(title, file, "", null);
+        else add(title, file, id ? `#${id}` : "", null, `${titles[file]}: ${title}`);
+      }
+    }
+    for (const [page, names] of Object.entries(OTHER_NAMES.names)) {
+      for (const name of names) add(name, docnames.indexOf(page), "", null);
+    }
+    docnames.forEach((page, file) => add(page.split("/").pop().replace(/^\d+_/, "").replaceAll(/[-_]/g, " "), file, "", null));
+    const found = new Map();
+    for (const [, , , words] of entries) words.forEach((word) => found.set(word, (found.get(word) ?? 0) + 1));
+    rarity = (word) => Math.log(1 + entries.length / (1 + (found.get(word) ?? 0)));
+  };
+  const weight = (words) => words.reduce((sum, word) => sum + rarity(word), 0);
+
+  // From 0 to 100, how well an entry answers: what it holds of the question counts twice what it says besides (F2).
+  const likeness = (asked, given) => {
+    const shared = weight([...asked].filter((word) => given.has(word)));
+    return shared && Math.round(500 * shared / (4 * weight([...asked]) + weight([...given])));
   };
 
-  const search = Search._performSearch;
-  Search._performSearch = (question, ...rest) => {  // the last result is shown first
-    const found = entriesLike(question);
-    const others = search(question, ...rest).filter(([page, , anchor]) => !anchor.startsWith("#index-") && !found.has(page + anchor));
-    return [...others, ...[...found.values()].sort((a, b) => a[4] - b[4])];
+  // Pages whose text holds most of the question's words, less likely than an entry that says the same.
+  const pagesWith = (question, least) => {
+    const { terms, titleterms, docnames } = Search._index;
+    const words = [...new Set(stem(question))].filter(says);
+    const files = (index, word) => Object.hasOwn(index, word) ? new Set([index[word]].flat()) : new Set();
+    const known = words.map((word) => [files(terms, word), files(titleterms, word)]);
+    const value = ([text, title]) => Math.log(1 + docnames.length / (1 + new Set([...text, ...title]).size));
+    const all = known.reduce((sum, one) => sum + value(one), 0);
+    return docnames.flatMap((page, file) => {
+      const held = known.reduce((sum, one) => sum + (one[1].has(file) ? 1.3 : one[0].has(file) ? 1 : 0) * value(one), 0);
+      const dull = /^(reference|notebooks\/exercises)\/|^real_bugs/.test(page) ? 0.85 : 1;
+      return held > least * all ? [[file, Math.round(50 * dull * held / all)]] : [];
+    });
   };
 
-  Search.htmlToText = (html, anchor) => {
-    const article = new DOMParser().parseFromString(html, "text/html").querySelector("article.bd-article");
-    article?.querySelectorAll(".headerlink, script, style").forEach((element) => element.remove());
-    const place = anchor ? article?.querySelector(anchor) : article;
-    if (!place?.matches("dt")) return place?.textContent ?? "";
-    let meaning = place;  // a term may be followed by others of the same meaning
+  Search._performSearch = (question) => {  // the last result is shown first
+    if (!entries) readIndex();
+    const { docnames, titles, filenames } = Search._index;
+    const [asked, exactly, found] = [stems(question), letters(question), new Map()];
+    lastAsked = asked;
+    const add = (file, anchor, shown, score, kind, heading = titles[file]) => {
+      const place = docnames[file] + anchor;
+      if ((found.get(place)?.[4] ?? 0) >= score) return;
+      found.set(place, [docnames[file], heading, anchor, shown, score, filenames[file], kind]);
+    };
+    for (const least of [50, 25]) {  // rather what answers half of a long question than nothing
+      if (found.size > 2) break;
+      for (const [file, anchor, shown, words, name, heading] of entries) {
+        const score = name === exactly ? 100 : likeness(asked, words);
+        if (score > least) add(file, anchor, shown, score, "index", heading);
+      }
+      const listed = new Set([...found.values()].map(([page]) => page));
+      for (const [file, score] of pagesWith(question, least / 80)) {
+        if (!listed.has(docnames[file])) add(file, "", null, score, "text");
+      }
+    }
+    return [...found.values()].sort((a, b) => a[4] - b[4] || (a[0] < b[0] ? 1 : -1));
+  };
+
+  // The sentence of the article that answers best, and the next one if both are short.
+  Search.makeSearchSummary = (html, _, anchor) => {
+    const article = new DOMParser().parseFromString(html, "text/html");
+    article.querySelectorAll(".headerlink, script, style, mjx-assistive-mml").forEach((element) => element.remove());
+    const place = anchor ? article.getElementById(anchor.slice(1)) : article.querySelector("article.bd-article");
+    const summary = document.createElement("p");
+    summary.className = "context";
+    summary.textContent = place?.matches("dt") ? meaningOf(place) : bestSentence(place?.closest("section, article") ?? place);
+    return summary;
+  };
+
+  const meaningOf = (term) => {
+    let meaning = term;  // a term may be followed by others of the same meaning
     while (meaning.nextElementSibling && !meaning.matches("dd")) meaning = meaning.nextElementSibling;
-    return `${place.textContent.trim()}: ${meaning.textContent.trim()}`;
+    return `${term.textContent.trim()}: ${meaning.textContent.trim()}`;
+  };
+
+  const bestSentence = (place) => {
+    const texts = [...place?.querySelectorAll("p, li, dd") ?? []].filter((one) => !one.querySelector("p, li, dd"))
+      .map((one) => one.textContent.trim().replace(/\s+/g, " "));
+    const sentences = texts.flatMap((text) => text.split(/(?<=[.!?])\s+/)).filter((one) => one.length > 25);
+    const answers = sentences.map((one) => weight([...stems(one)].filter((word) => lastAsked.has(word))));
+    const best = Math.max(0, answers.indexOf(Math.max(...answers)));
+    const [one = "", next = ""] = sentences.slice(best);
+    return one.length + next.length < 220 ? `${one} ${next}` : one;
   };
 }

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from . import rules
-from .attention_report import said_once, sentences
+from .attention_report import AttentionReport, said_once, sentences
 from .confirm import confirm
 from .finding import AS_EXPECTED, NOT_EXAMINED, Finding, error_message
 from .known_patterns import add_pattern_evidence
@@ -19,14 +19,14 @@ from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
 from .measure.mask_input import measure
 from .measure.options import Options
-from .measure.run import Run, UntraceableRun
+from .measure.run import Attempt, Run, UntraceableRun
 from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
 from .precedence import OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .several import examine_each, examine_whole
+from .several import examine_each, examine_parts, examine_whole
 from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
 
 
@@ -114,8 +114,9 @@ def diagnose(
             subject, x = found
         stages = measure(subject, x, options)
         if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
-            return _report_of_several(name, stages.attempt)
-        return _report_of_one(name, stages)
+            return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()))
+        alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt)
+        return alone or _report_of_one(name, stages)
 
 
 def _with_context(
@@ -156,8 +157,15 @@ def _unseen(stages: Stages) -> Finding:
     return Finding(None, reason, title=f"{NOT_EXAMINED}: its attention weights were not seen.")
 
 
-def _report_of_several(name: str, run: Run) -> Report:
-    attentions = examine_each(run, _rules())
+def _report_of_part(name: str, attempt: Attempt) -> Report | None:
+    """Return the report of attention that begins after steps that combine tokens; None if it can't be separated."""
+    attentions = examine_parts(attempt, _rules()) if isinstance(attempt, Run) else []
+    if not attentions or any(one.missing for one in attentions) or not isinstance(attempt, Run):
+        return None
+    return _report_of_several(name, attempt, attentions)
+
+
+def _report_of_several(name: str, run: Run, attentions: list[AttentionReport]) -> Report:
     whole = examine_whole(run, attentions, _rules())
     findings = (*said_once(attentions), *whole.findings)
     if AS_EXPECTED in whole.remarks:

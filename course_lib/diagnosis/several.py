@@ -12,19 +12,24 @@ from .finding import Finding
 from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.dependence import Dependence
-from .measure.location import Place, find_locations
+from .measure.location import find_locations
 from .measure.options import Options
+from .measure.place import Place
 from .measure.placed import PlacedSubject
 from .measure.reach import Leak, find_leak
 from .measure.run import Run, measure_run, noise_of
+from .measure.score_products import find_score_products
+from .measure.segment import find_segments
+from .measure.segment_subject import SegmentSubject
 from .measure.softmax_path import SoftmaxPath
 from .measure.stages import Stages, stages_of
+from .measure.subject import Subject
 from .precedence import root_causes
 from .registry import Rule, apply
 
 OF_WHOLE = {"cache", "device", "dtypes", "expectation", "purity", "samples"}  # files of rules about the code as a whole
 # What these rules find in one attention may be the fault of another, because they run all of the code another way.
-ONLY_OF_WHOLE = {"check_device", "check_dtypes", "check_overflow", "check_sizes"}
+ONLY_OF_WHOLE = {"check_device", "check_dtypes", "check_overflow", "check_pieces", "check_sizes"}
 NO_ROWS = "not probed from outside, because the output has no row for each token"
 PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"
 
@@ -35,6 +40,13 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
     found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]))
     return [_examined(run, place, rules) for place in found]
+
+
+def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
+    """Examine the attentions of a run from the tokens that their queries and keys are made from, whatever is before."""
+    products = find_score_products(run.trace)
+    found = find_segments(run.trace, products, products, (run.x.shape[0], run.x.shape[1]))
+    return [_examined(run, place, rules) for place, _, _ in found]
 
 
 def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
@@ -58,7 +70,8 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
 def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:
     if not given.isfinite().all():  # an earlier mistake
         given = noise_of(given.shape, seed=17)
-    stages = Stages(measure_run(PlacedSubject(run.subject, place, run.x), given, options))
+    subject = _subject_of(run, place)
+    stages = Stages(measure_run(subject, given, options))
     findings, remarks = apply([one for one in rules if one.check.__name__ not in ONLY_OF_WHOLE], stages)
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if type(place.module).__module__.startswith("torch."):  # whose lines are not the author's
@@ -68,6 +81,12 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
         return AttentionReport(place.name, missing=reason)
     checked = () if causes else tuple(confirm(stages))
     return AttentionReport(place.name, None, causes, "", checked, tuple(remarks))
+
+
+def _subject_of(run: Run, place: Place) -> Subject:
+    if place.segment is None:
+        return PlacedSubject(run.subject, place, run.x)
+    return SegmentSubject(run.subject, place, run.x, run.trace)
 
 
 def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]) -> AttentionReport:

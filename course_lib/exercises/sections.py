@@ -44,4 +44,5 @@ SECTIONS: dict[str, str] = {
     "rotary-on-values": "Three mistakes that raise no error",
     # lesson 08
     "stale-cache": "A cache, one token at a time",
+    "token-missing-from-cache": "A cache, one token at a time",
 }

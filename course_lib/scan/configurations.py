@@ -37,6 +37,10 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     ),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), EXPERTS),
     **dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token"), 2),
+    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "linear_head_dim"), HEAD_DIM),
+    "linear_num_key_heads": KV_HEADS, **dict.fromkeys(("linear_num_value_heads", "linear_num_heads"), HEADS),
+    "index_n_heads": HEADS, "H_cycles": 1, "L_cycles": 2, "shared_experts_intermediate_size": 32,
+    **dict.fromkeys(("pronunciation_vocab_size", "shape_vocab_size"), VOCABULARY),
     "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16,
     "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
@@ -145,6 +149,9 @@ def _small_configurations(kind: Any) -> Iterator[Any]:
     yield lambda: kind(**_fields(kind, ATTEMPTS[0]))
     yield lambda: kind(**{**_fields(kind, ATTEMPTS[0]), **OPTIONAL})
     yield lambda: kind(**_fields(kind, ATTEMPTS[0]) | {"num_key_value_heads": HEADS})  # as latent attention wants it
+    yield lambda: kind(
+        **_fields(kind, ATTEMPTS[0]) | {"num_hidden_layers": 3}
+    )  # two kinds of layers in a cycle of three
     for kept in ATTEMPTS[1:]:
         yield lambda kept=kept: kind(**_fields(kind, kept))
     for kept in ATTEMPTS[:3]:

@@ -10,8 +10,8 @@ from .source import Source, source_of
 from .source_line import SourceLine, is_foreign, last_line
 from .statement import Statement, enclosing_comprehension, line_at, statement_of
 from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
-from .torch_private import storage_of
-from .tracer import trace_run
+from .torch_private import operation_name, storage_of
+from .tracer import code_frames, trace_run
 
 __all__ = [
     "FACTORS",
@@ -29,6 +29,7 @@ __all__ = [
     "Statement",
     "Trace",
     "Value",
+    "code_frames",
     "contractions",
     "enclosing_comprehension",
     "is_foreign",
@@ -36,6 +37,7 @@ __all__ = [
     "layout_of",
     "line_at",
     "map_instances",
+    "operation_name",
     "outer_products",
     "propagate",
     "replay",

@@ -113,11 +113,15 @@ class _Tracer(DispatchWatch):
         self.operations.append(operation)
 
     def _frames(self) -> tuple[tuple[CodeType, int], ...]:
-        """Return the author's frames; those of the caller only if there are no others."""
-        frames = [(frame.f_code, frame.f_lasti) for frame in self.author_frames()]
-        frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
-        inner = frames[:1] + [frame for frame in frames[1:] if not _passes_on(frame[0])]
-        return tuple(frame for frame in inner if frame[0] is not self._caller) or tuple(frames)
+        return code_frames(self.author_frames(), self._caller)
+
+
+def code_frames(found: Iterator[FrameType], caller: CodeType | None) -> tuple[tuple[CodeType, int], ...]:
+    """Return the code and the instruction of the author's frames; those of the caller only if there are no others."""
+    frames = [(frame.f_code, frame.f_lasti) for frame in found]
+    frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
+    inner = frames[:1] + [frame for frame in frames[1:] if not _passes_on(frame[0])]
+    return tuple(frame for frame in inner if frame[0] is not caller) or tuple(frames)
 
 
 def _passes_on(code: CodeType) -> bool:

@@ -6,6 +6,8 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
+from .site import HTML, Complaints, served
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--no-sandbox",
@@ -35,3 +37,39 @@ def browser():
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def home():
+    assert (HTML / "index.html").exists(), "The book has not been built: run `make book` first."
+    with served(HTML) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def profiles(browser):
+    """A browser profile for each theme with one page in it, kept: a new page costs as much as all that is looked at."""
+    profiles = {theme: browser.new_context(color_scheme=theme) for theme in ("light", "dark")}
+    yield {theme: profile.new_page() for theme, profile in profiles.items()}
+    for profile in profiles.values():
+        profile.close()
+
+
+@pytest.fixture
+def open_page(profiles, home):
+    """A function that opens a page of the book and returns it with the complaints that will come."""
+    watching = []
+
+    def open_page(path, *, theme="light", width=1400, at=None):
+        page, complaints = profiles[theme], Complaints(at or home)
+        page.goto("about:blank")
+        page.set_viewport_size({"width": width, "height": 900})
+        complaints.watch(page)
+        watching.append((complaints, page))
+        page.goto((at or home) + path, wait_until="load")
+        return page, complaints
+
+    yield open_page
+    for complaints, page in watching:
+        complaints.leave(page)
+        page.emulate_media(media="screen")

@@ -2,13 +2,8 @@
 
 import json
 import re
-from urllib.parse import quote
 
 import pytest
-
-from course_lib.diagnosis.catalogue import CATALOGUE
-from tools.book.mistake_code import read_example
-from tools.book.mistakes import EXAMPLES
 
 from .site import HTML, Complaints, pages, served, violations
 
@@ -24,42 +19,6 @@ MISTAKES = [path for path in PAGES if path.startswith("mistakes/")]
 # axe-core takes half of a page's time, and the pages of mistakes come from one template: every fifth of them, so that
 # each look is among them. What a page alone can get wrong, its pictures' words and its width, is asked of every one.
 LOOKED_AT = {*PAGES} - {*MISTAKES} | {*MISTAKES[::5]} | WHOLE
-
-
-@pytest.fixture(scope="module")
-def home():
-    assert (HTML / "index.html").exists(), "The book has not been built: run `make book` first."
-    with served(HTML) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def profiles(browser):
-    """A browser profile for each theme with one page in it, kept: a new page costs as much as all that is looked at."""
-    profiles = {theme: browser.new_context(color_scheme=theme) for theme in ("light", "dark")}
-    yield {theme: profile.new_page() for theme, profile in profiles.items()}
-    for profile in profiles.values():
-        profile.close()
-
-
-@pytest.fixture
-def open_page(profiles, home):
-    """A function that opens a page of the book and returns it with the complaints that will come."""
-    watching = []
-
-    def open_page(path, *, theme="light", width=WIDTHS[0], at=None):
-        page, complaints = profiles[theme], Complaints(at or home)
-        page.goto("about:blank")
-        page.set_viewport_size({"width": width, "height": 900})
-        complaints.watch(page)
-        watching.append((complaints, page))
-        page.goto((at or home) + path, wait_until="load")
-        return page, complaints
-
-    yield open_page
-    for complaints, page in watching:
-        complaints.leave(page)
-        page.emulate_media(media="screen")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -122,61 +81,6 @@ def test_formulas_are_set(open_page):
     assert page.locator("mjx-container").count() >= 10 and not page.locator("mjx-merror").count()
     assert page.locator("mjx-container[display=true]").first.bounding_box()["height"] > 20
     assert "\\frac" not in page.locator("main").inner_text()
-
-
-def test_search_finds(open_page):
-    page, complaints = open_page("search.html?q=contiguous")
-    page.wait_for_selector("ul.search li")
-    assert "Reshape and transpose" in page.locator("ul.search").inner_text()
-    assert not complaints.found
-
-
-def searched(open_page, question):
-    """The search page with all that it finds, excerpts as well."""
-    page, complaints = open_page(f"search.html?q={quote(question)}")
-    page.wait_for_function("document.querySelector('#search-results')?.innerText.includes('Search finished')")
-    page.wait_for_load_state("networkidle")
-    return page, complaints
-
-
-@pytest.mark.parametrize(
-    ("question", "leads_to"),
-    [
-        ("GQA", {"glossary.html#term-GQA", "notebooks/06_multi_query.html"}),
-        ("MQA", {"glossary.html#term-MQA", "notebooks/06_multi_query.html"}),
-        ("MHA", {"glossary.html#term-MHA", "notebooks/03_wrapper.html", "notebooks/05_weight_split.html"}),
-        ("kv-cache", {"glossary.html#term-KV-cache", "notebooks/06_multi_query.html"}),
-        ("flash attention", {"glossary.html#term-FlashAttention", "notebooks/11_fast.html"}),
-        ("my loss goes down too fast", {"mistakes/no-causal-mask.html", "mistakes/mask-discarded.html"}),
-        ("loss too low", {"mistakes/no-causal-mask.html", "mistakes/mask-inverted.html"}),
-        ("nan after softmax", {"mistakes/nan-on-hidden-rows.html"}),
-        ("works with batch 1 only", {"mistakes/fixed-batch.html", "mistakes/batch-mixed.html"}),
-        ("model sees the future", {"mistakes/no-causal-mask.html"}),
-    ],
-)
-def test_search_finds_short_names_and_symptoms(open_page, question, leads_to):
-    page, complaints = searched(open_page, question)
-    found = page.evaluate("[...document.querySelectorAll('ul.search > li > a')].map(it => it.getAttribute('href'))")
-    assert leads_to <= set(found[: len(leads_to) + 2])
-    assert not complaints.found
-
-
-def test_search_leads_from_all_that_is_noticed_to_its_cause(open_page):
-    page, complaints = searched(open_page, "mask")
-    notices = {name: read_example(EXAMPLES / f"{name}.py").notices for name in CATALOGUE}
-    script = "all => all.map(one => Search._performSearch(...Search._parseQuery(one)).map(it => [it[0], it[3]]))"
-    for name, mine in notices.items():
-        for notice, found in zip(mine, page.evaluate(script, list(mine)), strict=True):
-            assert [f"mistakes/{name}", notice[:-1].replace("`", "").lower()] in found[-10:], notice  # best come last
-    assert not complaints.found
-
-
-def test_search_shows_words_of_the_article_alone(open_page):
-    page, _ = searched(open_page, "softmax")
-    shown = page.locator("ul.search").inner_text()
-    assert page.locator("ul.search p.context").count() > 20
-    assert "Light Dark" not in shown and "System Settings" not in shown
-    assert "softmax: Turns each row of scores into weights" in page.locator("ul.search li").first.inner_text()
 
 
 def test_a_picture_in_the_dark_has_no_frame_and_its_caption_is_as_plain_as_text(open_page):

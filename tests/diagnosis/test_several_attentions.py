@@ -213,16 +213,6 @@ def attend(x):
     return (x @ x.mT / math.sqrt(x.shape[-1])).masked_fill(hidden, -torch.inf).softmax(dim=-1) @ x
 
 
-def test_attention_without_a_module_is_not_cleared():
-    report = diagnose(lambda x: attend(x + attend(x)), X)
-    assert not report.ok and report.findings == () and report.exit_status == 2, report
-    assert report.verdict == "2 attentions found, 0 examined: nothing wrong was found."
-    assert repr(report).count("Not examined: the one at test_several_attentions.py:") == 2
-    assert "Not examined" in report._repr_html_() and report.checked == ()
-    wrong = diagnose(lambda x: attend(x + (x @ x.mT).softmax(dim=-1) @ x), X)
-    assert wrong.mistakes == ("no-causal-mask",) and wrong.exit_status == 1, "seen from outside"
-
-
 def test_code_that_can_not_be_traced_is_not_cleared():
     def attend_untraced(x):
         if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:

@@ -157,8 +157,8 @@ WRONG = {
         (lambda model, tokens, n: torch.cat([tokens, model(tokens)[:, -1].argmax(-1)], 1), "same number of axes"),
     ],
     "append_to_cache": [
-        (lambda cache, k, v: (k, v), "stale-cache", "the old ones are forgotten"),
-        (lambda cache, k, v: cache, "stale-cache", "never kept"),
+        (lambda cache, k, v: (k, v), "token-missing-from-cache", "the old ones are forgotten"),
+        (lambda cache, k, v: cache, "token-missing-from-cache", "never kept"),
         (lambda cache, k, v: (torch.cat([k, cache[0]], 2), torch.cat([v, cache[1]], 2)), "stale-cache", "in front"),
         (lambda cache, k, v: (torch.cat([cache[0], k]), torch.cat([cache[1], v])), "not the samples"),
         (lambda cache, k, v: (torch.cat([cache[0], k], 1), torch.cat([cache[1], v], 1)), "not the heads"),

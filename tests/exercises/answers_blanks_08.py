@@ -211,8 +211,8 @@ WRONG = {
         (AlignedAtTheStart, "wrong elsewhere", "with a cache in pieces of"),
     ],
     "MyCache": [
-        (OverwritesTheStart, "stale-cache", "the new tokens alone"),
-        (OnlyTheNew, "stale-cache", "the old ones are forgotten"),
+        (OverwritesTheStart, "token-missing-from-cache", "the new tokens alone"),
+        (OnlyTheNew, "token-missing-from-cache", "the old ones are forgotten"),
         (TheWholeRoom, "the whole room"),
         (OneTokenPerCall, "has the shape"),
         (Forgets, "returns-none"),

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from .walk import LessonRow
 
-PARTS = {  # the number of the first lesson of each part -> its name
-    "00": "One head",
-    "03": "Several heads",
-    "06": "Shared heads, and caches",
-    "10": "See, speed up, debug, build",
+PARTS = {  # the number of the first lesson of each part -> its name, and the head whose colour it has
+    "00": ("One head", 0),
+    "03": ("Several heads", 1),
+    "06": ("Shared heads, and caches", 7),
+    "10": ("See, speed up, debug, build", 3),
 }
 
 
@@ -17,6 +17,7 @@ class Part:
     """Consecutive lessons, and what they are about."""
 
     name: str
+    head: int  # whose colour it has
     lessons: tuple[LessonRow, ...]
 
 
@@ -31,18 +32,21 @@ def course_map(rows: list[LessonRow]) -> list[Part]:
         raise ValueError(f"A part of the course begins with lesson {missing}, which does not exist: change PARTS.")
     starts = [*PARTS, "99"]
     ends = zip(PARTS.values(), starts, starts[1:], strict=False)
-    return [Part(name, tuple(row for row in rows if first <= row.number < after)) for name, first, after in ends]
+    return [
+        Part(name, head, tuple(row for row in rows if first <= row.number < after))
+        for (name, head), first, after in ends
+    ]
 
 
 def as_list(parts: list[Part]) -> str:
     """Return the map as the front page's list, with what the learner ends up with."""
     lines = []
-    for number, part in enumerate(parts):
+    for part in parts:
         lessons = "\n".join(
             f'<li><a href="notebooks/{row.name}.html"><span class="number">{row.number}</span> {row.title}</a></li>'
             for row in part.lessons
         )
         lines.append(
-            f'<li style="--part: var(--head-{number})"><strong>{part.name}</strong>\n<ol>\n{lessons}\n</ol></li>'
+            f'<li style="--part: var(--head-{part.head})"><strong>{part.name}</strong>\n<ol>\n{lessons}\n</ol></li>'
         )
     return '<ol class="path">\n' + "\n".join(lines) + "\n</ol>"

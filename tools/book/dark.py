@@ -4,26 +4,36 @@ import base64
 import re
 from pathlib import Path
 
+from course_lib.pictures.style import INK
+
 from .palette import COLOR, in_the_dark
 
 STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 PAINT = re.compile(r'\b(fill|stroke)="(#[0-9A-Fa-f]{3,6})"')
+INLINE = re.compile(r"\b(fill|stroke): (#[0-9a-f]{6})")  # as matplotlib writes it
 EMBEDDED = re.compile(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)")
-MATPLOTLIB = "matplotlib"  # a heatmap keeps its colours: they are its numbers
+NUMBER = re.compile(r"<text( [^>]*>[-−+]?[\d.]+</text>)")
+MATPLOTLIB = "figure_1"  # how it names the outermost group
+CELLS = "[id^=QuadMesh]"  # the cells of a heatmap, whose colours are its numbers
 
 
 def with_dark_colors(svg: str) -> str:
     """Return the drawing with a rule for each of its colours that holds where the page around it is dark.
 
-    The browser asks the element that shows the drawing: book.css sets its `color-scheme` with the theme.
+    The browser asks the element that shows the drawing: book.css sets its `color-scheme` with the theme. The cells of a
+    heatmap and the numbers in them keep their colours.
     """
-    if MATPLOTLIB in svg:
-        return svg
     rules = [COLOR.sub(lambda found: in_the_dark(found[0]), text) for text in STYLE.findall(svg)]
     for kind, color in sorted(set(PAINT.findall(svg))):
         rules.append(f'[{kind}="{color}"]{{{kind}:{in_the_dark(color)}}}')
+    if MATPLOTLIB in svg:
+        svg = NUMBER.sub(r'<text class="n"\1', svg)
+        for kind, color in sorted(set(INLINE.findall(svg))):
+            but = f":not({CELLS} *, {CELLS} ~ g > .n)" if kind == "fill" else ""
+            rules.append(f'[style*="{kind}: {color}"]{but}{{{kind}:{in_the_dark(color)}!important}}')
+        rules.append(f'text:not([style*="fill:"], {CELLS} ~ [id^=text] > .n){{fill:{in_the_dark(INK)}}}')
     dark = f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
-    return svg.replace("</svg>", f"{dark}</svg>")
+    return dark.join(svg.rsplit("</svg>", 1)) + "</svg>"
 
 
 def with_dark_pictures(html: str) -> str:
@@ -42,5 +52,5 @@ def add_dark_colors(html: Path) -> None:
         text = page.read_text(encoding="utf-8")
         if "data:image/svg" in text:
             page.write_text(with_dark_pictures(text), encoding="utf-8")
-    for drawing in (html / "_images").glob("*.svg"):
+    for drawing in (*html.glob("_images/*.svg"), *html.glob("_static/pictures/*.svg")):
         drawing.write_text(with_dark_colors(drawing.read_text(encoding="utf-8")), encoding="utf-8")

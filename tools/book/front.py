@@ -1,17 +1,25 @@
 """Make the front page: its picture, table, proof and doctor's report come from the course itself."""
 
 import re
+from html import escape
 from pathlib import Path
 
 from course_lib.exercises import EXERCISES
-from course_lib.pictures import Picture
 from tools.figures import one_tensor_two_heads
 
 from .course_map import as_list, course_map
 from .lessons import read
-from .markdown import figure
 from .walk import length, read_walk, table
 
+PICTURE, PORTRAIT = "one_tensor_two_heads.svg", "one_tensor_two_heads_portrait.svg"
+RECORDING = "recordings/weight_split.html"
+FRAME = f'<iframe loading="lazy" src="{RECORDING}" title="A recorded run of the weight split, step by step"></iframe>'
+HERO = """\
+<figure class="{kind}">
+{frame}<picture><source media="(max-width: 575px)" srcset="_static/pictures/{portrait}">
+<img src="_static/pictures/{picture}" alt="{words}"></picture>
+<figcaption>{caption}</figcaption>
+</figure>"""
 PROOF_LESSON, PROOF_SAYS = "05_weight_split.ipynb", "agree to twelve decimals"
 
 
@@ -36,17 +44,29 @@ def doctor(root: Path) -> str:
     return f"{code}\n\n{report}\n"
 
 
-def still(picture: Picture) -> str:
-    """Show the picture of view and transpose."""
-    return figure(picture, "one_tensor_two_heads.svg")
+def hero(pictures: Path, *, recorded: bool) -> str:
+    """Save the picture of view and transpose, upright for a phone as well, and show it below its recording."""
+    pictures.mkdir(parents=True, exist_ok=True)
+    picture = one_tensor_two_heads()
+    picture.save(pictures / PICTURE)
+    one_tensor_two_heads(portrait=True).save(pictures / PORTRAIT)
+    more = f' <a href="{RECORDING}">Click through this run</a>, number by number.' if recorded else ""
+    return HERO.format(
+        kind="hero recording" if recorded else "hero",
+        frame=f"{FRAME}\n" if recorded else "",
+        words=escape(" ".join(picture.description.split())),
+        picture=PICTURE,
+        portrait=PORTRAIT,
+        caption=escape(picture.caption) + more,
+    )
 
 
 def write_front(root: Path, source: Path) -> None:
-    """Fill in the placeholders of `index.md` and save the picture beside it."""
-    rows, picture = read_walk(root), one_tensor_two_heads()
-    picture.save(source / "one_tensor_two_heads.svg")
+    """Fill in the placeholders of `index.md` and save its pictures."""
+    rows = read_walk(root)
+    recorded = (root / "tools" / "book" / "recordings.py").exists()
     parts = {
-        "recording": still(picture),
+        "recording": hero(source.parent / "static" / "pictures", recorded=recorded),
         "map": as_list(course_map(rows)),
         "walk": table(rows),
         "length": length(rows, sum(exercise.minutes for exercise in EXERCISES.values())),

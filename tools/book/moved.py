@@ -16,15 +16,17 @@ PAGE = """\
 <meta charset="utf-8">
 <title>This lesson has moved</title>
 <meta http-equiv="refresh" content="0; url={new}.html">
-<link rel="canonical" href="{new}.html">
+<link rel="canonical" href="{site}notebooks/{new}.html">
 </head>
 <body><main><h1>This lesson has moved</h1><p>It is now <a href="{new}.html">{new}</a>.</p></main></body>
 </html>
 """
 
 
-def write_moved(html: Path) -> None:
+def write_moved(html: Path, site: str) -> None:
     """Write a page at each old address that opens the new one, and shows a link where the browser does not.
+
+    Search engines learn from it that the page at the address `site` + the new name is the one to show.
 
     Raises:
         ValueError: The new page is not in the book.
@@ -32,4 +34,4 @@ def write_moved(html: Path) -> None:
     for old, new in MOVED.items():
         if not (html / "notebooks" / f"{new}.html").exists():
             raise ValueError(f"{old} should lead to {new}, which is not in the book: change MOVED.")
-        (html / "notebooks" / f"{old}.html").write_text(PAGE.format(new=new), encoding="utf-8")
+        (html / "notebooks" / f"{old}.html").write_text(PAGE.format(new=new, site=site), encoding="utf-8")

@@ -26,6 +26,18 @@ PARTS = {
 FOR_LEARNERS = {
     "exercises": ("check", "filled", "from_earlier", "predict", "progress", "review", "mistake_of_the_day", "Verdict")
 }
+FIRST = {  # what one comes for stands first, in this order
+    "attention": (
+        "SingleHeadAttention", "MultiHeadAttentionWrapper", "MultiHeadAttention", "MultiQueryAttention",
+        "GroupedQueryAttention", "LlamaAttention", "KVCache", "attend",
+    ),
+    "diagnosis": ("diagnose", "Report", "Finding"),
+    "exercises": ("check",),
+    "pictures": ("layout_steps", "memory_row", "heatmap"),
+    "recorder": ("record", "Recording", "Step"),
+    "scan": ("scan", "ScanReport"),
+    "timing": ("compare_times",),
+}  # fmt: skip
 SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises|Example|Examples):\s*$")
 INTRO = """\
 # Reference
@@ -56,12 +68,29 @@ def names_on_page(part: str) -> tuple[str, ...]:
 
 
 def page_of(part: str, title: str) -> str:
-    """Return one page: the docstring of the module, then all that it exports."""
-    names = names_on_page(part)
-    members = [f":members: {', '.join(names)}", ":imported-members:"] if names else [":members:"]
-    options = [f"   {option}" for option in (*members, ":special-members: __call__")]
-    directive = ["```{eval-rst}", f".. automodule:: course_lib.{part}", *options, "```"]
-    return "\n".join([f"# {title}: `course_lib.{part}`", "", *directive, ""])
+    """Return one page: the docstring of the module, then all that it exports, what one comes for first."""
+    name, names = f"course_lib.{part}", names_on_page(part)
+    heading = f"# {title}: `{name}`\n"
+    if not names:
+        return f"{heading}\n{_directive('automodule', name, ':members:')}"
+    module, first = importlib.import_module(name), FIRST.get(part, ())
+    ordered = [*first, *(one for one in names if one not in first)]
+    described = [(one, _kind(getattr(module, one))) for one in ordered]
+    exports = [
+        _directive(f"auto{kind}", f"{name}.{one}", *([":members:", ":special-members: __call__"] * (kind == "class")))
+        for one, kind in described
+        if kind
+    ]
+    return "\n".join([heading, _directive("automodule", name), *exports])
+
+
+def _kind(exported: Any) -> str:
+    """Return what autodoc calls it; constants are described where they are used, not by a page of their value."""
+    return "class" if isinstance(exported, type) else "function" if callable(exported) else ""
+
+
+def _directive(name: str, argument: str, *options: str) -> str:
+    return "\n".join(["```{eval-rst}", f".. {name}:: {argument}", *(f"   {one}" for one in options), "```", ""])
 
 
 def as_literal_blocks(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -5,12 +5,13 @@ from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument, usual_call
 from .context import context_argument
 from .dependence import SEVERAL, Dependence
+from .norm_scale import factor_after_norms
 from .other_paths import OtherPath, other_paths
 from .probes import influence, other_sizes
 from .projections import column_sets
 from .reference import compare
 from .roles import OUTPUT, role_of, unused_roles
-from .rotary_angles import RotaryAngles
+from .rotary_angles import RotaryAngles, are_given
 from .rotated_rows import SAME, RotatedRow, rotated_rows
 from .rows import Row, Rows
 from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun
@@ -28,7 +29,8 @@ __all__ = [
     "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
     "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
-    "UntraceableRun", "Visibility", "asks_for_gpu", "cache_argument", "column_sets", "compare",
-    "context_argument", "find_distance", "find_token_sum", "has_sink", "influence", "other_paths", "other_sizes",
+    "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",
+    "context_argument", "factor_after_norms", "find_distance", "find_token_sum", "has_sink", "influence", "other_paths",
+    "other_sizes",
     "role_of", "rotated_rows", "unused_roles", "usual_call",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from course_lib.tracing import ModuleCall
 
-from .location import Place
+from .place import Place
 from .placed import PlacedSubject, forward_replaced, resized
 from .subject import Subject
 

@@ -3,57 +3,18 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from course_lib.tracing import ModuleCall, SourceLine, Trace, Value
+from course_lib.tracing import ModuleCall, Trace, Value
 
 from .context import joined as as_one
 from .module_inputs import Names, entries_of, projects, with_values
+from .place import Place, Sizes, joined
 from .score_products import ScoreProduct, find_score_products
+from .segment import find_segments
 
 FUNCTIONS = "its code is in functions, or in a module that computes more than this attention: put it into a module"
 OTHER_INPUTS = "its queries or keys are not made from an input of its module that x changes: let `call` make all from x"
-Sizes = tuple[int, int]  # batch, num_tokens
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """Where one attention is computed.
-
-    Attributes:
-        name: path of the module, or its class where it has no path.
-        module: of the copy that was traced, or None if no module computes this attention alone.
-        path: of the module in any copy, or None if the code is a function, whose modules are not copied.
-        calls: which calls of the module belong to this attention, counted from 0; several if tokens or samples come
-            in pieces; empty for all.
-        entries: position or name of each argument to replace by x; empty if the attention can't be examined.
-        given: (batch, token, width), the tokens that the module was given.
-        in_pieces: whether the tokens or samples come in several calls.
-        tokens_first: whether the module takes (token, batch, width).
-        of_memory: whether keys come from a different input than queries, or the attention makes such an input: nothing
-            says then whether it should be causal.
-        context: position or name of each argument that brings the tokens of keys and values, if they are not x's.
-        num_context: how many such tokens there are; `given` then holds both, as `joined` of measure/context.py.
-        widths: of the tokens of queries, and of those of keys.
-        called: the author's line that the scores are computed in, which may be outside of the module.
-        missing: why the attention can't be examined, or "".
-    """
-
-    name: str
-    module: nn.Module | None = None
-    path: str | None = None
-    calls: tuple[int, ...] = ()
-    entries: Names = ()
-    given: Tensor | None = None
-    in_pieces: bool = False
-    tokens_first: bool = False
-    of_memory: bool = False
-    context: Names = ()
-    num_context: int = 0
-    widths: tuple[int, int] = (0, 0)
-    called: SourceLine | None = None
-    missing: str = ""
 
 
 def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -> list[Place]:
@@ -64,15 +25,28 @@ def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -
         paths: of the modules of the code.
         sizes: batch and num_tokens of x.
     """
-    groups, behind_memory = _groups(trace), set[int]()
+    all_products, behind_memory = find_score_products(trace), set[int]()
     found: list[Place] = []
-    for group in groups[::-1]:  # a memory is made before it is read
+    for group in _groups(trace, all_products)[::-1]:  # a memory is made before it is read
         products = [product for some in group.calls.values() for product in some]
-        place, memory = _place(trace, group, paths, sizes)
-        behind_memory |= trace.ancestors(memory)
-        makes_memory = behind_memory.issuperset(product.operation.number for product in products)
-        found.append(replace(place, of_memory=bool(memory) or makes_memory))
-    return found[::-1]
+        places = [(*_place(trace, group, paths, sizes), products)]
+        if places[0][0].missing:
+            places = find_segments(trace, all_products, products, sizes)[::-1]
+        for place, memory, own in places:
+            behind_memory |= trace.ancestors(memory)
+            makes_memory = behind_memory.issuperset(product.operation.number for product in own)
+            found.append(replace(place, of_memory=bool(memory) or makes_memory))
+    return _named_apart(found[::-1])
+
+
+def _named_apart(places: list[Place]) -> list[Place]:
+    """Number those that have the same name, such as those of a function that is called for each layer."""
+    names = [place.name for place in places]
+    counts = [names[:index].count(name) + 1 for index, name in enumerate(names)]
+    return [
+        replace(place, name=f"{place.name}, pass {count}") if names.count(place.name) > 1 else place
+        for place, count in zip(places, counts, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +56,7 @@ class _Group:
     calls: dict[ModuleCall | None, list[ScoreProduct]]
 
 
-def _groups(trace: Trace) -> list[_Group]:
-    products = find_score_products(trace)
+def _groups(trace: Trace, products: list[ScoreProduct]) -> list[_Group]:
     chains = {product: list(_chain(trace, product)) for product in products}
     depths: dict[ModuleCall, set[int]] = {}
     for product, chain in chains.items():
@@ -175,17 +148,3 @@ def _with_context(place: Place, call: ModuleCall, entries: tuple[Names, ...], si
                 tokens_first=tokens_first,
             )
     return None
-
-
-def joined(pieces: list[Tensor], sizes: Sizes) -> tuple[Tensor | None, bool]:
-    """Join pieces of tokens to (batch, token, width), or None if they do not fit; also return if tokens are first."""
-    batch, num_tokens = sizes
-    pieces = [one[None] if one.dim() == 2 else one for one in pieces]
-    if len(pieces) == 1 and pieces[0].shape[:2] == (num_tokens, batch) and batch != num_tokens:
-        return pieces[0].transpose(0, 1).contiguous(), True
-    for axis in (1, 0):
-        if len({one.shape[:axis] + one.shape[axis + 1 :] for one in pieces}) == 1:
-            whole = torch.cat(pieces, dim=axis)
-            if whole.shape[:2] == sizes:
-                return whole, False
-    return None, False

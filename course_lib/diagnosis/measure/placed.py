@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.tracing import Trace, trace_run
 
 from .calling import first_tensor
-from .location import Place
+from .place import Place
 from .subject import Subject
 
 

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from torch import Tensor
 
-from course_lib.tracing import Operation, storage_of
+from course_lib.tracing import Operation, Value, storage_of
 
-from .structure import AfterStructure
+from .structure import AfterStructure, Structure
 
 TRIGONOMETRY = ("cos", "sin", "polar", "cos_", "sin_")
 TABLE = re.compile(r"cos|sin|freq|rot|rope|theta|angle|phase|cis", re.I)
@@ -102,3 +102,15 @@ class RotaryAngles(AfterStructure):
 
     def _is_projected(self, operation: Operation) -> bool:
         return bool(operation.outputs) and self.structure.is_projected(operation.outputs[0])
+
+
+def are_given(structure: Structure, values: list[Value]) -> bool:
+    """Return whether values that no x changes come from a table of the caller's, and not from the code's own."""
+    trace, own = structure.trace, {structure.trace.x.storage}
+    for module in structure.run.subject.modules.values():
+        tensors = (*module.parameters(recurse=False), *module.buffers(recurse=False), *vars(module).values())
+        own |= {storage_of(one) for one in tensors if isinstance(one, Tensor)}
+    fixed = [value for value in values if not structure.dependence.on_input(value)]
+    leaves = fixed + [value for one in structure.ancestors_of(fixed) for value in one.inputs]
+    tables = [one for one in leaves if one.made_by is None and one.tensor.is_floating_point() and one.tensor.dim() > 1]
+    return any(one.storage not in own and one is not trace.x for one in tables)

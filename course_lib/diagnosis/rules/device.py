@@ -73,6 +73,8 @@ class _FakeDevice(FunctionWatch):
 
     def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
+        if name == "_parse_to":  # how `module.to(device)` reads its arguments
+            return func(*args, **kwargs)
         tensors = list(tensors_in((args, kwargs)))
         if any(map(torch_private.is_mapped, tensors)):
             raise NotImplementedError("torch.vmap")
@@ -88,10 +90,12 @@ class _FakeDevice(FunctionWatch):
                     raise _TensorLeftBehind(name, self._made_here[id(tensor)], tuple(tensor.shape))
         on_cpu = {key: "cpu" if _is_elsewhere(one) else one for key, one in kwargs.items()}
         result = func(*("cpu" if _is_elsewhere(one) else one for one in args), **on_cpu)
-        if moved and name != "copy_" and isinstance(result, Tensor) and any(result is one for one in tensors):
+        moves = moved or name in ("to", "type_as")
+        if moves and name != "copy_" and isinstance(result, Tensor) and any(result is one for one in tensors):
             result = result.detach()  # moving returns a new tensor, even if the device is the same
         made = [self.hold(tensor) for tensor in tensors_in(result)]
-        if not moved and len(here) == len(tensors):
+        brought = name in ("to", "type_as") and any(one is not tensors[0] for one in here)  # to a tensor left behind
+        if brought or (not moved and len(here) == len(tensors)):
             self._note(made, here)
         return result
 

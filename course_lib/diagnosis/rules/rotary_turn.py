@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, rotated_rows
+from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, are_given, rotated_rows
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
 
@@ -20,10 +20,12 @@ def check_turn(attention: Attention) -> Iterator[Finding]:
     turns = {} if attention.rows.in_pieces else _turns(attention.structure)
     if len(turns) < 2 or _is_learned_after(attention.structure, turns) or _differs_before(attention.structure):
         return
-    rows = rotated_rows(attention)
+    rows, tolerance = rotated_rows(attention), _tolerance(attention.structure, turns)
+    fixed = [value for side in turns.values() for operation in side for value in operation.inputs]
+    points = are_given(attention.structure, fixed)
     for head in sorted({one.row.head for one in rows}):
         own = [one for one in rows if one.row.head == head]
-        broken = _broken(own, attention.options.causal)
+        broken = _broken(own, attention.options.causal, tolerance, points=points)
         if broken is not None:
             (q, k), (other_q, other_k), apart = broken
             evidence = (
@@ -86,11 +88,21 @@ def _differs_before(structure: Structure) -> bool:
     return False
 
 
-def _broken(rows: list[RotatedRow], causal: bool) -> tuple[tuple[int, int], tuple[int, int], float] | None:
+def _tolerance(structure: Structure, turns: dict[int, list[Operation]]) -> float:
+    """Return how much equal scores may differ, relative to the largest, with the precision of the angles."""
+    values = [value for side in turns.values() for operation in side for value in operation.inputs]
+    dtypes = {one.tensor.dtype for op in structure.ancestors_of(values) for one in op.outputs}
+    return 0.02 if torch.bfloat16 in dtypes else 0.003 if torch.float16 in dtypes else 100 * SAME
+
+
+def _broken(
+    rows: list[RotatedRow], causal: bool, tolerance: float, *, points: bool
+) -> tuple[tuple[int, int], tuple[int, int], float] | None:
     """Return two pairs of positions of equal distance whose scores differ, and how much; None if a grid explains all.
 
     Scores may depend on distance along a line or, as for the patches of an image, on the distances along the rows and
-    columns of a grid of any width, which may begin after a token of the class.
+    columns of a grid of any width, which may begin after a token of the class. Positions that are no steps of a line,
+    such as points in an image, say only that the score of a token with itself is the same everywhere.
     """
     pairs = {
         (one.row.query, token): (one.query, key)
@@ -102,15 +114,32 @@ def _broken(rows: list[RotatedRow], causal: bool) -> tuple[tuple[int, int], tupl
     length = 1 + max(max(pair) for pair in pairs)
     plain = {pair: float(query @ key) for pair, (query, key) in pairs.items()}
     cosines = {pair: float(torch.cosine_similarity(query, key, dim=0)) for pair, (query, key) in pairs.items()}
-    found = _unequal(plain, length, 0)
+    found = _unequal(plain, length, 0, tolerance)
     grids = [(width, first) for width in range(2, length) for first in ((0,) if causal else (0, 1))]
-    if found is None or _unequal(cosines, length, 0) is None or any(_unequal(plain, *grid) is None for grid in grids):
+    if found is None or _unequal(cosines, length, 0, tolerance) is None:
         return None
-    return found
+    if any(_unequal(plain, *grid, tolerance) is None for grid in grids):
+        return None
+    return None if points and _are_rotated_alike(pairs, plain, length, tolerance) else found
+
+
+def _are_rotated_alike(
+    pairs: dict[tuple[int, int], tuple[Tensor, Tensor]],
+    plain: dict[tuple[int, int], float],
+    length: int,
+    tolerance: float,
+) -> bool:
+    """Return whether queries and keys are rotated alike, by angles that don't grow in equal steps."""
+    own = {pair: score for pair, score in plain.items() if pair[0] == pair[1]}
+    if len(own) < 3 or _unequal(own, length, 0, tolerance) is not None:
+        return False
+    keys = {token: key for (_, token), (_, key) in pairs.items()}
+    between = {(one, other): float(keys[one] @ keys[other]) for one in keys for other in keys}
+    return _unequal(between, length, 0, tolerance) is not None
 
 
 def _unequal(
-    scores: dict[tuple[int, int], float], width: int, first: int
+    scores: dict[tuple[int, int], float], width: int, first: int, tolerance: float
 ) -> tuple[tuple[int, int], tuple[int, int], float] | None:
     """Return two pairs of positions with equal offsets on a grid whose scores differ; None if there are none."""
     seen: dict[tuple[int, int], tuple[int, int]] = {}
@@ -121,7 +150,7 @@ def _unequal(
         (row_q, column_q), (row_k, column_k) = divmod(query - first, width), divmod(key - first, width)
         other = seen.setdefault((row_q - row_k, column_q - column_k), (query, key))
         apart = abs(score - scores[other]) / largest
-        if apart > 100 * SAME:
+        if apart > tolerance:
             return other, (query, key), apart
     return None
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_idle_scaling, locate_scaling, scale_by_choice
-from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure
+from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure, factor_after_norms
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Value
 
@@ -28,17 +28,20 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
         if reason:
             yield f"the scale of the scores was not judged, because {reason}"
         return
+    normalised = factor_before_scores(attention.structure) is None
     if abs(factor / right - 1) < EXACT:
         return
     draw = partial(picture_of_weights, attention)
     chosen = None if given else scale_by_choice(attention.run.subject, factor)
     asked = f"scale={given:g} was given" if given else f"for head_dim {head_dim} it should be {right:.4f}"
-    if chosen is not None:
+    if normalised and not given and abs(factor - 1) >= EXACT and not _meaning(attention, factor):
+        yield f"the scale of the scores was not judged, because it is {factor:.4g} after a norm; give `scale`"
+    elif chosen is not None:
         yield f"the scale is {factor:.4f} because the code sets {chosen}; give `scale` to have it judged"
     elif abs(factor - 1) >= EXACT:
         evidence = f"scores are multiplied by {factor:.4f}{_meaning(attention, factor)}; {asked}"
         yield Finding.named("wrong-scale", evidence, locate_scaling(path), draw)
-    elif given or not _is_in_weights(attention.structure, right):
+    elif given or normalised or not _is_in_weights(attention.structure, right):
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
         unused = path.scores.first_unused(("mul", "div")) or attention.structure.score_products[0].operation
         where = locate_idle_scaling(path) or unused.where
@@ -60,11 +63,13 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
 
 def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> float | None:
     """Return the factor between projections and weights; None if it is learned, unknown or differs between heads."""
-    before = None if attention.fitted_scale is None else factor_before_scores(attention.structure)
-    if attention.fitted_scale is None or before is None or _is_learned(path):
+    if attention.fitted_scale is None or _is_learned(path):
+        return None
+    before = factor_before_scores(attention.structure) or factor_after_norms(attention.structure)
+    if before is None:
         return None
     scale = attention.fitted_scale * before / angles.stretch**2
-    if float((scale - scale[0]).abs().max()) > EXACT * float(scale[0].abs()):
+    if float((scale - scale[0]).abs().max()) > EXACT * float(scale[0].abs()) or not float(scale[0]):
         return None
     return float(scale[0])
 

@@ -192,7 +192,7 @@ EXERCISE = FunctionExercise(
         Wrong(
             "the right output, with the new key and value in place of the caches",
             lambda q, k, v, ck, cv: (_step(q, *_grown(k, v, ck, cv)), k, v),
-            "stale-cache",
+            "token-missing-from-cache",
             "Which keys will the next token have to see?",
         ),
         Wrong(

@@ -69,13 +69,13 @@ EXERCISE = FunctionExercise(
         Wrong(
             "the new tokens alone: the old ones are forgotten",
             lambda c, k, v: (k, v),
-            "stale-cache",
+            "token-missing-from-cache",
             "Which keys does the newest query have to see?",
         ),
         Wrong(
             "the old cache: the new tokens are never kept",
             lambda c, k, v: c,
-            "stale-cache",
+            "token-missing-from-cache",
             "May a new token look at itself?",
         ),
         Wrong(
@@ -112,7 +112,7 @@ EXERCISE = FunctionExercise(
         Wrong(
             "a cache that drops its oldest tokens",
             _window,
-            "stale-cache",
+            "token-missing-from-cache",
             "How many tokens are there after the step?",
         ),
         Wrong(

@@ -90,7 +90,12 @@ EXERCISE = CacheExercise(
             _OneRoom,
             hint="How many tensors does `torch.zeros` make in your `__init__`? Two names of one tensor are no copy.",
         ),
-        Wrong("the new tokens alone: the old ones are forgotten", _NewOnly, "stale-cache", "Who remembers the others?"),
+        Wrong(
+            "the new tokens alone: the old ones are forgotten",
+            _NewOnly,
+            "token-missing-from-cache",
+            "Who remembers the others?",
+        ),
         Wrong(
             "the whole room, with zeros where no token is yet",
             _WholeRoom,
@@ -99,7 +104,7 @@ EXERCISE = CacheExercise(
         Wrong(
             "the tokens before the new ones: a token must see itself, too",
             _LateLength,
-            "stale-cache",
+            "token-missing-from-cache",
             "Where does your slice end: at the old or the new length?",
         ),
         Wrong(

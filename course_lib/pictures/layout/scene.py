@@ -70,7 +70,11 @@ class PathScene:
         return f"Element {element} ({self.legend.highlighted_owner}) is at {', then at '.join(stops)}."
 
     def _draw_memory(self) -> Iterator[Canvas]:
-        """Yield each memory of the path as a row of slots with their elements."""
+        for said, slots in self.memories():
+            yield column([flow([("memory", BOLD), (said, NOTE)]), slots.draw()], STYLE.tight)
+
+    def memories(self) -> Iterator[tuple[str, Table]]:
+        """Yield each memory of the path as a row of slots with their elements, and who reads it."""
         if len(self.path.sources) > 1 or len(self.legend.coordinates) > MOST_SLOTS:
             return
         memories: dict[int, list[LayoutState]] = {}
@@ -79,8 +83,7 @@ class PathScene:
         for states in memories.values():
             readers = ", ".join(dict.fromkeys(state.title for state in states))
             slots = self._slots(states[0])
-            head = flow([("memory", BOLD), (f"{counted(len(slots.cells[0]), 'slot')}, read by {readers}", NOTE)])
-            yield column([head, slots.draw()], STYLE.tight)
+            yield f"{counted(len(slots.cells[0]), 'slot')}, read by {readers}", slots
 
     def _slots(self, state: LayoutState) -> Table:
         """Return a tensor's memory as a table of one row, with token labels below the elements."""
@@ -152,13 +155,17 @@ class LayoutScene:
     def describe(self) -> str:
         return "\n".join(filter(None, [*(path.describe() for path in self.paths), self.not_drawn]))
 
-    def draw(self) -> Canvas:
+    @property
+    def note(self) -> str:
+        """Say how to read the drawing."""
         origin = self.paths[0].path.origin
         order = f"as in {origin.sources[0].title}" if origin else "in the order of the first tensor"
         of_file = f" of {self.file}" if self.file else ""
-        note = f"Drawn from a recorded run{of_file}. Cells are numbered {order}; follow the outlined one."
+        return f"Drawn from a recorded run{of_file}. Cells are numbered {order}; follow the outlined one."
+
+    def draw(self) -> Canvas:
         paths = [path.draw(named=len(self.paths) > 1) for path in self.paths]
-        return card(self.title, [note], *paths, label(self.not_drawn, NOTE))
+        return card(self.title, [self.note], *paths, label(self.not_drawn, NOTE))
 
     def steps(self) -> list[StepScene]:
         """Return one scene per step, or none if there is only one step."""

@@ -1689,3 +1689,72 @@ def half_encoder_loop():
     torch.manual_seed(87)
     module, x = Encoder(11, 2, 7).to(torch.float16), some_x(3, 8, 11, spread=150.0)
     return module, x.half(), {"num_heads": 2, "causal": False}
+
+
+# scales after norms of queries and keys
+
+
+def rms(t, gain):
+    return t * torch.rsqrt(t.square().mean(-1, keepdim=True) + 1e-6) * gain
+
+
+class NormedHeads(nn.Module):
+    def __init__(self, d_in, heads, head_dim):
+        super().__init__()
+        self.heads, self.head_dim = heads, head_dim
+        self.w = nn.Linear(d_in, 3 * heads * head_dim, bias=False)
+        self.gain_q, self.gain_k = nn.Parameter(torch.rand(head_dim) + 0.5), nn.Parameter(torch.rand(head_dim) + 0.5)
+        self.mix = nn.Linear(heads * head_dim, d_in)
+
+    def parts(self, x):
+        q, k, v = self.w(x).unflatten(-1, (3, self.heads, self.head_dim)).permute(2, 0, 3, 1, 4)
+        return rms(q, self.gain_q), rms(k, self.gain_k), v
+
+    def close(self, scores, v):
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        return self.mix((scores.masked_fill(future, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+@case("missing-scale")
+def normed_by_hand_and_never_scaled():
+    class Attention(NormedHeads):
+        def forward(self, x):
+            q, k, v = self.parts(x)
+            return self.close(torch.einsum("bhqc,bhkc->bhqk", q, k), v)  # wrong
+
+    torch.manual_seed(92)
+    return Attention(11, 3, 5), some_x(2, 6, 11), {"num_heads": 3}
+
+
+@case("wrong-scale")
+def normed_and_scaled_twice():
+    class Attention(NormedHeads):
+        def forward(self, x):
+            q, k, v = self.parts(x)
+            q = q / self.head_dim**0.5
+            scores = q @ k.mT
+            scores = scores * self.head_dim**-0.5  # wrong
+            return self.close(scores, v)
+
+    torch.manual_seed(93)
+    return Attention(11, 3, 5), some_x(2, 6, 11), {"num_heads": 3}
+
+
+@case("missing-scale")
+def layer_norms_of_heads_and_a_kernel_without_scale():
+    class Attention(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+            self.norm_q, self.norm_k = nn.LayerNorm(width // heads), nn.LayerNorm(width // heads)
+            self.o = nn.Linear(width, width)
+
+        def forward(self, x):
+            q, k, v = (one(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in (self.q, self.k, self.v))
+            q, k = self.norm_q(q), self.norm_k(k)
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)  # wrong
+            return self.o(out.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(94)
+    return Attention(12, 2), some_x(2, 5, 12), {"num_heads": 2}

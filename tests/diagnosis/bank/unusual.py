@@ -2031,3 +2031,154 @@ def course_single_head():
     torch.manual_seed(88)
     m = SingleHeadAttention(8, 5, bias=True, dropout=0.1)
     return m, some_x(3, 6, 8), {"num_heads": 1, "call": lambda m, x: m(x, return_weights=True)[0]}
+
+
+# Norms of queries and keys
+
+
+class OfUnitLength(nn.Module):
+    """Queries and keys have a length of 1, so that scores are cosines times a number, as in Swin 2."""
+
+    def __init__(self, width, heads, factor):
+        super().__init__()
+        self.heads, self.factor = heads, factor
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def normed(self, t):
+        return F.normalize(t, dim=-1)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = self.normed(q) @ self.normed(k).mT * self.factor
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return self.out((scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+@case(None)
+def cosines_times_ten():
+    torch.manual_seed(90)
+    return OfUnitLength(12, 3, 10.0), some_x(2, 5, 12), {"num_heads": 3}
+
+
+@case(None)
+def cosines_as_they_are():
+    torch.manual_seed(91)
+    return OfUnitLength(12, 3, 1.0), some_x(2, 5, 12), {"num_heads": 3}
+
+
+@case(None)
+def mean_squares_of_1_and_a_tuned_scale():
+    class Attention(OfUnitLength):
+        def normed(self, t):
+            return F.rms_norm(t, (t.shape[-1],))
+
+    torch.manual_seed(92)
+    return Attention(12, 3, 0.12), some_x(2, 5, 12), {"num_heads": 3}
+
+
+# Rotations by given positions
+
+
+@case(None)
+def rotations_by_points_of_an_image():
+    class Attention(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x, cos, sin):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            q, k = (t * cos + torch.stack([-t[..., 1::2], t[..., ::2]], -1).flatten(-2) * sin for t in (q, k))
+            weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+            return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+    points = torch.rand(7, 2, generator=torch.Generator().manual_seed(2)) * 3
+
+    def call(module, x):
+        angles = points[: x.shape[1]].to(x).repeat_interleave(2, dim=-1)
+        return module(x, angles.cos(), angles.sin())
+
+    torch.manual_seed(93)
+    return Attention(12, 3), some_x(2, 5, 12), {"num_heads": 3, "call": call, "causal": False}
+
+
+@case(None)
+def angles_of_eight_bits():
+    class Attention(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads = heads
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            rates = 100.0 ** -torch.arange(0, 1, 2 / q.shape[-1], device=x.device, dtype=x.dtype)
+            angles = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None] * rates
+            cos, sin = angles.cos().bfloat16().repeat(1, 2), angles.sin().bfloat16().repeat(1, 2)
+            q, k = ((t * cos + torch.cat([-t[..., 2:], t[..., :2]], -1) * sin).type_as(x) for t in (q, k))
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out(out.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(94)
+    return Attention(12, 3), some_x(2, 5, 12), {"num_heads": 3}
+
+
+# Devices
+
+
+@case(None)
+def a_cache_that_the_caller_moves():
+    class Store(nn.Module):
+        def __init__(self, *shape):
+            super().__init__()
+            self.register_buffer("keys", torch.zeros(shape))
+            self.register_buffer("values", torch.zeros(shape))
+
+    class Attention(nn.Module):
+        def __init__(self, width):
+            super().__init__()
+            self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+            self.store = None
+
+        def forward(self, x, start):
+            end = start + x.shape[1]
+            self.store.keys[:, start:end], self.store.values[:, start:end] = self.k(x), self.v(x)
+            scores = self.q(x) @ self.store.keys[:, :end].mT / x.shape[-1] ** 0.5
+            return self.o(scores.softmax(-1) @ self.store.values[:, :end])
+
+    def call(module, x):
+        module.store = Store(len(x), 16, x.shape[2]).to(x.device, x.dtype)
+        return torch.cat([module(x[:, at : at + 1], at) for at in range(x.shape[1])], dim=1)
+
+    torch.manual_seed(95)
+    return Attention(9), some_x(2, 5, 9), {"num_heads": 1, "call": call}
+
+
+@case(None)
+def rates_on_the_cpu_and_angles_moved():
+    class Rates(nn.Module):
+        def __init__(self, head_dim):
+            super().__init__()
+            self.rates = 100.0 ** -torch.arange(0, 1, 2 / head_dim)  # no buffer: stays on the CPU
+
+        def forward(self, x):
+            steps = torch.arange(x.shape[1], device=x.device).type_as(self.rates)
+            angles = torch.outer(steps, self.rates).to(x.device)
+            return angles.cos().repeat(1, 2).to(x.dtype), angles.sin().repeat(1, 2).to(x.dtype)
+
+    class Attention(nn.Module):
+        def __init__(self, width, heads):
+            super().__init__()
+            self.heads, self.rates = heads, Rates(width // heads)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            cos, sin = self.rates(x)
+            q, k = (t * cos + torch.cat([-t[..., 2:], t[..., :2]], -1) * sin for t in (q, k))
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            return self.out(out.transpose(1, 2).flatten(2))
+
+    torch.manual_seed(96)
+    return Attention(12, 3), some_x(2, 5, 12), {"num_heads": 3}

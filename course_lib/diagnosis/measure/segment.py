@@ -1,0 +1,177 @@
+"""Find the part of a run that computes one attention where no module holds that attention alone."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from course_lib.tracing import Operation, Trace, Value
+
+from .context import joined as as_one
+from .dataflow import OUTPUT, Dataflow, X
+from .place import Place, Point, Segment, Sizes, joined
+from .score_products import ScoreProduct
+
+NO_TOKENS = "no tensor (batch, token, width) is found that its queries and keys, and no other attention, come from"
+
+Placed = tuple[Place, list[Value], list[ScoreProduct]]  # the memory that keys come from if queries do not; its products
+Found = tuple[int, int | None]  # the operations that make the tokens of queries, and of keys if those are others
+
+
+def find_segments(
+    trace: Trace, found: Sequence[ScoreProduct], group: Sequence[ScoreProduct], sizes: Sizes
+) -> list[Placed]:
+    """Return the place of each attention among some products of the same depth.
+
+    Args:
+        trace: of the whole.
+        found: all products of the whole.
+        group: those to place.
+        sizes: batch and num_tokens of x.
+    """
+    search = _Search(Dataflow(trace, found), sizes)
+    parts: dict[tuple[Found | None, int | None], list[ScoreProduct]] = {}
+    for product in group:
+        parts.setdefault((search.entries(product), search.nearest(product)), []).append(product)
+    return [(*search.place(entries, products), products) for (entries, _), products in parts.items()]
+
+
+class _Search:
+    def __init__(self, flow: Dataflow, sizes: Sizes) -> None:
+        self._flow, self._sizes = flow, sizes
+        self._trace = flow.trace
+
+    def entries(self, product: ScoreProduct) -> Found | None:
+        """Return the operations that make the tokens of a product's queries and keys; None if they are unknown."""
+        at = product.operation
+        left, right = (self._ends(value, at) for value in product.factors)
+        values = [self._ends(value, operation) for operation, value in self._flow.value_factors([product])]
+        if not left.passed or not right.passed:
+            return None
+        one = self._common([left, right, *values], self._is_row)
+        if one is not None:
+            return one, None
+        for queries, keys in ((left, right), (right, left)):
+            of_queries, of_keys = self._common([queries], self._is_row), self._common([keys, *values], self._is_memory)
+            if of_queries is not None and of_keys is not None:
+                return of_queries, of_keys
+        return None
+
+    def nearest(self, product: ScoreProduct) -> int | None:
+        """Return what makes the tokens of queries and keys, be they x's or those of another sequence."""
+        return self._common([self._ends(value, product.operation) for value in product.factors], self._is_tokens)
+
+    def place(self, entries: Found | None, products: list[ScoreProduct]) -> tuple[Place, list[Value]]:
+        """Return where some products are computed, and the memory that their keys come from, if it is not x."""
+        line = products[0].operation.where
+        place = Place(f"the one at {line}" if line else "one without a module", called=line, missing=NO_TOKENS)
+        output = self._output(products)
+        if entries is None or output is None:
+            return place, []
+        queries, keys = entries
+        first, last = max(queries, X), self._trace.operations[output]
+        numbers = range(first + 1, output + 1)
+        segment = Segment(
+            self._point(queries), None if keys is None else self._point(keys), self._point(output), numbers
+        )
+        tokens, tokens_first, columns_first = rows_of(self._made(queries).tensor, self._sizes)
+        segment = replace(segment, columns_first=columns_first)
+        if tokens is None or not last.outputs:
+            return place, []
+        place = replace(place, segment=segment, given=tokens, tokens_first=tokens_first, missing="")
+        return (place, []) if keys is None else (self._with_memory(place, tokens, keys), [self._made(keys)])
+
+    def _with_memory(self, place: Place, tokens: Tensor, keys: int) -> Place:
+        memory = self._made(keys).tensor
+        memory = memory.transpose(0, 1).contiguous() if place.tokens_first else memory
+        widths = (tokens.shape[2], memory.shape[2])
+        return replace(place, given=as_one(tokens, memory), num_context=memory.shape[1], widths=widths, of_memory=True)
+
+    def _output(self, products: list[ScoreProduct]) -> int | None:
+        """Return the last operation that gives a row for each token and comes from no later attention."""
+        flow, trace = self._flow, self._trace
+        applied = {operation.number for operation, _ in flow.value_factors(products)}
+        if trace.output is None or not applied:
+            return None
+        allowed = 0
+        for number in applied:
+            allowed |= flow.behind[number]
+        after = [n for n in flow.passed_after(applied, trace.output) if n not in (OUTPUT, *applied)]
+        own = [n for n in after if self._is_output(n) and not flow.behind[n] & ~allowed]
+        return own[-1] if own else None
+
+    def _ends(self, value: Value, at: Operation) -> "_End":
+        sources = self._flow.sources(value, at)
+        behind = 0
+        for one in sources:
+            behind |= self._flow.behind[one]
+        projections = max((self._flow.projections[one] for one in sources), default=0)
+        return _End(self._flow.passed(value, at), behind, projections)
+
+    def _common(self, ends: "list[_End]", is_tokens: Callable[[int], bool]) -> int | None:
+        """Return the tokens that all factors are projected from, without another attention in between, or else the
+        last tokens that they come from."""
+        if not all(end.passed for end in ends):
+            return None
+        able = [n for n in ends[0].passed if all(n in end.passed for end in ends) and is_tokens(n)]
+        able = [n for n in able if all(end.behind == self._flow.behind[n] for end in ends)]
+        for enough in (all, any):
+            for n in able:
+                if enough(end.projections > self._flow.projections[n] for end in ends):
+                    return n
+        return able[0] if able else None
+
+    def _made(self, number: int) -> Value:
+        return self._trace.x if number == X else self._trace.operations[number].outputs[0]
+
+    def _is_tokens(self, number: int) -> bool:
+        operation = None if number == X else self._trace.operations[number]
+        able = operation is None or (operation.outputs and operation.frames and not operation.in_place)
+        return bool(able) and self._made(number).tensor.is_floating_point() and self._made(number).tensor.dim() > 2
+
+    def _is_row(self, number: int) -> bool:
+        return self._is_tokens(number) and rows_of(self._made(number).tensor, self._sizes)[0] is not None
+
+    def _is_output(self, number: int) -> bool:
+        """Return whether a value has a row for each token, and no image's rows and columns of them."""
+        return self._is_row(number) and not rows_of(self._made(number).tensor, self._sizes)[2]
+
+    def _is_memory(self, number: int) -> bool:
+        shape = self._made(number).tensor.shape
+        return self._is_tokens(number) and len(shape) == 3 and self._sizes[0] in shape[:2]
+
+    def _point(self, number: int) -> Point:
+        if number == X:
+            return Point()
+        operation = self._trace.operations[number]
+        before = self._trace.operations[:number]
+        same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
+        return Point(operation.name, operation.frames, same)
+
+
+def rows_of(tensor: Tensor, sizes: Sizes) -> tuple[Tensor | None, bool, tuple[int, ...]]:
+    """Return a tensor as (batch, token, width), or None, whether tokens come first, and the axes of tokens if last.
+
+    The tokens may be the pixels of an image: (batch, width, height, width of the image).
+    """
+    rows, tokens_first = joined([tensor], sizes) if tensor.dim() == 3 else (None, False)
+    pixels = tuple(tensor.shape[2:])
+    if rows is None and len(tensor) == sizes[0] and math.prod(pixels) == sizes[1]:
+        return tensor.flatten(2).mT.contiguous(), False, pixels
+    return rows, tokens_first, ()
+
+
+@dataclass(frozen=True)
+class _End:
+    """A factor of a product.
+
+    Attributes:
+        passed: what all paths from x to it pass through, the nearest first.
+        behind: the score products that it comes from.
+        projections: the largest number of products with a sum on a path from x to it.
+    """
+
+    passed: list[int]
+    behind: int
+    projections: int

@@ -1,0 +1,122 @@
+"""Run the whole of some code with x in place of the tokens of one of its attentions, and stop where that ends."""
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import cached_property
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.tracing import DispatchWatch, Trace, code_frames, operation_name, storage_of, tensors_in
+
+from .place import Place, Point, Segment
+from .placed import resized
+from .subject import Subject
+
+
+class SegmentSubject(Subject):
+    """One attention of code that has no module for it: the whole runs on its own input, and the attention on x.
+
+    Args:
+        whole: the code.
+        place: of the attention in it, with a segment.
+        template: the whole's input, (batch, token, d_in), which is cut or repeated to the sizes of x.
+        trace: of the whole, which names the parameters that the attention reads.
+    """
+
+    def __init__(self, whole: Subject, place: Place, template: Tensor, trace: Trace) -> None:
+        vars(self).update(vars(whole))
+        self.whole, self.place, self.template = whole, place, template
+        self.code = whole.copy(torch.float64)
+        self._read = self._names_read(trace)
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """The parameters that are read between the tokens and the output of the attention."""
+        return {name: one for name, one in super().parameters.items() if name in self._read}
+
+    def call(self, code: Callable[..., Any], x: Tensor) -> Any:
+        """Run the whole up to the attention's output, with x in place of its tokens.
+
+        Raises:
+            RuntimeError: its output is not reached, because another number of tokens or samples takes other steps.
+        """
+        segment, (tokens, memory) = self._segment, self._parts(x)
+        given = {segment.queries: tokens} | ({segment.keys: memory} if segment.keys is not None else {})
+        whole = given.pop(Point(), resized(self.template, len(x), x.shape[1] - self.place.num_context).to(x.dtype))
+        feed = _Feed(sys._getframe(), self.caller, given, segment.output)
+        try:
+            with feed:
+                self.whole.call(code, whole)
+        except _Reached as reached:
+            return self._as_rows(reached.output)
+        finally:
+            feed.let_go()
+        raise RuntimeError(f"{self.place.name} does not run for {x.shape[1]} tokens")
+
+    @cached_property
+    def _segment(self) -> Segment:
+        if self.place.segment is None:
+            raise ValueError(f"{self.place.name} is computed by a module.")
+        return self.place.segment
+
+    def _parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the tokens of queries, and those of keys if those are others, as the code has them."""
+        count, (width, of_keys) = self.place.num_context, self.place.widths
+        parts = (x[:, :-count, :width], x[:, -count:, :of_keys]) if count else (x, x)
+        if self._segment.columns_first:  # an image has rows and columns of tokens
+            columns = parts[0].mT
+            whole = math.prod(self._segment.columns_first) == columns.shape[2]
+            axes = self._segment.columns_first if whole else columns.shape[2:]
+            return columns.reshape(*columns.shape[:2], *axes), parts[1]
+        if self.place.tokens_first:
+            parts = parts[0].transpose(0, 1), parts[1].transpose(0, 1)
+        return parts if not count and not self.place.tokens_first else (parts[0].contiguous(), parts[1].contiguous())
+
+    def _as_rows(self, output: Tensor) -> Tensor:
+        rows = output.transpose(0, 1) if self.place.tokens_first else output
+        count = self.place.num_context
+        return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
+
+    def _names_read(self, trace: Trace) -> set[str]:
+        names = {storage_of(one): name for name, one in self.whole.parameters.items()}
+        numbers = self._segment.numbers
+        read = {value.storage for number in numbers for value in trace.operations[number].inputs}
+        return {name for storage, name in names.items() if storage in read}
+
+
+class _Reached(BaseException):
+    """The output of the attention, which ends the run; no `except Exception` of the code stops it."""
+
+    def __init__(self, output: Tensor) -> None:
+        super().__init__()
+        self.output = output
+
+
+class _Feed(DispatchWatch):
+    """Puts tensors in place of the results of some operations, and ends the run with the result of another."""
+
+    def __init__(self, stop: Any, caller: CodeType | None, given: dict[Point, Tensor], output: Point) -> None:
+        super().__init__(stop)
+        self._caller, self._given, self._output = caller, given, output
+        self._names = {point.name for point in (*given, output)}
+        self._seen: Counter = Counter()
+
+    def call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        result, name = func(*args, **kwargs), operation_name(func)
+        if name not in self._names:
+            return result
+        frames = code_frames(self.author_frames(), self._caller)
+        point = Point(name, frames, self._seen[name, frames])
+        self._seen[name, frames] += 1
+        tensors = list(tensors_in(result))
+        if point == self._output:
+            raise _Reached(tensors[0])
+        if point in self._given:  # a copy, because the code may write into it
+            given = self._given[point].to(tensors[0].dtype).clone()
+            return given if result is tensors[0] else (given, *result[1:])  # a norm also returns its statistics
+        return result

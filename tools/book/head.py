@@ -1,0 +1,75 @@
+"""What a page says of itself to those who show a link to it: description, canonical address and preview picture."""
+
+import re
+from html import escape, unescape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from .preview import COURSE, FOLDER, HEIGHT, PREVIEWS, WIDTH
+
+SHORTEST, LONGEST = 40, 200  # characters; a search engine shows about 160, a messenger up to 200
+
+
+def description_of(doctree: nodes.document | None) -> str:
+    """Return the first paragraph of a page that is a sentence, cut at a word if it is long; "" without one."""
+    for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
+        text = " ".join(paragraph.astext().split())
+        if len(text) >= SHORTEST and text.endswith((".", "!", "?", ":")):
+            return shorten(text)
+    return ""
+
+
+def shorten(text: str) -> str:
+    """Return as many whole sentences as fit, or else the words that fit and an ellipsis."""
+    if len(text) <= LONGEST:
+        return text
+    sentences = text[: LONGEST + 1].rfind(". ")
+    return text[: sentences + 1] if sentences >= SHORTEST else text[:LONGEST].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+
+
+def kind_of(page: str) -> str:
+    """Return which of `PREVIEWS` a page has."""
+    folder = page.split("/")[0]
+    return {"notebooks": "lesson", "mistakes": "mistake", "recordings": "recording"}.get(folder, "front")
+
+
+def head_of(site: str, page: str, title: str, description: str) -> str:
+    """Return the tags for the head of a page.
+
+    Args:
+        site: address of the front page, with a slash at its end.
+        page: name of the page without its ending, such as `notebooks/01_single_head`.
+        title: what a shared link is called.
+        description: one or two sentences; "" if the page has none.
+
+    Source: https://ogp.me.
+    """
+    kind = kind_of(page)
+    properties = {
+        "og:type": "website" if page == "index" else "article",
+        "og:url": address_of(site, page),
+        "og:title": title,
+        "og:description": description,
+        "og:image": f"{site}_static/{FOLDER}/{kind}.png",
+        "og:image:width": str(WIDTH),
+        "og:image:height": str(HEIGHT),
+        "og:image:alt": PREVIEWS[kind].alt,
+    }
+    names = {"description": description, "twitter:card": "summary_large_image"}
+    tags = [("name", *pair) for pair in names.items()] + [("property", *pair) for pair in properties.items()]
+    return "".join(f'<meta {key}="{name}" content="{escape(text)}">\n' for key, name, text in tags if text)
+
+
+def address_of(site: str, page: str) -> str:
+    """Return the canonical address of a page."""
+    return site if page == "index" else f"{site}{page}.html"
+
+
+def add_head(app: Sphinx, page: str, _: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Write the tags into the context of a page, as Sphinx asks its extensions to when it makes the page."""
+    site, title = app.config.html_baseurl, unescape(re.sub("<[^>]*>", "", context.get("title") or ""))
+    context["pageurl"] = address_of(site, page)
+    description = COURSE if page == "index" else description_of(doctree)
+    context["metatags"] = context.get("metatags", "") + head_of(site, page, title, description)

@@ -1,0 +1,69 @@
+"""What the published site has besides its pages: a sitemap, robots.txt, and the page for an address that is wrong."""
+
+from html import escape
+from pathlib import Path
+
+from .head import address_of
+from .moved import MOVED
+
+NOT_FOUND = "404.html"  # the name that GitHub Pages looks for, at whatever depth the wrong address is
+LISTED_NOT = {NOT_FOUND, "search.html", *(f"notebooks/{old}.html" for old in MOVED)}
+OTHER_PAGES = {  # where a reader may go from there
+    "index.html": "The front page",
+    "notebooks/00_start_here.html": "The first lesson",
+    "mistakes/index.html": "The mistakes that no error reports",
+    "glossary.html": "The glossary",
+}
+# All its links are whole addresses, because relative ones would depend on how deep the wrong address was.
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="robots" content="noindex">
+<title>Page not found: the attention course</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 1.1rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 12vh auto; padding: 0 1rem }}
+input, button {{ font: inherit; padding: .2em .5em }}
+</style>
+</head>
+<body><main>
+<h1>There is no such page</h1>
+<p>The address may be mistyped, or the page may have another name by now. Look for it:</p>
+<form action="{site}search.html">
+<label>Words of the page: <input name="q" type="search"></label> <button>Search</button>
+</form>
+<p>Or go to one of these:</p>
+<ul>
+{other_pages}
+</ul>
+</main></body>
+</html>
+"""
+
+
+def write_site_files(html: Path, site: str) -> None:
+    """Write `sitemap.xml`, `robots.txt` and `404.html` into the built book, which is published at the address `site`.
+
+    Robots read `robots.txt` at the root of a host only: on GitHub Pages it counts for a book with a domain of its own.
+    """
+    (html / "sitemap.xml").write_text(sitemap(html, site), encoding="utf-8")
+    (html / "robots.txt").write_text(f"User-agent: *\nAllow: /\nSitemap: {site}sitemap.xml\n", encoding="utf-8")
+    other_pages = "\n".join(
+        f'<li><a href="{escape(site + page)}">{name}</a></li>' for page, name in OTHER_PAGES.items()
+    )
+    (html / NOT_FOUND).write_text(PAGE.format(site=escape(site), other_pages=other_pages), encoding="utf-8")
+
+
+def sitemap(html: Path, site: str) -> str:
+    """Return the list of all pages that a search engine should know, by their canonical addresses.
+
+    Source: https://www.sitemaps.org/protocol.html.
+    """
+    pages = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html") if "_static" not in path.parts)
+    listed = (address_of(site, page.removesuffix(".html")) for page in pages if page not in LISTED_NOT)
+    urls = "".join(f"<url><loc>{escape(address)}</loc></url>\n" for address in listed)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    return f"{head}{urls}</urlset>\n"
