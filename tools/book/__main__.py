@@ -20,9 +20,12 @@ from .links import broken_links
 from .mistakes import write_pages
 from .moved import write_moved
 from .palette import write_palette
+from .preview import FOLDER, write_previews
 from .real_bugs import write_real_bugs
 from .recordings import write_list, write_recordings
 from .reference import write_reference
+from .site_address import read_site
+from .site_files import write_site_files
 
 ROOT = Path(__file__).resolve().parents[2]
 MATHJAX = "sphinx-mathjax-offline"
@@ -43,11 +46,14 @@ def main() -> int:
         return status
     copy_notebooks(ROOT, html)
     copy_mathjax(html)
-    write_moved(html)
+    site = read_site(ROOT)
+    write_moved(html, site)
+    write_previews(html / "_static" / FOLDER)
     delete_unused(html)
     lighten(html)
     add_dark_colors(html)
     write_recordings(ROOT, html)
+    write_site_files(html, site)
     broken = broken_links(html)
     for line in broken:
         print(line)

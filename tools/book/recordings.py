@@ -24,8 +24,8 @@ from course_lib.inputs import dream_big
 from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
-from .preview import write_preview
 from .recorded_code import split_and_wrong_view
+from .recording_preview import write_preview
 from .site_address import read_site
 
 FOLDER = "recordings"
@@ -146,7 +146,7 @@ def write_list(path: Path) -> None:
     """Write the page that lists the recordings, which Sphinx reads before they are made."""
     style = 'width="300" height="158" style="max-width:100%;height:auto"'
     items = "\n".join(
-        f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="The numbers of one step" {style}><br>'
+        f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="Numbers of one step" {style}><br>'
         f"{escape(entry.title)}</a><br>{escape(entry.about)}</li>"
         for entry in RECORDINGS
     )
