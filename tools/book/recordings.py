@@ -144,9 +144,10 @@ def links(entry: Entry) -> str:
 
 def write_list(path: Path) -> None:
     """Write the page that lists the recordings, which Sphinx reads before they are made."""
+    style = 'width="300" height="158" style="max-width:100%;height:auto"'
     items = "\n".join(
-        f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="" width="300" height="158" '
-        f'loading="lazy" style="max-width:100%;height:auto"><br>{escape(entry.title)}</a><br>{escape(entry.about)}</li>'
+        f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="Numbers of one step" {style}><br>'
+        f"{escape(entry.title)}</a><br>{escape(entry.about)}</li>"
         for entry in RECORDINGS
     )
     path.write_text(f'{INTRO}<ul class="recordings" style="{GRID}">\n{items}\n</ul>\n', encoding="utf-8")
