@@ -16,7 +16,8 @@ Names = tuple[str, ...]
 INPUT = ("batch", "token", "feature")
 PRODUCTS = ("matmul", "bmm", "mm", "rmatmul")
 RESHAPES = ("view", "reshape", "flatten", "unflatten", "expand", "view_as", "reshape_as")
-STRIDES = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)  # none a product of others
+# One per axis, none a product of others and sizes.
+STRIDES: tuple[int, ...] = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)
 
 
 def names_of_input(shape: Sequence[int]) -> Names:

@@ -18,7 +18,6 @@ LESSONS = sorted((ROOT / "notebooks").rglob("sources/*.py"))
 FACES = {  # what may be imported from anywhere besides a package itself, each with the reason
     "course_lib.attention.convert": "lessons import it as a module of its own: weights from one form to another",
     "course_lib.diagnosis.catalogue": "a face of its own: the mistakes, without the doctor",
-    "course_lib.pictures.style": "the palette, which the book's pages share with the pictures",
     "tools.benchmarks.grading": "needs the packages of the extra teach, which the other benchmarks do not",
 }
 FLOORS = [  # from the lowest to the highest; imports run downwards or stay on a floor
