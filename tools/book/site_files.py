@@ -22,6 +22,7 @@ PAGE = """\
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <meta name="robots" content="noindex">
+<link rel="icon" href="data:,">
 <title>Page not found: the attention course</title>
 <style>
 :root {{ color-scheme: light dark }}
