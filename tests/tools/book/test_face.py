@@ -1,0 +1,122 @@
+"""The book's colours are those of its pictures, in both themes, and its pages load only what they use."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from course_lib.inputs import dream_big
+from course_lib.pictures import heatmap
+from tools.book.course_map import PARTS, as_list, course_map
+from tools.book.dark import with_dark_colors, with_dark_pictures
+from tools.book.lighten import lighten, only_used
+from tools.book.palette import NIGHT, colors, contrast, in_the_dark, luminance, write_palette
+from tools.book.walk import read_walk
+
+ROOT = Path(__file__).resolve().parents[3]
+CSS = (ROOT / "book" / "_static" / "book.css").read_text(encoding="utf-8")
+WEIGHTS = heatmap((dream_big().batch[0] @ dream_big().batch[0].mT).softmax(-1))
+OTHERS = {"#10161E", "#1a6d30", "#7ee787"}  # the dark page below its cards; added lines of a difference
+
+
+def test_contrast_is_that_of_the_guidelines():
+    assert contrast("#000", "#FFFFFF") == pytest.approx(21) and contrast("#767676", "#FFF") == pytest.approx(
+        4.54, abs=0.01
+    )
+    assert luminance("#808080") == pytest.approx(0.2159, abs=1e-4)  # of WCAG's formula, by hand
+
+
+def test_every_two_colours_keep_their_contrast_in_the_dark():
+    assert in_the_dark("#FFF") == NIGHT
+    for one, other in combinations(colors().values(), 2):
+        before, after = contrast(one, other), contrast(in_the_dark(one), in_the_dark(other))
+        assert after == pytest.approx(before, rel=0.02), (one, other)
+
+
+def test_text_can_be_read_on_every_colour_of_the_book():
+    for theme in (lambda color: color, in_the_dark):
+        named = {name: theme(color) for name, color in colors().items()}
+        for name in [*(f"head-{number}" for number in range(8)), "paper", "plain", "faint"]:
+            assert contrast(named["ink"], named[name]) >= 4.5, name
+        assert all(contrast(named[name], named["plain"]) >= 4.5 for name in ("link", "quiet", "wrong"))
+
+
+def test_the_style_sheet_has_no_colours_of_its_own(tmp_path):
+    assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", CSS)) == OTHERS
+    write_palette(tmp_path / "static" / "palette.css")
+    palette = (tmp_path / "static" / "palette.css").read_text(encoding="utf-8")
+    used = set(re.findall(r"var\(--((?:ink|quiet|line|faint|paper|plain|wrong|link|head-\d|weight-\d+))\)", CSS))
+    assert used and all(palette.count(f"  --{name}: ") == 2 for name in used)  # in each theme
+
+
+def test_a_drawing_has_colours_for_both_themes():
+    svg = '<svg xmlns="http://www.w3.org/2000/svg"><rect fill="#FFF"/><style>svg{fill:#1F2328}</style></svg>'
+    both = with_dark_colors(svg)
+    ElementTree.fromstring(both)
+    assert f'[fill="#FFF"]{{fill:{NIGHT}}}' in both and f"svg{{fill:{in_the_dark('#1F2328')}}}" in both
+    assert both.startswith(svg.removesuffix("</svg>"))  # the light ones stay
+    embedded = WEIGHTS._repr_html_()
+    assert with_dark_pictures(embedded) != embedded and with_dark_pictures("<p>no picture</p>") == "<p>no picture</p>"
+
+
+def test_the_cells_of_a_heatmap_keep_their_colours():
+    dark = with_dark_colors(WEIGHTS.svg)
+    rules = re.search(r"@media \(prefers-color-scheme:dark\)\{(.*)\}</style>", dark)[1]
+    fills = re.findall(r'\[style\*="fill: #\w+"\]([^{]*)\{', rules)
+    assert fills and all(":not([id^=QuadMesh] *" in selector for selector in fills)
+    assert re.search(r'<text class="n" [^>]*>0\.\d\d</text>', dark)
+
+
+def test_only_rules_that_can_match_are_kept():
+    css = """@charset "utf-8";.used{a:b}.gone{a:b}.gone,.used:hover{c:d}p>a{e:f}@media print{.gone{a:b}}
+      @media (min-width:9px){.used .gone{a:b}.used{background:url("data:x,%3c{}';")}}@font-face{font-family:F}
+      :is(.gone,.used) b{g:h}.a\\.b{i:j}"""
+    kept = only_used(css, {"used"})
+    assert kept == (
+        '@charset "utf-8";.used{a:b}.used:hover{c:d}p>a{e:f}'
+        """@media (min-width:9px){.used{background:url("data:x,%3c{}';")}}"""
+        "@font-face{font-family:F}:is(.gone,.used) b{g:h}"
+    )
+
+
+def test_icons_are_drawn_where_they_stand(tmp_path):
+    (tmp_path / "_static" / "scripts").mkdir(parents=True)
+    (tmp_path / "_static" / "styles").mkdir()
+    script = tmp_path / "_static" / "scripts" / "fontawesome.js"
+    icons = '{sun:[1,2,[],"f1","M1"],sun:[3,4,["s"],"f1","M2"],"big-sun":[5,6,[],"f2","M3"]}'
+    for name in ("pydata-sphinx-theme.css", "sphinx-book-theme.css"):
+        (tmp_path / "_static" / "styles" / name).write_text(".fa-sun{a:b}.other{a:b}", encoding="utf-8")
+    icon = '<i class="fa-solid fa-NAME" data-mode="light" title="Light"></i>'
+    page = f'<script defer src="x/fontawesome.js?d=1"></script>\n{icon}'
+    for name, path in (("sun", "M2"), ("big-sun", "M3"), ("moon", "")):
+        script.write_text(icons, encoding="utf-8")
+        (tmp_path / "page.html").write_text(page.replace("NAME", name), encoding="utf-8")
+        if not path:
+            with pytest.raises(ValueError, match=r"draws none of \['solid', 'moon'\]: name an icon that it has"):
+                lighten(tmp_path)
+            continue
+        lighten(tmp_path)
+        text = (tmp_path / "page.html").read_text(encoding="utf-8")
+        drawing = ElementTree.fromstring(text)
+        assert drawing.get("class") == f"icon fa-solid fa-{name}" and drawing.get("data-mode") == "light"
+        assert drawing[0].get("d") == path and not script.exists()
+
+
+def test_the_map_has_every_lesson_once(monkeypatch):
+    rows = read_walk(ROOT)
+    parts = course_map(rows)
+    assert [row for part in parts for row in part.lessons] == rows and all(part.lessons for part in parts)
+    text = as_list(parts)
+    assert [f'href="notebooks/{row.name}.html"' in text for row in rows] == [True] * len(rows)
+    monkeypatch.setitem(PARTS, "77", ("Nowhere", 0))
+    with pytest.raises(ValueError, match="A part of the course begins with lesson 77, which does not exist"):
+        course_map(rows)
+
+
+def test_the_font_is_small_and_has_its_licence():
+    fonts = ROOT / "book" / "_static" / "fonts"
+    assert sum(path.stat().st_size for path in fonts.glob("*.woff2")) < 30_000
+    assert "SIL Open Font License, Version 1.1" in (fonts / "OFL.txt").read_text(encoding="utf-8")
+    assert re.findall(r'url\("fonts/([^"]+)"\)', CSS) == ["bricolage-grotesque.woff2"]
