@@ -6,6 +6,8 @@ from pathlib import Path
 ICON = re.compile(r'<(i|span) class="([^"]*\bfa-[^"]*)"([^>]*)></\1>')
 DRAWN = r'[{{,]"?{name}"?:\[(\d+),(\d+),\[[^\]]*\],"[^"]*","([^"]+)"\]'
 ICON_SCRIPT = re.compile(r"<script[^>]*/fontawesome\.js[^>]*></script>\n?")
+SEARCH_SCRIPT = re.compile(r"<script[^>]*/?(searchtools|language_data|searchindex)\.js[^>]*></script>\n?")
+STYLES = ("styles/*.css", "basic.css", "pygments.css", "mystnb.*.css")
 CLASSES = re.compile(r'class="([^"]*)"')
 CLASS_IN_SELECTOR = re.compile(r"\.((?:[\w-]|\\.)+)")
 WORD = re.compile(r"[\w-]+")
@@ -13,20 +15,21 @@ NESTING = ("@media", "@supports", "@layer", "@container")
 
 
 def lighten(html: Path) -> None:
-    """Draw each icon where it stands, and delete from the theme's styles what no page and no script names."""
+    """Draw each icon where it stands, and delete from the theme what no page uses: styles and, but for one, the search."""
     icons = Icons((html / "_static" / "scripts" / "fontawesome.js").read_text(encoding="utf-8"))
     used: set[str] = set()
     for page in html.rglob("*.html"):
         before = page.read_text(encoding="utf-8")
         text = ICON_SCRIPT.sub("", ICON.sub(icons.draw, before))
+        if page.name != "search.html":  # the theme loads the index everywhere, to search while one types
+            text = SEARCH_SCRIPT.sub("", text)
         if text != before:
             page.write_text(text, encoding="utf-8")
         used.update(name for names in CLASSES.findall(text) for name in names.split())
     for script in (html / "_static").rglob("*.js"):
         if script.name != "fontawesome.js":
             used.update(WORD.findall(script.read_text(encoding="utf-8")))
-    for name in ("styles/pydata-sphinx-theme.css", "styles/sphinx-book-theme.css"):
-        style = html / "_static" / name
+    for style in (file for pattern in STYLES for file in (html / "_static").glob(pattern)):
         style.write_text(only_used(style.read_text(encoding="utf-8"), used), encoding="utf-8")
     (html / "_static" / "scripts" / "fontawesome.js").unlink()
 

@@ -89,7 +89,9 @@ def test_icons_are_drawn_where_they_stand(tmp_path):
     for name in ("pydata-sphinx-theme.css", "sphinx-book-theme.css"):
         (tmp_path / "_static" / "styles" / name).write_text(".fa-sun{a:b}.other{a:b}", encoding="utf-8")
     icon = '<i class="fa-solid fa-NAME" data-mode="light" title="Light"></i>'
-    page = f'<script defer src="x/fontawesome.js?d=1"></script>\n{icon}'
+    search = '<script src="_static/searchtools.js"></script><script src="searchindex.js"></script>'
+    (tmp_path / "search.html").write_text(search, encoding="utf-8")
+    page = f'{search}<script defer src="x/fontawesome.js?d=1"></script>\n{icon}'
     for name, path in (("sun", "M2"), ("big-sun", "M3"), ("moon", "")):
         script.write_text(icons, encoding="utf-8")
         (tmp_path / "page.html").write_text(page.replace("NAME", name), encoding="utf-8")
@@ -102,6 +104,7 @@ def test_icons_are_drawn_where_they_stand(tmp_path):
         drawing = ElementTree.fromstring(text)
         assert drawing.get("class") == f"icon fa-solid fa-{name}" and drawing.get("data-mode") == "light"
         assert drawing[0].get("d") == path and not script.exists()
+        assert (tmp_path / "search.html").read_text(encoding="utf-8") == search
 
 
 def test_the_map_has_every_lesson_once(monkeypatch):
