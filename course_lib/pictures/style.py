@@ -18,6 +18,16 @@ PLAIN = "#EEF1F4"  # a cell that belongs to no head
 HEADS = ("#FAD680", "#6DB7E4", "#F6E1EC", "#55AD94", "#DCD6F2", "#DE8A5A", "#EDF3C8", "#968CD2")
 SHADES = ("#F5F8FB", "#E9F0F6", "#DAE5EF", "#C3D5E5", "#AAC3DA", "#8FB0CE")  # for a weight from 0 to 1
 HIDDEN = "#D0D4DA"  # a cell that a mask hides
+PALETTE = {  # name -> colour, for pages that show these pictures
+    "ink": INK,
+    "quiet": QUIET,
+    "line": LINE,
+    "faint": FAINT,
+    "paper": WHITE,
+    "plain": PLAIN,
+    "wrong": HIGHLIGHT,
+    **{f"head-{number}": color for number, color in enumerate(HEADS)},
+}
 DARKER = 0.55
 RISE = 0.72  # height of a capital letter, as a multiple of the font size
 SANS = "system-ui,-apple-system,Segoe UI,Helvetica,Arial,sans-serif"

@@ -4,7 +4,7 @@ import base64
 import re
 from pathlib import Path
 
-from course_lib.pictures.style import INK
+from course_lib.pictures import PALETTE
 
 from .palette import COLOR, in_the_dark
 
@@ -31,7 +31,7 @@ def with_dark_colors(svg: str) -> str:
         for kind, color in sorted(set(INLINE.findall(svg))):
             but = f":not({CELLS} *, {CELLS} ~ g > .n)" if kind == "fill" else ""
             rules.append(f'[style*="{kind}: {color}"]{but}{{{kind}:{in_the_dark(color)}!important}}')
-        rules.append(f'text:not([style*="fill:"], {CELLS} ~ [id^=text] > .n){{fill:{in_the_dark(INK)}}}')
+        rules.append(f'text:not([style*="fill:"], {CELLS} ~ [id^=text] > .n){{fill:{in_the_dark(PALETTE["ink"])}}}')
     dark = f"<style>@media (prefers-color-scheme:dark){{{''.join(rules)}}}</style>"
     return dark.join(svg.rsplit("</svg>", 1)) + "</svg>"
 

@@ -15,7 +15,7 @@ NESTING = ("@media", "@supports", "@layer", "@container")
 
 
 def lighten(html: Path) -> None:
-    """Draw each icon where it stands, and delete from the theme what no page uses: styles and, but for one, the search."""
+    """Draw each icon where it stands, and delete what pages do not use: styles and, on all but one, the search."""
     icons = Icons((html / "_static" / "scripts" / "fontawesome.js").read_text(encoding="utf-8"))
     used: set[str] = set()
     for page in html.rglob("*.html"):
@@ -68,11 +68,13 @@ def only_used(css: str, used: set[str]) -> str:
     """Return a style sheet without the rules whose every selector has a class that nothing uses."""
     kept = []
     for head, body in _rules(css):
-        if head.startswith(NESTING):
+        if body is None:
+            kept.append(head)
+        elif head.startswith(NESTING):
             inner = only_used(body, used)
             kept.append(f"{head}{{{inner}}}" if inner else "")
-        elif body is None or head.startswith("@"):
-            kept.append(head if body is None else f"{head}{{{body}}}")
+        elif head.startswith("@"):
+            kept.append(f"{head}{{{body}}}")
         else:
             selectors = [one for one in _split(head) if _may_match(one, used)]
             kept.append(f"{','.join(selectors)}{{{body}}}" if selectors else "")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib import colormaps
 
-from course_lib.pictures import style
+from course_lib.pictures import PALETTE
 
 LINK = "#0B4F96"  # the blue of the links, between the dark end of the heatmaps' map and the blue of head 1
 NIGHT = "#161D27"  # what white becomes in the dark theme
@@ -54,9 +54,7 @@ def _hex(hue: float, lightness: float, saturation: float) -> str:
 
 def colors() -> dict[str, str]:
     """Return the book's colours in the light theme: name -> colour."""
-    heads = {f"head-{number}": color for number, color in enumerate(style.HEADS)}
-    named = {"ink": style.INK, "quiet": style.QUIET, "line": style.LINE, "faint": style.FAINT, "paper": style.WHITE}
-    return {**named, "plain": style.PLAIN, "wrong": style.HIGHLIGHT, "link": LINK, **heads}
+    return {**PALETTE, "link": LINK}
 
 
 def weights() -> dict[str, str]:
