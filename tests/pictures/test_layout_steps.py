@@ -261,3 +261,14 @@ def test_nothing_to_draw_is_refused():
         layout_steps(X)
     with pytest.raises(ValueError, match=r"recording has no step that changes a layout \(it has 1 steps in all\)"):
         layout_steps(record(torch.relu, X))
+
+
+@pytest.mark.parametrize("form", ["weight split", "wrapper", "grouped"])
+def test_upright_it_says_the_same_and_fits_a_phone(form):
+    recording = record(FORMS[form], X)
+    wide, upright = (layout_steps(recording, words=WORDS, portrait=portrait) for portrait in (False, True))
+    check_picture(upright, largest=40_000)
+    assert upright.description == wide.description and upright.caption == wide.caption
+    assert int(re.search(r'width="(\d+)"', upright.svg)[1]) <= (326 if form == "weight split" else 400)
+    numbers = [[text for text in texts_of(picture.svg) if text.isdigit()] for picture in (wide, upright)]
+    assert sorted(numbers[0]) == sorted(numbers[1])
