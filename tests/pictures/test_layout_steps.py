@@ -263,7 +263,7 @@ def test_nothing_to_draw_is_refused():
         layout_steps(record(torch.relu, X))
 
 
-@pytest.mark.parametrize("form", ["weight split", "wrapper", "grouped"])
+@pytest.mark.parametrize("form", ["weight split", "wrapper"])
 def test_upright_it_says_the_same_and_fits_a_phone(form):
     recording = record(FORMS[form], X)
     wide, upright = (layout_steps(recording, words=WORDS, portrait=portrait) for portrait in (False, True))
