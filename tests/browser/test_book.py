@@ -1,9 +1,12 @@
 """Every page of the web book in a real browser: nothing fails, nothing overflows, everybody can read and reach it."""
 
+import base64
 import json
 import re
 
 import pytest
+
+from tools.book.palette import NIGHT
 
 from .site import HTML, Complaints, pages, served, violations
 
@@ -172,3 +175,57 @@ def test_the_checks_can_fail(browser, tmp_path):
     said = "\n".join(complaints.found)
     for part in ("404: ", "leaves the site: http://127.0.0.1:9/other.js", "error: missing is not defined"):
         assert part in said
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_a_picture_has_the_colours_of_its_page_whatever_the_system_prefers(browser, home, system):
+    with browser.new_context(color_scheme=system, viewport={"width": 1400, "height": 900}) as profile:
+        page, colors = profile.new_page(), {}
+        page.goto(home + "index.html")
+        for theme in ("light", "dark"):
+            page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+            shot = page.locator("article figure.hero img").screenshot(type="png")
+            colors[theme] = page.evaluate(AT, [base64.b64encode(shot).decode(), 60, 12])
+        assert colors == {"light": [255, 255, 255], "dark": list(bytes.fromhex(NIGHT[1:]))}
+
+
+def test_the_front_page_is_light_and_shows_itself_without_scripts(browser, home):
+    with browser.new_context(java_script_enabled=False, viewport={"width": 1400, "height": 900}) as profile:
+        page = profile.new_page()
+        page.goto(home + "index.html")
+        assert page.locator("article h1").is_visible() and page.locator("article figure.hero iframe").is_visible()
+        assert page.locator("header svg.icon, .bd-header-article svg.icon").count() > 3
+    with browser.new_context(viewport={"width": 1400, "height": 900}) as profile:
+        page, answers = profile.new_page(), []
+        page.on("response", lambda answer: answers.append(answer))
+        page.goto(home + "index.html", wait_until="networkidle")
+        size = sum(len(one.body()) for one in answers if "/recordings/" not in one.url)
+    assert size < 400_000, f"{size} bytes"
+
+
+@pytest.mark.parametrize("width", [360, 390])
+def test_the_main_picture_fits_a_phone(open_page, width):
+    page, _ = open_page("index.html", width=width)
+    picture = page.locator("article figure.hero img")
+    shown, drawn = picture.evaluate("it => [it.getBoundingClientRect().width, it.naturalWidth]")
+    assert shown == drawn <= width - 32 and picture.evaluate("it => it.currentSrc.includes('portrait')")
+
+
+@pytest.mark.parametrize("path", ["notebooks/04_reshape_and_transpose.html", "notebooks/exercises/04_exercises.html"])
+def test_the_map_says_where_one_is(open_page, path):
+    page, _ = open_page(path)
+    lessons = page.get_by_role("navigation", name="Lessons of the course").get_by_role("link")
+    assert lessons.count() == 15
+    here = page.locator(".course-map [aria-current]")
+    assert here.count() == 1 and here.get_attribute("aria-label") == "04 Reshape and transpose"
+
+
+AT = """async ([png, x, y]) => {
+    const image = new Image();
+    image.src = "data:image/png;base64," + png;
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), {width: image.width, height: image.height});
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    return [...context.getImageData(x, y, 1, 1).data].slice(0, 3);
+}"""

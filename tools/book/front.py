@@ -15,8 +15,9 @@ PICTURE, PORTRAIT = "one_tensor_two_heads.svg", "one_tensor_two_heads_portrait.s
 RECORDING = "recordings/weight_split.html"
 FRAME = f'<iframe loading="lazy" src="{RECORDING}" title="A recorded run of the weight split, step by step"></iframe>'
 HERO = """\
-<figure class="{kind}">
-{frame}<picture><source media="(max-width: 575px)" srcset="_static/pictures/{portrait}">
+<figure class="hero recording">
+{frame}
+<picture><source media="(max-width: 575px)" srcset="_static/pictures/{portrait}">
 <img src="_static/pictures/{picture}" alt="{words}"></picture>
 <figcaption>{caption}</figcaption>
 </figure>"""
@@ -44,16 +45,15 @@ def doctor(root: Path) -> str:
     return f"{code}\n\n{report}\n"
 
 
-def hero(pictures: Path, *, recorded: bool) -> str:
+def hero(pictures: Path) -> str:
     """Save the picture of view and transpose, upright for a phone as well, and show it below its recording."""
     pictures.mkdir(parents=True, exist_ok=True)
     picture = one_tensor_two_heads()
     picture.save(pictures / PICTURE)
     one_tensor_two_heads(portrait=True).save(pictures / PORTRAIT)
-    more = f' <a href="{RECORDING}">Click through this run</a>, number by number.' if recorded else ""
+    more = f' <a href="{RECORDING}">Click through this run</a>, number by number.'
     return HERO.format(
-        kind="hero recording" if recorded else "hero",
-        frame=f"{FRAME}\n" if recorded else "",
+        frame=FRAME,
         words=escape(" ".join(picture.description.split())),
         picture=PICTURE,
         portrait=PORTRAIT,
@@ -64,9 +64,8 @@ def hero(pictures: Path, *, recorded: bool) -> str:
 def write_front(root: Path, source: Path) -> None:
     """Fill in the placeholders of `index.md` and save its pictures."""
     rows = read_walk(root)
-    recorded = (root / "tools" / "book" / "recordings.py").exists()
     parts = {
-        "recording": hero(source.parent / "static" / "pictures", recorded=recorded),
+        "recording": hero(source.parent / "static" / "pictures"),
         "map": as_list(course_map(rows)),
         "walk": table(rows),
         "length": length(rows, sum(exercise.minutes for exercise in EXERCISES.values())),

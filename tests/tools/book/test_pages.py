@@ -25,7 +25,7 @@ from tools.book.lessons import (
     write_lessons,
 )
 from tools.book.links import broken_links
-from tools.book.reference import as_literal_blocks, page_of, write_reference
+from tools.book.reference import FIRST, as_literal_blocks, names_on_page, page_of, write_reference
 from tools.book.walk import hours, length, read_walk, table
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -251,3 +251,16 @@ def test_the_command_builds_from_the_root(monkeypatch):
     )
     assert main(["book"]) == 3
     assert calls[0][0][1:] == ["-m", "tools.book"] and calls[0][1] == ROOT
+
+
+@pytest.mark.parametrize("part", FIRST)
+def test_a_page_of_the_reference_begins_with_what_one_comes_for(part):
+    described = re.findall(r"\.\. auto(?:class|function):: [\w.]+\.(\w+)$", page_of(part, "Title"), re.MULTILINE)
+    assert tuple(described[: len(FIRST[part])]) == FIRST[part]
+    assert {*FIRST[part]} <= {*names_on_page(part)} and len({*described}) == len(described)
+
+
+def test_the_recording_has_a_picture_and_a_link_to_fall_back_on(tmp_path):
+    shown = front.hero(tmp_path)
+    for text in (f'src="{front.RECORDING}" title="', f'href="{front.RECORDING}"', 'loading="lazy"', "<img "):
+        assert text in shown
