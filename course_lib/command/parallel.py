@@ -11,7 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
 TARGETS = 10  # from this many on, the progress is shown per target
-Item, Found = TypeVar("Item"), TypeVar("Found")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 def cores() -> int:

@@ -60,8 +60,9 @@ def _form_that_hides(model: Model, name: str, forms: list[Tensor], padded: Tenso
         CannotRun: none does.
     """
     for index, form in enumerate(forms if len(forms) > 1 else ()):
+        options: dict[str, Any] = {name: form}
         with suppress(CannotRun):
-            before, after = (model.output(x, **{name: form})[keep][None] for x in (padded, other))
+            before, after = (model.output(x, **options)[keep][None] for x in (padded, other))
             if difference(before, after) <= UNTOUCHED:
                 return index
     if len(forms) > 1:

@@ -49,7 +49,8 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
     other = model.changed(padded, hidden)
     argument, forms = mask_forms(model, keep)
     failure: CannotRun | None = None
-    apart = torch.inf
+    apart = plain = torch.inf
+    is_read = False
     for form in forms:
         options: dict[str, Any] = {argument: form}
         if left and POSITIONS in model.parameters:
@@ -59,21 +60,37 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
         except CannotRun as error:
             failure = error
             continue
-        apart = min(apart, difference(before[None], after[None]))
-        if apart <= UNTOUCHED:
-            plain = difference(model.plain_output.flatten(0, 1)[None], before[None])
-            if plain <= SAME:
-                yield Outcome(name, "agrees", "the padding does not matter", apart=plain)
-            else:
-                said = f"what the padding holds does not matter, but the outputs differ by {plain:.2g} without it"
-                yield Outcome(name, "remark", said, apart=plain)
+        is_read = is_read or difference(_unmasked(model, padded, keep), before[None]) > UNTOUCHED
+        changed = difference(before[None], after[None])
+        if changed <= UNTOUCHED:
+            plain = min(plain, difference(model.plain_output.flatten(0, 1)[None], before[None]))
+        apart = min(apart, changed)
+        if plain <= SAME:
+            yield Outcome(name, "agrees", "the padding does not matter", apart=plain)
             return
     if failure is not None and apart == torch.inf:
         raise failure
+    if apart <= UNTOUCHED:
+        said = f"what the padding holds does not matter, but the outputs differ by {plain:.2g} without it"
+        # Tokens on the left move the positions of the others; those on the right are no cause of any difference.
+        yield Outcome(name, "remark" if left else "wrong", said, "" if left else "paths-differ", apart=plain)
+        return
+    if not is_read:
+        said = f"`{argument}` changes no output, in whichever form it is given"
+        yield Outcome(name, "wrong", said, "mask-discarded", apart=apart)
+        return
     if len(forms) > 1:
         raise CannotRun(f"no usual form of `{argument}` hides the padding")
     said = f"what the hidden tokens hold changes the outputs of the others by up to {apart:.2g}"
     yield Outcome(name, "wrong", said, "paths-differ", apart=apart)
+
+
+def _unmasked(model: Model, padded: Tensor, keep: Tensor) -> Tensor:
+    """Return the outputs of the real tokens if the padding is not hidden, (1, token, ...); none if it does not run."""
+    try:
+        return model.output(padded)[keep][None]
+    except CannotRun:
+        return torch.empty(0)
 
 
 def with_padding(model: Model, *, left: bool) -> tuple[Tensor, Tensor]:

@@ -106,6 +106,16 @@ class Model:
         """The output of the plain pass on x."""
         return self.output(self.x)
 
+    @cached_property
+    def keeps_state(self) -> float:
+        """How much a second run with the same x and the same random numbers differs from the plain pass."""
+        return difference(self.plain_output, self.output(self.x))
+
+    @cached_property
+    def is_random(self) -> float:
+        """How much a run with other random numbers differs from the plain pass."""
+        return difference(self.plain_output, self.output(self.x, seed=1))
+
     def copy(self) -> nn.Module:
         """Return a copy of the module."""
         return copy.deepcopy(self.module)

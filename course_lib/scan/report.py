@@ -70,10 +70,12 @@ class ScanReport:
         """The result as a clause."""
         if self.failure:
             return f"it could not be examined: {self.failure}."
+        differ = len({one.path for one in self.outcomes if one.status == "remark"})
         run = {one.path for one in self.outcomes if one.status not in ("not run", "not examined")}
         bad = len({one.path for one in self.wrong})
         unseen = list(dict.fromkeys(one.path for one in self.outcomes if one.status == "not examined"))
-        result = f"{bad} wrong" if bad else "none wrong" if unseen else "all agree"
+        result = f"{bad} wrong" if bad else "none wrong" if unseen or differ else "all agree"
+        result += f", {differ} {'differs' if differ == 1 else 'differ'}" if differ else ""
         more = f"; {len(unseen)} not examined: {', '.join(unseen)}" if unseen else ""
         return f"{counted(len(run), 'path')} run, {result}{more}."
 

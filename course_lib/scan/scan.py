@@ -78,6 +78,8 @@ def _outcomes(name: str, check: Callable[[Model], Any], subject: Model) -> list[
         return [Outcome(name, "not examined", str(error))]
     if subject.is_recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
         return [_as_remark(one, "some of its layers are recurrent") for one in found]
+    if name != "one pass" and max(subject.keeps_state, subject.is_random) > UNTOUCHED:
+        return [_as_remark(one, "two plain passes already differ from each other") for one in found]
     if name != "one pass" and subject.sees_the_future > UNTOUCHED:
         return [_as_remark(one, "it can't agree with a plain pass that sees the future") for one in found]
     return found

@@ -46,9 +46,9 @@ class SourceLine(str):
         made.file, made.line = file, line
         return made
 
-    def __getnewargs__(self) -> tuple[str, int]:
+    def __reduce__(self) -> tuple[type[SourceLine], tuple[str, int]]:
         """Return what a copy in another process is made from."""
-        return self.file, self.line
+        return type(self), (self.file, self.line)
 
     @property
     def path(self) -> str | None:

@@ -68,8 +68,8 @@ def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, cap
     assert "half is no module, which a scan needs: wrap it in an nn.Module." in capsys.readouterr().err
 
 
-def test_one_wrong_target_of_two_decides_the_status(file, capsys):
+def test_one_wrong_target_of_two_decides_the_status(file, capfd):  # each is scanned in a process of its own
     assert main(["scan", f"{file}:forgetful", f"{file}:half", "--github", "--vocabulary", "50"]) == 1
-    out, err = capsys.readouterr()
+    out, err = capfd.readouterr()
     assert "::error file=" in out
     assert "half" in err

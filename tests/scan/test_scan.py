@@ -41,11 +41,15 @@ class Decoder(nn.Module):
         keep = torch.ones_like(causal) if unmasked or self.mistake == "causal" else causal
         skipped = self.mistake == "mask skipped when cached" and before > 0
         if mask is not None and self.mistake != "mask unread" and not skipped:
-            keep = keep & (mask[:, 0] if mask.dim() == 4 else mask)
+            mask = mask[:, 0] if mask.dim() == 4 else mask
+            keep = keep & (mask.flip(-1) if self.mistake == "mask flipped" else mask)
         scores = (queries @ keys.mT / 12**0.5).masked_fill(~keep, -1e9)
         weights = scores.softmax(-1)
         weights = nn.functional.dropout(weights, self.dropout, self.training or self.mistake == "dropout")
         output = self.out(weights @ values)
+        if self.mistake == "state":
+            self.runs = getattr(self, "runs", 0) + 1
+            output = output * (1 + 0.01 * self.runs)
         if self.mistake == "two samples" and len(x) > 2:
             output = output.flip(0)
         if self.mistake == "samples":
@@ -70,7 +74,10 @@ def scanned(mistake: str = "", **options):
         ("token missing", "token by token", "paths-differ"),
         ("positions restart", "in chunks", "paths-differ"),
         ("mask skipped when cached", "padded, cached", "mask-skipped-when-cached"),
-        ("two samples", "three samples", "fixed-batch"),
+        ("two samples", "three samples", "paths-differ"),
+        ("mask unread", "padded left", "mask-discarded"),
+        ("mask flipped", "padded right", "paths-differ"),
+        ("state", "one pass", "stale-cache"),
     ],
 )
 def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
@@ -82,17 +89,23 @@ def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
     assert path in report.findings[0].evidence or path != report.wrong[0].path
 
 
-def test_all_paths_of_a_right_model_are_run_and_agree():
+def test_all_paths_of_a_right_model_are_run_and_none_is_wrong():
     report = scanned()
     assert report.ok, report
     assert not [one.path for one in report.outcomes if one.status == "not run"]
-    assert report.verdict == "15 paths run, all agree."
+    assert report.verdict == "15 paths run, none wrong, 1 differs."  # its positions, where padding moves them
 
 
-def test_a_mask_that_is_never_read_is_not_taken_for_one():
-    """No form of the mask hides the padding, which may be the model's way: the report says so and accuses nobody."""
-    outcomes = {one.path: one for one in scanned("mask unread").outcomes}
-    assert outcomes["padded left"].said == "no usual form of `mask` hides the padding"
+@pytest.mark.parametrize("mistake", ["dropout", "state"])
+def test_what_differs_between_two_plain_passes_is_said_once(mistake):
+    report = scanned(mistake)
+    assert [one.path for one in report.wrong] == ["one pass"]
+    assert any("two plain passes already differ from each other" in one.said for one in report.outcomes)
+
+
+def test_a_difference_that_may_be_meant_is_counted_in_the_headline():
+    report = scanned(paths=["mask of ones", "padded left"])
+    assert report.verdict == "2 paths run, none wrong, 1 differs."
 
 
 def test_the_course_s_classes_agree_on_all_their_paths():
