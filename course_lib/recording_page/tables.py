@@ -20,8 +20,9 @@ def tables(one: ShownTensor, words: Sequence[str]) -> str:
     size = rows * columns
     parts = []
     for number, place in enumerate(product(*map(range, shape[:-2]))):
-        names = zip(one.axes, place, strict=False)
-        caption = ", ".join(f"{name or f'axis {axis}'} {i}" for axis, (name, i) in enumerate(names))
+        caption = ", ".join(
+            f"{one.axes[axis] or f'axis {axis}'} {_word(one, axis, index, words)}" for axis, index in enumerate(place)
+        )
         cells = range(number * size, (number + 1) * size)
         parts.append(_table(one, caption, list(cells), columns, words))
     return f'<div class="tables">{"".join(parts)}</div>'
@@ -29,22 +30,22 @@ def tables(one: ShownTensor, words: Sequence[str]) -> str:
 
 def _table(one: ShownTensor, caption: str, cells: Sequence[int], columns: int, words: Sequence[str]) -> str:
     axes = ("", *one.axes)[-2:] if one.axes else ("", "")
-    head = "".join(f"<th scope=col>{_label(one, -1, column, words)}" for column in range(columns))
+    head = "".join(f"<th scope=col>{escape(_word(one, -1, column, words))}" for column in range(columns))
     said = escape(caption or f"the numbers of {one.title}")
     corner = escape(" ╲ ".join(filter(None, axes))) or "·"
     body = []
     for row, first in enumerate(range(0, len(cells), columns)):
-        label = _label(one, -2, row, words) if len(one.shape) > 1 else escape(one.title[:12])
+        label = escape(_word(one, -2, row, words) if len(one.shape) > 1 else one.title[:12])
         body.append(f"<tr><th scope=row>{label}{''.join(_cell(one, cell) for cell in cells[first : first + columns])}")
     hide = "" if caption else ' class="quiet"'
     head = f"<thead><tr><td class=corner>{corner}{head}"
     return f"<table><caption{hide}>{said}</caption>{head}<tbody>{''.join(body)}</table>"
 
 
-def _label(one: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:
+def _word(one: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:
     """Return the word of a token, if the axis counts all of them, or the index."""
-    counts_tokens = len(one.shape) >= -axis and one.axes[axis:][:1] in (("token",), ("query",), ("key",))
-    return escape(words[index]) if counts_tokens and one.shape[axis] == len(words) else str(index)
+    counts_tokens = len(one.axes) >= -axis and one.axes[axis] in ("token", "query", "key")
+    return words[index] if counts_tokens and one.shape[axis] == len(words) else str(index)
 
 
 def _cell(one: ShownTensor, cell: int) -> str:

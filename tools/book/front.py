@@ -13,7 +13,8 @@ from .walk import length, read_walk, table
 
 PICTURE, PORTRAIT = "one_tensor_two_heads.svg", "one_tensor_two_heads_portrait.svg"
 RECORDING = "recordings/weight_split.html"
-FRAME = f'<iframe loading="lazy" src="{RECORDING}" title="A recorded run of the weight split, step by step"></iframe>'
+VIEW = f"{RECORDING}#step-1"  # the first `view`
+FRAME = f'<iframe loading="lazy" src="{VIEW}" title="A recorded run of the weight split, step by step"></iframe>'
 HERO = """\
 <figure class="hero recording">
 {frame}

@@ -191,7 +191,7 @@ def test_the_front_page_is_filled_in(tmp_path):
 
 def test_the_recording_has_a_picture_and_a_link_to_fall_back_on(tmp_path):
     shown = front.hero(tmp_path)
-    for text in (f'src="{front.RECORDING}" title="', f'href="{front.RECORDING}"', 'loading="lazy"', "<img "):
+    for text in (f'src="{front.VIEW}" title="', f'href="{front.RECORDING}"', 'loading="lazy"', "<img "):
         assert text in shown
 
 
