@@ -95,10 +95,12 @@ def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_ca
     few = len(args.targets) < TARGETS  # of many, the progress is shown per target
     paths = None if args.paths is None else [one.strip() for one in args.paths.split(",")]
 
+    names = paths or [one.name for one in PATHS]
+
     def show(path: str) -> None:
-        done = [one.name for one in PATHS].index(path)
+        done = names.index(path)
         if sys.stderr.isatty() and few:
-            print(f"\r{name:<24} {'#' * done}{'.' * (len(PATHS) - done)} {path:<18}", end="", file=sys.stderr)
+            print(f"\r{name:<24} {'#' * done}{'.' * (len(names) - done)} {path:<18}", end="", file=sys.stderr)
 
     try:
         report = scan(model, x, causal=not args.not_causal, call=call, make_cache=make_cache, paths=paths, name=name,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .compare import UNTOUCHED
 from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
-from .paths import PATHS
+from .paths import ASKED, PATHS
 from .report import ScanReport
 
 # paths on which the state of recurrent layers shows
@@ -44,7 +44,7 @@ def scan(
         call: (model, x, further options) -> output, for models that need more than x; its other parameters are the
             options that the paths may give.
         make_cache: x -> empty cache of its batch size and dtype, for models whose cache is an argument.
-        paths: names of the paths to run; all if None.
+        paths: names of the paths to run; all but "compiled" if None.
         name: of the model in the report; its class if None.
         on_path: called with the name of each path before it is run.
 
@@ -60,9 +60,7 @@ def scan(
     if isinstance(subject, str):
         return ScanReport(name or type(model).__name__, failure=subject)
     outcomes: list[Outcome] = []
-    for one in PATHS:
-        if paths is not None and one.name not in paths:
-            continue
+    for one in PATHS if paths is None else (one for one in (*PATHS, *ASKED) if one.name in paths):
         if on_path is not None:
             on_path(one.name)
         outcomes += _outcomes(one.name, one.check, subject)
@@ -129,7 +127,7 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
         )
     if not x.is_floating_point() and len(x.unique()) < 2:
         raise ValueError("x must hold at least two different token ids, so that a change can show.")
-    known = [one.name for one in PATHS]
+    known = [one.name for one in (*PATHS, *ASKED)]
     unknown = [name for name in paths or () if name not in known]
     if unknown:
         raise ValueError(f"paths must be among {', '.join(known)}; got {unknown[0]!r}.")

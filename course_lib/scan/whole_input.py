@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from .compare import ROUGH, SAME, UNTOUCHED, difference, typical_difference
+from .compare import SAME, UNTOUCHED, difference
 from .model import WEIGHTS, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, future, judged, path
@@ -87,18 +87,3 @@ def three_samples(model: Model) -> Iterator[Outcome]:
     third = model.changed(model.x[:1], (slice(None),))
     apart = difference(model.plain_output[:2], model.output(torch.cat([model.x[:2], third]))[:2])
     yield judged("three samples", apart, "paths-differ")
-
-
-@path("bfloat16")
-def bfloat16(model: Model) -> Iterator[Outcome]:
-    """Run it in bfloat16."""
-    module = model.copy().to(torch.bfloat16)
-    x = model.x if model.takes_ids else model.x.to(torch.bfloat16)
-    output = model.output(x, module=module)
-    apart = typical_difference(model.plain_output, output)
-    if not output.isfinite().all() and model.plain_output.isfinite().all():
-        yield Outcome("bfloat16", "wrong", "its output is not finite", "overflow-half", apart=apart)
-    elif apart > ROUGH:
-        yield Outcome("bfloat16", "remark", f"a typical token differs by {apart:.2g}", apart=apart)
-    else:
-        yield Outcome("bfloat16", "agrees", f"a typical token differs by {apart:.1g}", apart=apart)

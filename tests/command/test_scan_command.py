@@ -44,7 +44,7 @@ def file(tmp_path):
 
 def test_a_file_with_a_right_model_agrees_on_all_paths(file, capsys):
     assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3"]) == 0
-    assert "GPT: 7 paths run, all agree." in capsys.readouterr().out
+    assert "GPT: 8 paths run, all agree." in capsys.readouterr().out
 
 
 def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsys):
@@ -58,7 +58,7 @@ def test_a_mask_that_is_lost_with_an_option_is_named_with_its_module(file, capsy
 def test_a_family_of_transformers_is_built_and_scanned(capsys):
     pytest.importorskip("transformers")
     assert main(["scan", "transformers:gpt2"]) == 0
-    assert "gpt2: 15 paths run, all agree." in capsys.readouterr().out
+    assert "gpt2: 16 paths run, all agree." in capsys.readouterr().out
 
 
 def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, capsys):

@@ -59,7 +59,7 @@ def models():
 
 def test_an_attention_that_can_not_be_examined_is_in_the_headline_and_the_status(models):
     report = scan(models["LinearAttention"](), X)
-    assert report.verdict == "5 paths run, none wrong; 1 not examined: attention."
+    assert report.verdict == "6 paths run, none wrong; 1 not examined: attention."
     assert (report.exit_status, report.ok) == (2, False)
     assert report.outcomes[-1].status == "not examined"
     assert "attention          ?        no dot product compares one token with another" in str(report)

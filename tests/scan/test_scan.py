@@ -47,6 +47,10 @@ class Decoder(nn.Module):
         weights = scores.softmax(-1)
         weights = nn.functional.dropout(weights, self.dropout, self.training or self.mistake == "dropout")
         output = self.out(weights @ values)
+        if self.mistake == "float32" and x.dtype == torch.float32:
+            output = output / 0
+        if self.mistake == "compiled" and torch.compiler.is_compiling():
+            output = output + values.flip(1)
         if self.mistake == "state":
             self.runs = getattr(self, "runs", 0) + 1
             output = output * (1 + 0.01 * self.runs)
@@ -78,6 +82,7 @@ def scanned(mistake: str = "", **options):
         ("mask unread", "padded left", "mask-discarded"),
         ("mask flipped", "padded right", "paths-differ"),
         ("state", "one pass", "stale-cache"),
+        ("float32", "float32", "paths-differ"),
     ],
 )
 def test_a_planted_mistake_is_found_on_its_path(mistake, path, named):
@@ -93,7 +98,7 @@ def test_all_paths_of_a_right_model_are_run_and_none_is_wrong():
     report = scanned()
     assert report.ok, report
     assert not [one.path for one in report.outcomes if one.status == "not run"]
-    assert report.verdict == "15 paths run, none wrong, 1 differs."  # its positions, where padding moves them
+    assert report.verdict == "16 paths run, none wrong, 1 differs."  # its positions, where padding moves them
 
 
 @pytest.mark.parametrize("mistake", ["dropout", "state"])
@@ -101,6 +106,12 @@ def test_what_differs_between_two_plain_passes_is_said_once(mistake):
     report = scanned(mistake)
     assert [one.path for one in report.wrong] == ["one pass"]
     assert any("two plain passes already differ from each other" in one.said for one in report.outcomes)
+
+
+@pytest.mark.parametrize(("mistake", "status"), [("", "agrees"), ("compiled", "wrong")])
+def test_the_compiled_path_is_run_if_it_is_asked_for(mistake, status):
+    assert "compiled" not in [one.path for one in scanned(mistake, paths=["fused"]).outcomes]
+    assert [one.status for one in scanned(mistake, paths=["compiled"]).outcomes] == [status]
 
 
 def test_a_difference_that_may_be_meant_is_counted_in_the_headline():
