@@ -151,24 +151,26 @@
     cellsIn(box).forEach((cell, i) => { cell.tabIndex = i ? -1 : 0; });
   }
 
-  function mark() {
+  // Marks the path of a number: of the one that was chosen, or of one that the mouse points at meanwhile.
+  function mark(shown = chosen) {
     find(".sel,.from,.to").filter(one => !one.matches(".key")).forEach(one => {
       one.classList.remove("sel", "from", "to");
       one.removeAttribute("aria-selected");
     });
-    if (!chosen) { said.textContent = ""; return; }
-    const sets = {from: back(...chosen), to: ahead(...chosen), sel: new Map([[chosen[0], new Set([chosen[1]])]])};
+    if (!chosen) said.textContent = "";
+    if (!shown) return;
+    const sets = {from: back(...shown), to: ahead(...shown), sel: new Map([[shown[0], new Set([shown[1]])]])};
     for (const box of [...find("[data-t]", sections[now]), ...find("#leaves [data-t]")]) {
       const t = box.dataset.t, cells = cellsIn(box), slots = find(".memory li", box);
       for (const [name, found] of Object.entries(sets)) {
         for (const position of found.get(t) || []) {
           if (cells[position]) cells[position].classList.add(name);
-          if (name === "sel" && cells[position]) cells[position].setAttribute("aria-selected", "true");
+          if (name === "sel" && chosen && cells[position]) cells[position].setAttribute("aria-selected", "true");
           if (slots.length) slots[slotOf(t, position) - box.querySelector(".memory").dataset.first].classList.add(name);
         }
       }
     }
-    tell(sets);
+    if (chosen) tell(sets);  // words for a glance would move the tables under the mouse
   }
   const slotOf = (t, position) => indexOf(t, position).reduce((slot, i, axis) => slot + i * tensors[t].stride[axis], tensors[t].offset);
 
@@ -225,8 +227,12 @@
 
   // --- hands ---
 
+  function elementOf(cell) {
+    const box = cell.closest("[data-t]");
+    return [box.dataset.t, cellsIn(box).indexOf(cell)];
+  }
   function choose(cell) {
-    const box = cell.closest("[data-t]"), t = box.dataset.t, position = cellsIn(box).indexOf(cell);
+    const [t, position] = elementOf(cell);
     chosen = chosen && chosen[0] === t && chosen[1] === position ? null : [t, position];
     mark();
     history.replaceState(null, "", address());
@@ -287,6 +293,11 @@
     document.addEventListener("click", event => {
       const cell = event.target.closest("[data-t] tbody td");
       if (cell) choose(cell);
+    });
+    document.addEventListener("pointerover", event => {
+      if (chosen || event.pointerType !== "mouse") return;
+      const cell = event.target.closest("[data-t] tbody td");
+      if (cell) mark(elementOf(cell)); else if (document.querySelector("td.sel")) mark();
     });
     addEventListener("hashchange", () => read(location.hash));
     if (!read(location.hash)) go(0);
