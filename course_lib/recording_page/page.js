@@ -7,6 +7,7 @@
   const sections = find("section.step");
   const said = document.getElementById("said");
   const controls = document.getElementById("controls");
+  const partial = Object.values(tensors).some(one => !one.whole);
   const stepOf = new Map(steps.map((step, number) => [step.t, number]));
   const cellsIn = box => find("tbody td", box);
   const sizeOf = t => tensors[t].shape.reduce((a, b) => a * b, 1);
@@ -60,12 +61,13 @@
     return [...forward.get(t)[position]].map(([reader, at]) => ({t: reader, at: [...new Set(at)]}));
   }
 
-  // All numbers that can be reached from one: Map of tensor -> Set of positions.
+  // All shown numbers that can be reached from one by shown ones: Map of tensor -> Set of positions.
   function reached(t, position, next) {
     const found = new Map(), waiting = [[t, position]];
     while (waiting.length) {
       const [from, p] = waiting.pop();
       for (const one of next(from, p)) {
+        if (one.hidden) found.cut = true;  // the path goes on where the page can't follow it
         if (!found.has(one.t)) found.set(one.t, new Set());
         const known = found.get(one.t);
         for (const q of one.at) if (!known.has(q)) { known.add(q); waiting.push([one.t, q]); }
@@ -207,15 +209,18 @@
     const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));
     if (start.length) {
       p.append("All the way back: ");
-      start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${counted(sizeOf(one), "number")} of `, link(one)));
+      const shown = one => tensors[one].whole ? counted(sizeOf(one), "number") : counted(sizeOf(one), "shown number");
+      start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${shown(one)} of `, link(one)));
       p.append(". ");
     }
+    if (from.cut) p.append("The way back also leads through numbers that this page leaves out, so that it is not complete here. ");
     if (to.size) {
       const last = [...to.keys()].sort((a, b) => stepOf.get(a) - stepOf.get(b));
       more.append(key("to", "It goes to"), " ");
       last.forEach((one, i) => more.append(i ? ", " : "", `${to.get(one).size} of `, link(one)));
       more.append(".");
-    } else more.append("No later number depends on it.");
+    } else more.append(partial ? "No later number shown here depends on it." : "No later number depends on it.");
+    if (to.size && partial) more.append(" Numbers that this page leaves out are not counted.");
     said.replaceChildren(p, more);
   }
   function key(name, text) {
