@@ -7,6 +7,7 @@
   const sections = find("section.step");
   const said = document.getElementById("said");
   const controls = document.getElementById("controls");
+  const partial = Object.values(tensors).some(one => !one.whole);
   const stepOf = new Map(steps.map((step, number) => [step.t, number]));
   const cellsIn = box => find("tbody td", box);
   const sizeOf = t => tensors[t].shape.reduce((a, b) => a * b, 1);
@@ -60,12 +61,13 @@
     return [...forward.get(t)[position]].map(([reader, at]) => ({t: reader, at: [...new Set(at)]}));
   }
 
-  // All numbers that can be reached from one: Map of tensor -> Set of positions.
+  // All shown numbers that can be reached from one by shown ones: Map of tensor -> Set of positions.
   function reached(t, position, next) {
     const found = new Map(), waiting = [[t, position]];
     while (waiting.length) {
       const [from, p] = waiting.pop();
       for (const one of next(from, p)) {
+        if (one.hidden) found.cut = true;  // the path goes on where the page can't follow it
         if (!found.has(one.t)) found.set(one.t, new Set());
         const known = found.get(one.t);
         for (const q of one.at) if (!known.has(q)) { known.add(q); waiting.push([one.t, q]); }
@@ -151,24 +153,26 @@
     cellsIn(box).forEach((cell, i) => { cell.tabIndex = i ? -1 : 0; });
   }
 
-  function mark() {
+  // Marks the path of a number: of the one that was chosen, or of one that the mouse points at meanwhile.
+  function mark(shown = chosen) {
     find(".sel,.from,.to").filter(one => !one.matches(".key")).forEach(one => {
       one.classList.remove("sel", "from", "to");
       one.removeAttribute("aria-selected");
     });
-    if (!chosen) { said.textContent = ""; return; }
-    const sets = {from: back(...chosen), to: ahead(...chosen), sel: new Map([[chosen[0], new Set([chosen[1]])]])};
+    if (!chosen) said.textContent = "";
+    if (!shown) return;
+    const sets = {from: back(...shown), to: ahead(...shown), sel: new Map([[shown[0], new Set([shown[1]])]])};
     for (const box of [...find("[data-t]", sections[now]), ...find("#leaves [data-t]")]) {
       const t = box.dataset.t, cells = cellsIn(box), slots = find(".memory li", box);
       for (const [name, found] of Object.entries(sets)) {
         for (const position of found.get(t) || []) {
           if (cells[position]) cells[position].classList.add(name);
-          if (name === "sel" && cells[position]) cells[position].setAttribute("aria-selected", "true");
+          if (name === "sel" && chosen && cells[position]) cells[position].setAttribute("aria-selected", "true");
           if (slots.length) slots[slotOf(t, position) - box.querySelector(".memory").dataset.first].classList.add(name);
         }
       }
     }
-    tell(sets);
+    if (chosen) tell(sets);  // words for a glance would move the tables under the mouse
   }
   const slotOf = (t, position) => indexOf(t, position).reduce((slot, i, axis) => slot + i * tensors[t].stride[axis], tensors[t].offset);
 
@@ -205,15 +209,18 @@
     const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));
     if (start.length) {
       p.append("All the way back: ");
-      start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${counted(sizeOf(one), "number")} of `, link(one)));
+      const shown = one => tensors[one].whole ? counted(sizeOf(one), "number") : counted(sizeOf(one), "shown number");
+      start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${shown(one)} of `, link(one)));
       p.append(". ");
     }
+    if (from.cut) p.append("The way back also leads through numbers that this page leaves out, so that it is not complete here. ");
     if (to.size) {
       const last = [...to.keys()].sort((a, b) => stepOf.get(a) - stepOf.get(b));
       more.append(key("to", "It goes to"), " ");
       last.forEach((one, i) => more.append(i ? ", " : "", `${to.get(one).size} of `, link(one)));
       more.append(".");
-    } else more.append("No later number depends on it.");
+    } else more.append(partial ? "No later number shown here depends on it." : "No later number depends on it.");
+    if (to.size && partial) more.append(" Numbers that this page leaves out are not counted.");
     said.replaceChildren(p, more);
   }
   function key(name, text) {
@@ -225,8 +232,12 @@
 
   // --- hands ---
 
+  function elementOf(cell) {
+    const box = cell.closest("[data-t]");
+    return [box.dataset.t, cellsIn(box).indexOf(cell)];
+  }
   function choose(cell) {
-    const box = cell.closest("[data-t]"), t = box.dataset.t, position = cellsIn(box).indexOf(cell);
+    const [t, position] = elementOf(cell);
     chosen = chosen && chosen[0] === t && chosen[1] === position ? null : [t, position];
     mark();
     history.replaceState(null, "", address());
@@ -287,6 +298,11 @@
     document.addEventListener("click", event => {
       const cell = event.target.closest("[data-t] tbody td");
       if (cell) choose(cell);
+    });
+    document.addEventListener("pointerover", event => {
+      if (chosen || event.pointerType !== "mouse") return;
+      const cell = event.target.closest("[data-t] tbody td");
+      if (cell) mark(elementOf(cell)); else if (document.querySelector("td.sel")) mark();
     });
     addEventListener("hashchange", () => read(location.hash));
     if (!read(location.hash)) go(0);

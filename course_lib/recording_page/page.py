@@ -20,7 +20,7 @@ from .words import of_stage, of_story, of_tensor
 HEADS = 8
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
-    "where it goes."
+    "where it goes; a mouse shows the path already while it points."
 )
 
 

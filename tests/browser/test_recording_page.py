@@ -243,6 +243,35 @@ def test_by_keyboard_alone(tab, saved):
     assert here() == "#step-0" and tab.get_by_role("status").inner_text() == ""
 
 
+def test_pointing_shows_a_path_and_a_click_keeps_it(tab, saved):
+    tab.goto("about:blank")
+    tab.goto(saved.as_uri())
+    numbers, heading = tab.locator(".now .result td:not(.corner)"), tab.locator("h1")
+    marked, said = tab.locator(".now .before td.from"), tab.locator("#said")
+    numbers.nth(0).hover()
+    assert marked.count() == 6  # a token of three features, and a row of three weights
+    assert not said.inner_text() and tab.evaluate("location.hash") == "#step-0"
+    heading.hover()
+    assert marked.count() == 0
+    numbers.nth(0).click()
+    kept = tab.locator("td.from").evaluate_all("cells => cells.map(cell => cell.textContent)")
+    numbers.nth(9).hover()
+    heading.hover()
+    assert "It came from" in said.inner_text()
+    assert tab.locator("td.from").evaluate_all("cells => cells.map(cell => cell.textContent)") == kept
+
+
+def test_a_path_through_numbers_that_are_left_out_is_called_incomplete(tab, tmp_path):
+    wide = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 512))
+    file = record(wide, torch.randn(1, 3, 512)).save_page(tmp_path / "wide.html")
+    tab.goto(file.as_uri())
+    tab.keyboard.press("End")
+    tab.locator(".now .result td:not(.corner)").first.click()
+    said = tab.locator("#said").inner_text()
+    assert "it is not complete here" in said and "shown numbers of" in said
+    assert "No later number shown here depends on it." in said
+
+
 def test_an_address_is_a_moment(tab, saved):
     tab.goto("about:blank")
     tab.goto(saved.as_uri() + "#step-6.0.1.3.0")
