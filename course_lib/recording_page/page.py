@@ -36,13 +36,13 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
         f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style></head><body>'
-        f'<main><h1>{escape(title)}</h1><p class="how">{HOW}</p>'
+        f'<main><h1>{escape(title)}</h1><p class="how">{HOW}</p>{ending}'
         f'<nav id=controls aria-label="Steps" hidden></nav>'
         f"<div id=said role=status aria-live=polite></div>"
         f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{listing(story.stages)}</section>'
         f"<div id=stage>{stages}</div>"
         f'<section id=leaves aria-label="What goes in"><h2>What goes in</h2>{leaves}</section></div>'
-        f"{ending}{foot}</main>"
+        f"{foot}</main>"
         f"<script type=application/json id=data>{_data(story, words)}</script>"
         f"<script>{_read(own, 'page.js')}</script></body></html>"
     )

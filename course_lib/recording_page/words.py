@@ -63,12 +63,13 @@ def axes(one: ShownTensor) -> str:
 
 
 def of_story(story: Story) -> list[str]:
-    """Return the sentences after the last step."""
+    """Return the sentences on how the run ended, which stand above its steps."""
     said = []
     if story.left_out:
         said.append(f"{counted(story.left_out, 'further step')} of the run are left out.")
     if story.error:
-        said.append(f"Then the code raised {story.error}")
+        after = f"After step {story.stages[-1].step.number}" if story.stages else "Before any step"
+        said.append(f"{after} the code raised {story.error}")
     if not story.stages:
         said.append("The run has no steps: no operation of PyTorch returned a tensor.")
     return said
