@@ -23,10 +23,10 @@ ALL_PATHS = """() => {
     const plain = found => Object.fromEntries([...found].map(([t, set]) => [t, [...set]]));
     const {tensors, back, ahead} = recording;
     const x = Object.keys(tensors).find(t => t.startsWith("in") && tensors[t].name === "x");
-    const paths = (t, p) => ({back: plain(back(t, p)), ahead: plain(ahead(t, p)), from: recording.sources(t, p)});
+    const paths = (t, p) => ({back: plain(back(t, p)), from: recording.sources(t, p)});
     const places = t => [...Array(tensors[t].shape.reduce((a, b) => a * b, 1)).keys()];
     const all = Object.fromEntries(Object.keys(tensors).map(t => [t, places(t).map(p => paths(t, p))]));
-    return {...all, x: all[x], nameOfX: x};
+    return {...all, x: places(x).map(p => ({ahead: plain(ahead(x, p))})), nameOfX: x};
 }"""
 
 
@@ -112,17 +112,15 @@ def claimed(paths, step, count):
     return table
 
 
-def wrong_steps(tab, tmp_path, module, x):
+def wrong_steps(recording, paths, truth, count):
     """Return the steps of which a path, back or ahead, differs from what nan in the input shows."""
-    recording = record(module, x)
-    paths, truth = paths_of(tab, tmp_path, recording), poisoned(module, x)
     wrong = []
     for step in recording:
         ahead = torch.zeros_like(truth[step.number])
         for element, path in enumerate(paths["x"]):
             ahead[path["ahead"].get(str(step.number), []), element] = True
         expected = truth[step.number]
-        if not torch.equal(claimed(paths, step.number, x.numel()), expected) or not torch.equal(ahead, expected):
+        if not torch.equal(claimed(paths, step.number, count), expected) or not torch.equal(ahead, expected):
             wrong.append(step.number)
     return wrong
 
@@ -130,12 +128,19 @@ def wrong_steps(tab, tmp_path, module, x):
 @pytest.mark.parametrize("form", SEEING_ALL)
 def test_every_path_is_true(tab, tmp_path, form):
     module, x = drawn(*SEEING_ALL[form])
-    assert wrong_steps(tab, tmp_path, module, x) == []
-    moved_numbers_are_equal(record(module, x), tab.evaluate(ALL_PATHS))
+    recording = record(module, x)
+    paths = paths_of(tab, tmp_path, recording)
+    assert wrong_steps(recording, paths, poisoned(module, x), x.numel()) == []
+    moved_numbers_are_equal(recording, paths)
+
+
+@pytest.fixture(scope="module")
+def truth_of_the_split():
+    return poisoned(*drawn(*SEEING_ALL["weight split"]))
 
 
 @pytest.mark.parametrize("rule", range(len(sources.RULES)))
-def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, rule):
+def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, truth_of_the_split, rule):
     right = sources.RULES[rule]
 
     def turned(*given):
@@ -143,7 +148,9 @@ def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, rule):
         return found and [table if table is None else table.roll(1, dims=-1) for table in found]
 
     monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
-    assert wrong_steps(tab, tmp_path, *drawn(*SEEING_ALL["weight split"]))
+    module, x = drawn(*SEEING_ALL["weight split"])
+    recording = record(module, x)
+    assert wrong_steps(recording, paths_of(tab, tmp_path, recording), truth_of_the_split, x.numel())
 
 
 @pytest.mark.parametrize("form", CAUSAL)
