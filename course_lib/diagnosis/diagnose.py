@@ -158,9 +158,14 @@ def _unseen(stages: Stages) -> Finding:
 
 
 def _report_of_part(name: str, attempt: Attempt) -> Report | None:
-    """Return the report of attention that begins after steps that combine the tokens; None if it can't be found."""
-    attentions = examine_parts(attempt, _rules()) if isinstance(attempt, Run) else []
-    if not attentions or any(one.missing for one in attentions) or not isinstance(attempt, Run):
+    """Return the report of attention that begins after steps that combine the tokens; None if it can't be found.
+
+    Code whose output has no row per token is not reported so: of it, that is the first thing to say.
+    """
+    if not isinstance(attempt, Run) or attempt.output.tensor.shape[:2] != attempt.x.shape[:2]:
+        return None
+    attentions = examine_parts(attempt, _rules())
+    if not attentions or any(one.missing for one in attentions):
         return None
     return _report_of_several(name, attempt, attentions)
 
