@@ -48,9 +48,10 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     },
     # The mask that is not read hides nothing.
     "is-causal-with-mask": MASKS | {"mask-discarded", "mask-rank", "window-off-by-one"},
-    # Keys and queries that have changed places turn the mask round and leave rows that don't sum to 1.
+    # Keys in the place of queries turn the mask round, leave rows that don't sum to 1, and may be one for all heads.
     "weights-transposed": MASKS | SCALES | {
         "mask-transposed", "mask-inverted", "softmax-wrong-axis", "mask-off-by-one", "mask-discarded",
+        "heads-share-weights",
     },
     "softcap-missing": MASKS | SCALES,  # A capped mask hides nothing, and half a cap is another scale.
     "mask-scaled": MASKS,  # A smaller number hides less.

@@ -30,6 +30,7 @@ from .registry import Rule, apply
 OF_WHOLE = {"cache", "device", "dtypes", "expectation", "purity", "samples"}  # files of rules about the code as a whole
 # What these rules find in one attention may be the fault of another, because they run all of the code another way.
 ONLY_OF_WHOLE = {"check_device", "check_dtypes", "check_overflow", "check_pieces", "check_sizes"}
+UNUSED_MASK = "mask-discarded"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
 PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"
 
@@ -38,7 +39,7 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Find the attentions of a run and examine each in its place, in the order in which they run."""
     code = run.subject.code
     paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
-    found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]))
+    found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]), run.options.num_context)
     return [_examined(run, place, rules) for place in found]
 
 
@@ -55,14 +56,16 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     where = None if source is None else SourceLine(source.file, source.tree.lineno)
     if place.given is None:
         return AttentionReport(place.name, where, missing=place.missing, of_memory=place.of_memory)
+    beside_context = run.options.num_context > 0 and not place.num_context  # as in a decoder, which is mostly causal
     causals = (False, True) if place.of_memory and run.options.causal else (run.options.causal,)
+    causals = (True, False) if beside_context else causals
     first: AttentionReport | None = None
-    keep = None if place.num_context else run.options.keep  # of the tokens of x
+    keep = run.options.keep if place.num_context == run.options.num_context else None  # of the tokens of x, or context
     options = replace(run.options, has_call=True, expect=None, keep=keep, num_context=place.num_context)
     for causal in (False,) if place.num_context else causals:
         report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
-        if report.ok:
+        if report.ok or any(finding.mistake == UNUSED_MASK for finding in report.findings):  # wrong, causal or not
             return replace(report, where=where, of_memory=place.of_memory)
     return first or AttentionReport(place.name)
 
@@ -85,7 +88,7 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
 
 def _subject_of(run: Run, place: Place) -> Subject:
     if place.segment is None:
-        return PlacedSubject(run.subject, place, run.x)
+        return PlacedSubject(run.subject, place, run.x, run.options.num_context)
     return SegmentSubject(run.subject, place, run.x, run.trace)
 
 

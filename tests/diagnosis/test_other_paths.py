@@ -81,3 +81,28 @@ def test_a_window_is_named_if_it_is_one_off(width):
     report = diagnose(Windowed(d_in=10, heads=2, head_dim=6), X, num_heads=2, window=3)
     expected = {2: ("window-off-by-one",), 3: (), 4: ("window-off-by-one",)}.get(width, (None,))
     assert report.mistakes == expected, report
+
+
+class Switched(Parts):
+    """Attention whose attribute chooses between a kernel and a formula, which is wrong if `wrong`."""
+
+    def __init__(self, wrong):
+        super().__init__(d_in=10, heads=2, head_dim=6)
+        self.wrong, self.use_kernel = wrong, True
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        if self.use_kernel:
+            return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        return self.attend(self.scores(q, k) * (2.0 if self.wrong else 1.0), v)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_switch_is_set_on_the_attention_that_is_examined_inside_a_whole(wrong):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(Switched(False), torch.nn.Tanh(), Switched(wrong))
+    report = diagnose(model, X, num_heads=2)
+    found = [(part.name, one.mistake) for part in report.attentions for one in part.findings]
+    assert found == ([("2", "paths-differ")] if wrong else []), report
+    assert not report.not_examined, report
+    assert model[0].use_kernel and model[2].use_kernel

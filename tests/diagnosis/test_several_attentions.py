@@ -308,6 +308,57 @@ def test_values_may_come_from_tokens_without_the_positions_of_queries_and_keys()
     assert report.ok and len(report.attentions) == 2, report
 
 
+class DecoderLayer(nn.Module):
+    """Self-attention and cross-attention of one class, which is given its queries' tokens, its keys' and a mask."""
+
+    class Attend(nn.Module):
+        def __init__(self, wrong):
+            super().__init__()
+            self.wrong = wrong
+            self.to_q, self.to_k, self.to_v, self.out = (nn.Linear(D, D) for _ in range(4))
+
+        def forward(self, tokens, others, hidden):
+            q, k, v = (
+                to(t).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+                for to, t in ((self.to_q, tokens), (self.to_k, others), (self.to_v, others))
+            )
+            scores = q @ k.mT * (1.0 if self.wrong == "scale" else q.shape[-1] ** -0.5)
+            masked = scores.masked_fill(hidden, -torch.inf)
+            weights = (scores if self.wrong == "mask" else masked).softmax(-1)
+            return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+    def __init__(self, wrong="", of_self=True, *, edge=1):
+        super().__init__()
+        torch.manual_seed(0)
+        self.of_self, self.of_context = self.Attend(wrong if of_self else ""), self.Attend("" if of_self else wrong)
+        self.norm, self.edge = nn.LayerNorm(D), edge
+
+    def forward(self, x, context):
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(self.edge)
+        x = x + self.of_self(x, x, hidden)
+        return x + self.of_context(self.norm(x), context, torch.zeros_like(hidden[:1, :1]))
+
+
+@pytest.mark.parametrize(
+    ("code", "where", "mistake"),
+    [
+        (DecoderLayer(), "", ""),
+        (DecoderLayer(edge=5), "", ""),  # nothing says that it should be causal
+        (DecoderLayer("scale"), "of_self", "missing-scale"),
+        (DecoderLayer("scale", of_self=False), "of_context", "missing-scale"),
+        (DecoderLayer("mask"), "of_self", "mask-discarded"),
+        (DecoderLayer(edge=2), "of_self", "mask-off-by-one"),
+    ],
+)
+@pytest.mark.parametrize("count", [7, 5])
+def test_the_self_attention_of_a_decoder_is_examined_beside_that_of_a_context(code, where, mistake, count):
+    context = torch.randn(2, count, D, generator=torch.Generator().manual_seed(3))
+    report = diagnose(code, X, context=context, num_heads=HEADS)
+    assert [one.name for one in report.attentions] == ["of_self", "of_context"] and not report.not_examined, report
+    assert report.mistakes == ((mistake,) if mistake else ()), report
+    assert names(report) == ([where] if where else []), report
+
+
 # --- the whole ---
 
 

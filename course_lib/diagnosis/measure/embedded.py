@@ -25,9 +25,8 @@ class EmbeddedSubject(PlacedSubject):
 
     makes_x = True
 
-    @property
-    def examined(self) -> Callable[..., Any]:  # type: ignore[override]
-        return self.code
+    def examined_in(self, code: Callable[..., Any]) -> Callable[..., Any]:
+        return code
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the model, in which x takes the place of the embeddings."""

@@ -17,25 +17,27 @@ FUNCTIONS = "its code is in functions, or in a module that computes more than th
 OTHER_INPUTS = "its queries or keys are not made from an input of its module that x changes: let `call` make all from x"
 
 
-def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes) -> list[Place]:
+def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes, num_context: int = 0) -> list[Place]:
     """Return the place of each attention, in the order of their first products.
 
     Args:
         trace: with the calls of modules.
         paths: of the modules of the code.
         sizes: batch and num_tokens of x.
+        num_context: how many of these tokens, the last ones, are a context's; modules are given the others alone.
     """
+    own_sizes = sizes[0], sizes[1] - num_context
     all_products, behind_memory = find_score_products(trace), set[int]()
     found: list[Place] = []
     for group in _groups(trace, all_products)[::-1]:  # a memory is made before it is read
         products = [product for some in group.calls.values() for product in some]
-        places = [(*_place(trace, group, paths, sizes), products)]
+        places = [(*_place(trace, group, paths, own_sizes, num_context), products)]
         if places[0][0].missing:
             places = find_segments(trace, all_products, products, sizes)[::-1]
         for place, memory, own in places:
             behind_memory |= trace.ancestors(memory)
             makes_memory = behind_memory.issuperset(product.operation.number for product in own)
-            found.append(replace(place, of_memory=bool(memory) or makes_memory))
+            found.append(replace(place, of_memory=bool(memory) or makes_memory or num_context > 0))
     return _numbered(found[::-1])
 
 
@@ -77,7 +79,9 @@ def _chain(trace: Trace, product: ScoreProduct) -> Iterator[ModuleCall]:
     return iter(around[::-1])
 
 
-def _place(trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: Sizes) -> tuple[Place, list[Value]]:
+def _place(
+    trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: Sizes, num_context: int
+) -> tuple[Place, list[Value]]:
     """Return the place of an attention, and the memories that its keys come from if its queries do not."""
     first, products = next(iter(group.calls.items()))
     if first is None:
@@ -98,7 +102,12 @@ def _place(trace: Trace, group: _Group, paths: Mapping[nn.Module, str], sizes: S
     where = products[0].operation.where
     place = Place(name, call.module, path, calls, in_pieces=len(mine) > 1, called=where)
     memories = [one.inputs[entries[1][0]] for one in mine if entries[1][0] in one.inputs] if entries[1:] else []
-    return _with_input(place, mine, with_values(trace, call, entries, products), sizes), memories
+    groups = with_values(trace, call, entries, products)
+    of_context = [_is_of_context(trace, call.inputs[names[0]], num_context) for names in groups]
+    if of_context in ([True, False], [False, True]):  # the context may have as many tokens as x
+        crossed = _with_context(place, call, groups[::-1] if of_context[0] else groups, sizes)
+        return crossed or _with_input(place, mine, groups, sizes), memories
+    return _with_input(place, mine, groups, sizes), memories
 
 
 def _choice(
@@ -129,6 +138,13 @@ def _with_input(place: Place, calls: list[ModuleCall], entries: tuple[Names, ...
         return replace(place, missing=f"its module is given {tuple(first[0].shape)}, which is not one row per token")
     names = tuple(name for group in entries for name in group)
     return replace(place, entries=names, given=tokens, tokens_first=tokens_first)
+
+
+def _is_of_context(trace: Trace, value: Value, num_context: int) -> bool:
+    """Return whether a value comes from the last rows of x, which are a context's, and from no others."""
+    read = [trace.operations[number] for number in trace.ancestors([value])]
+    starts = {one.args[2] for one in read if one.name == "slice" and one.inputs[0] is trace.x and one.args[1] == 1}
+    return num_context > 0 and starts == {-num_context}
 
 
 def _with_context(place: Place, call: ModuleCall, entries: tuple[Names, ...], sizes: Sizes) -> Place | None:

@@ -112,8 +112,10 @@ def _with_switches(subject: Subject) -> Iterator[Candidate]:
         for name, value in vars(module).items():
             if isinstance(value, bool) and KERNEL.search(name):
                 code = subject.copy(torch.float64)
-                inside = dict(code.named_modules()) if isinstance(code, nn.Module) else {}
-                setattr(inside[prefix], name, not value)
+                examined = subject.examined_in(code)
+                if not isinstance(examined, nn.Module) or examined is subject.examined:  # it is in no copy
+                    return
+                setattr(examined.get_submodule(prefix), name, not value)
                 yield f"with {name}={not value}", subject, code
 
 

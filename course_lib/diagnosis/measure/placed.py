@@ -22,20 +22,20 @@ class PlacedSubject(Subject):
         whole: the code that the module is a part of.
         place: of the attention in it.
         template: the whole's input, (batch, token, d_in), which is cut or repeated to the sizes of x.
+        num_context: how many tokens of the template, the last ones, are a context's.
     """
 
-    def __init__(self, whole: Subject, place: Place, template: Tensor) -> None:
+    def __init__(self, whole: Subject, place: Place, template: Tensor, num_context: int = 0) -> None:
         vars(self).update(vars(whole))
-        self.whole, self.place, self.template = whole, place, template
+        self.whole, self.place, self.template, self._num_context = whole, place, template, num_context
         self.code = self.copy(torch.float64)
 
     @property
     def is_module(self) -> bool:
         return True
 
-    @property
-    def examined(self) -> nn.Module:
-        return self._module_of(self.code)
+    def examined_in(self, code: Callable[..., Any]) -> Callable[..., Any]:
+        return self._module_of(code)
 
     def dtype(self, x: Tensor) -> torch.dtype:
         return next((one.dtype for one in self._module_of(self.original).parameters()), x.dtype)
@@ -73,7 +73,8 @@ class PlacedSubject(Subject):
 
     def _run_whole(self, code: Callable[..., Any], x: Tensor, feed: "_Feed") -> None:
         num_tokens = x.shape[1] - self.place.num_context
-        module, template = self._module_of(code), resized(self.template, x.shape[0], num_tokens).to(x.dtype)
+        module = self._module_of(code)
+        template = resized(self.template, x.shape[0], num_tokens, self._num_context).to(x.dtype)
         with forward_replaced(module, partial(feed.forward, module.forward)):
             try:
                 self.whole.call(code, template)
@@ -178,9 +179,11 @@ def forward_replaced(module: nn.Module, forward: Callable[..., Any]) -> Iterator
             del module.forward
 
 
-def resized(x: Tensor, batch: int, num_tokens: int) -> Tensor:
-    """Return x with a number of samples and tokens, cut off or repeated."""
-    return x[torch.arange(batch) % x.shape[0]][:, torch.arange(num_tokens) % x.shape[1]]
+def resized(x: Tensor, batch: int, num_tokens: int, num_context: int = 0) -> Tensor:
+    """Return x with a number of samples and tokens, cut off or repeated; the context's tokens behind them all stay."""
+    own = x.shape[1] - num_context
+    tokens = torch.cat([torch.arange(num_tokens) % own, torch.arange(own, x.shape[1])])
+    return x[torch.arange(batch) % x.shape[0]][:, tokens]
 
 
 def _raise(error: Exception, x: Tensor) -> Any:

@@ -773,6 +773,17 @@ def one_head_with_plain_matrices():
 
 
 @case("weights-transposed")
+def one_kv_head_with_its_axes_exchanged():
+    class OneKey(Parts):
+        def forward(self, x):
+            (q, k, v), scale = self.qkv(x), self.head_dim**-0.5
+            weights = causal_softmax(torch.einsum("bhqd,bkd->bhqk", q, k[:, 0]) * scale)
+            return self.merge(torch.einsum("bhkq,bkd->bhqd", weights, v[:, 0]))  # wrong
+
+    return OneKey(d_in=10, heads=3, head_dim=4, kv_heads=1), some_x(2, 5, 10), {"num_heads": 3, "num_kv_heads": 1}
+
+
+@case("weights-transposed")
 def values_from_the_left():
     class Left(Parts):
         def forward(self, x):
