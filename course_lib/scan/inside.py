@@ -18,7 +18,10 @@ NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 @path("attention")
 def attention(model: Model) -> Iterator[Outcome]:
     """Let the doctor examine every attention inside the model, in its place."""
-    report = diagnose(model.module, model.x[:, :NUM_TOKENS], causal=model.causal, call=model.call)
+    try:
+        report = diagnose(model.module, model.x[:, :NUM_TOKENS], causal=model.causal, call=model.call)
+    except TypeError as error:  # ids for a model without a table of embeddings
+        raise CannotRun(str(error)) from error
     if not all(finding.examined for finding in report.findings):
         raise CannotRun(report.findings[0].evidence)
     if report.not_examined:
