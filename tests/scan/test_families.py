@@ -55,6 +55,11 @@ def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
     assert report.findings[0].where.file.endswith("modeling_gpt2.py")
 
 
+def test_a_cache_that_is_asked_for_by_a_keyword_is_used():
+    report = scan(tiny_model("granitemoe"), IDS, paths=["in chunks", "token by token", "padded, cached"])
+    assert [one.status for one in report.outcomes] == ["agrees"] * 3
+
+
 @pytest.mark.parametrize("family", ["jamba", "zamba", "bamba"])
 def test_hybrid_families_get_few_layers_and_one_of_attention_at_least(family):
     kinds = [type(module).__name__ for module in tiny_model(family).modules()]
