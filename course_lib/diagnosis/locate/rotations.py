@@ -8,8 +8,6 @@ from torch import Tensor
 from course_lib.diagnosis.measure import Structure
 from course_lib.tracing import Operation, SourceLine, Value
 
-JOINS = ("cat", "stack", "repeat_interleave", "repeat", "index_put_", "copy_", "index", "index_select")
-
 
 def locate_wrong_rotation(structure: Structure, turns: list[Operation]) -> SourceLine | None:
     """Find where x' = x * cos + r * sin goes wrong: the line that made r, or the one that laid out the angles.
@@ -60,8 +58,8 @@ def _exchange(structure: Structure, x: Value, r: Value) -> tuple[Tensor | None, 
 
 def _line_of_join(structure: Structure, value: Value) -> SourceLine | None:
     """Find the last line that joined or repeated what a value is made of."""
-    joins = [one for one in structure.ancestors_of([value]) if one.name in JOINS and one.where]
-    wider = [one for one in joins if one.outputs[0].tensor.shape[-1] > one.inputs[0].tensor.shape[-1]]
+    made = [one for one in structure.ancestors_of([value]) if one.where and one.inputs and one.outputs]
+    wider = [one for one in made if one.outputs[0].tensor.shape[-1:] > one.inputs[0].tensor.shape[-1:]]
     return wider[-1].where if wider else None
 
 
