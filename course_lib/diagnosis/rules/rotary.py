@@ -34,7 +34,12 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         where = _locate_unused(angles, readers) or locate_attribute(run.subject, unread[0].split(".")[0])
         yield Finding.named("rotary-unused", f"`{unread[0]}` is prepared and never changes the output", where)
     elif not computed and not tables:
-        names = (f"{name} {type(module).__name__}" for name, module in run.subject.modules.items() if name)
+        called = [name for name in run.subject.parameters if name not in run.unused_parameters]  # their modules are
+        names = (
+            f"{name} {type(module).__name__}"
+            for name, module in run.subject.modules.items()
+            if name and not any(one.startswith(f"{name}.") for one in called)
+        )
         module = next((name.split()[0] for name in names if ROTARY.search(name)), None)
         if module is not None:
             where = locate_attribute(run.subject, module.split(".")[-1])
