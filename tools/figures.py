@@ -39,11 +39,11 @@ def two_heads() -> Picture:
     return head_heatmaps(weights, toy.words)
 
 
-def one_tensor_two_heads(*, portrait: bool = False) -> Picture:
+def one_tensor_two_heads() -> Picture:
     """Draw how a view and a transpose split one wide tensor into heads, on the sentence of the course."""
     title, toy = "One tensor, two heads: what view and transpose do", dream_big()
     recording = record(_module(d_in=3, d_out=4), toy.batch)
-    return layout_steps(recording, words=toy.words, of="queries_by_head", title=title, portrait=portrait)
+    return layout_steps(recording, words=toy.words, of="queries_by_head", title=title)
 
 
 def input_projection() -> Picture:

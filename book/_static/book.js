@@ -20,6 +20,9 @@ function markEdges(box) {
 }
 
 function markOverflow() {
+  for (const image of document.querySelectorAll(".scrolls > img")) {  // a picture a little too wide is shown smaller
+    image.classList.toggle("nearly", image.naturalWidth <= 1.35 * image.closest(".scrolls").clientWidth);
+  }
   for (const box of document.querySelectorAll(".scrolls, .bd-article pre")) {
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;

@@ -27,13 +27,14 @@ class Canvas:
         width, height: size in pixels, up to the outermost shape.
         top, middle: y of the top and of the middle of its cells, used for alignment in a row; 0 if it has no cells.
         floats: whether it is a sign or an arrow, which is centred on the cells beside it.
+        alone: whether it stands on a line of its own in a drawing for a phone.
         text_boxes: (left, top, right, bottom, text) of each text, so that a test can look for overlaps.
     """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self.width = self.height = self.top = self.middle = 0.0
-        self.floats = False
+        self.floats = self.alone = False
         self.text_boxes: list[tuple[float, float, float, float, str]] = []
 
     def cells(

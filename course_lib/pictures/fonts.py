@@ -13,6 +13,7 @@ from matplotlib.font_manager import FontProperties, findfont, findSystemFonts, f
 
 from course_lib.wording import first_of
 
+from .room import is_narrow
 from .text import EMOJI_STYLE, width_in_characters
 
 FAMILIES = (
@@ -36,7 +37,7 @@ def figure_style(text: str) -> Iterator[None]:
     viewer shows it in a font of its own. One warning replaces matplotlib's warnings for each character and label.
     """
     families, missing = fonts_for(frozenset(text))
-    if missing:
+    if missing and not is_narrow():  # said once, for the wide drawing
         named = first_of(missing, SHOWN, len(missing))
         warnings.warn(
             f"matplotlib finds no font with {named}, so it only guesses how wide their labels are: install one, such "

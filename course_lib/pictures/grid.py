@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
 from .canvas import Canvas
-from .style import BOLD, HIGHLIGHT, LINE, NOTE, QUIET, SMALL_NOTE, STYLE, TEXT, TITLE, TextStyle
+from .room import is_narrow, room
+from .style import BOLD, HEADING, HIGHLIGHT, LINE, NOTE, QUIET, SMALL_NOTE, STYLE, TEXT, TITLE, TextStyle
 
 ARROW_HEAD = 8  # length of the head, which is as high as it is long
 ABOVE_ARROW, BELOW_ARROW = 8, 18  # distance from the arrow to the baselines of its texts
 
 
 def label(text: str, style: TextStyle = TEXT) -> Canvas:
-    """Return one line of text, cut at the width of a picture."""
+    """Return one line of text, cut at the width of a picture; on a phone, as many lines as it needs."""
+    if is_narrow() and style.width(text) > room():
+        return column([label(line, style) for line in _fold(text, style)], STYLE.tight)
     canvas = Canvas()
-    canvas.text(0, style.size, style.clip(text, STYLE.width), style)
+    canvas.text(0, style.size, style.clip(text, room()), style)
     return canvas
+
+
+def _fold(text: str, style: TextStyle) -> list[str]:
+    """Break a text between words into lines that fit; a word that is too wide is cut."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if style.width(longer) <= room() or not lines[-1]:
+            lines[-1] = style.clip(longer, room())
+        else:
+            lines.append(style.clip(word, room()))
+    return lines
 
 
 def sign(text: str) -> Canvas:
@@ -28,7 +43,14 @@ def sign(text: str) -> Canvas:
 
 
 def arrow(above: str = "", below: str = "", length: float = STYLE.arrow) -> Canvas:
-    """Return an arrow to the right, with the operation above it and its effect on the elements below."""
+    """Return an arrow to the right, with the operation above it and its effect on the elements below.
+
+    On a phone it points down, on a line of its own.
+    """
+    if is_narrow():
+        canvas = label(" ".join(["↓", ": ".join(filter(None, [above, below]))]), HEADING)
+        canvas.floats = canvas.alone = True
+        return canvas
     canvas = Canvas()
     length = max(length, BOLD.width(above), SMALL_NOTE.width(below))
     y = BOLD.size + ABOVE_ARROW
@@ -43,9 +65,30 @@ def arrow(above: str = "", below: str = "", length: float = STYLE.arrow) -> Canv
 def row(parts: Iterable[Canvas | str], gap: float = STYLE.gap) -> Canvas:
     """Place parts side by side with the tops of their cells aligned, and signs and arrows centred on the first cells.
 
-    A string becomes a sign.
+    A string becomes a sign. On a phone, what doesn't fit goes below.
     """
     canvases = [sign(part) if isinstance(part, str) else part for part in parts]
+    if is_narrow() and len(lines := list(_lines(canvases, gap))) > 1:
+        return column([_row(line, gap) for line in lines], STYLE.gap)
+    return _row(canvases, gap)
+
+
+def _lines(canvases: Iterable[Canvas], gap: float) -> Iterator[list[Canvas]]:
+    """Divide the parts of a row into lines that fit: an arrow on a line of its own, a sign before what follows it."""
+    line: list[Canvas] = []
+    for canvas in canvases:
+        if line and (canvas.alone or line[-1].alone or _row([*line, canvas], gap).width > room()):
+            signs = [line.pop()] if line[-1].floats and not line[-1].alone else []
+            yield from [line] if line else []
+            if signs and _row([*signs, canvas], gap).width > room():
+                yield signs
+                signs = []
+            line = signs
+        line.append(canvas)
+    yield line
+
+
+def _row(canvases: Sequence[Canvas], gap: float) -> Canvas:
     fixed = [canvas for canvas in canvases if not canvas.floats]
     lead = fixed[0] if fixed else canvases[0]
     rise = max(max(canvas.top for canvas in canvases), *(_rise(canvas, lead) for canvas in canvases))
@@ -85,7 +128,7 @@ def wrap(
         unit = [part] if isinstance(part, Canvas) else part
         width = row(unit, gap).width
         used += gap + width
-        if not lines or used > STYLE.width:
+        if not lines or used > room():
             lines.append([])
             used = width
         lines[-1] += unit

@@ -13,7 +13,11 @@ from typing import Protocol
 
 from .canvas import Canvas
 from .grid import card
+from .room import on_a_phone
 from .style import STYLE
+
+PHONE = "(max-width: 575px)"  # screens that show the drawing for a phone
+FITS = 1.15  # a drawing at most this much wider than a phone is shown a little smaller
 
 
 class Panel(Protocol):
@@ -64,13 +68,17 @@ class Picture:
 
     Args:
         svg: the drawing.
+        portrait: the same drawing for a phone held upright; "" if there is only the wide one.
         description: what the drawing shows, in words, used as its alternative text.
         caption: one sentence below the drawing.
         steps: pictures to step through; the caption of each is the line that opens it.
     """
 
-    def __init__(self, *, svg: str, description: str, caption: str, steps: Sequence[Picture] = ()) -> None:
+    def __init__(
+        self, *, svg: str, description: str, caption: str, steps: Sequence[Picture] = (), portrait: str = ""
+    ) -> None:
         self.svg = svg
+        self.portrait = portrait
         self.description = description
         self.caption = caption
         self.steps = tuple(steps)
@@ -79,7 +87,16 @@ class Picture:
     def of(cls, scene: Scene, steps: Sequence[Scene] = ()) -> Picture:
         """Draw and describe a scene, and the scenes to step through, if there are any."""
         pictures = [cls.of(step) for step in steps]
-        return cls(svg=scene.draw().svg(), description=scene.describe(), caption=scene.caption, steps=pictures)
+        wide = scene.draw()
+        with on_a_phone():
+            narrow = scene.draw()
+        return cls(
+            svg=wide.svg(),
+            portrait=narrow.svg() if narrow.width < min(wide.width, FITS * STYLE.narrow) else "",
+            description=scene.describe(),
+            caption=scene.caption,
+            steps=pictures,
+        )
 
     def __repr__(self) -> str:
         return f"{self.description}\n{self.caption}"
@@ -93,18 +110,19 @@ class Picture:
         return f"<figure>{self._image()}<figcaption>{escape(self.caption)}</figcaption>{steps}</figure>"
 
     def _image(self) -> str:
-        data = base64.b64encode(self.svg.encode()).decode()
-        return f'<img alt="{escape(self.description)}" src="data:image/svg+xml;base64,{data}">'
+        image = f'<img alt="{escape(self.description)}" src="{_data(self.svg)}">'
+        if not self.portrait:
+            return image
+        return f'<picture><source media="{PHONE}" srcset="{_data(self.portrait)}">{image}</picture>'
 
     def above(self, other: Picture, *, caption: str) -> Picture:
         """Put another picture below this one, in one drawing with the descriptions and the steps of both."""
-        (width, height), (other_width, other_height) = _size(self.svg), _size(other.svg)
-        top = height + STYLE.gap
-        lower = other.svg.replace("<svg ", f'<svg y="{top}" ', 1)
-        size = f'width="{max(width, other_width)}" height="{top + other_height}"'
-        svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{self.svg}{lower}</svg>'
+        svg, portrait = _above(self.svg, other.svg), ""
+        if self.portrait or other.portrait:
+            portrait = _above(self.portrait or self.svg, other.portrait or other.svg)
         description = f"{self.description}\n{other.description}"
-        return Picture(svg=svg, description=description, caption=caption, steps=(*self.steps, *other.steps))
+        steps = (*self.steps, *other.steps)
+        return Picture(svg=svg, portrait=portrait, description=description, caption=caption, steps=steps)
 
     def save(self, path: str | Path) -> Path:
         """Write the drawing to a file, whose path must end in .svg, and return the path.
@@ -117,6 +135,19 @@ class Picture:
             raise ValueError(f"path must end in .svg, got {path.name!r}: a Picture is a vector drawing.")
         path.write_text(self.svg, encoding="utf-8")
         return path
+
+
+def _data(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def _above(upper: str, lower: str) -> str:
+    """Put two drawings below each other."""
+    (width, height), (lower_width, lower_height) = _size(upper), _size(lower)
+    top = height + STYLE.gap
+    placed = lower.replace("<svg ", f'<svg y="{top}" ', 1)
+    size = f'width="{max(width, lower_width)}" height="{top + lower_height}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{upper}{placed}</svg>'
 
 
 def _size(svg: str) -> tuple[int, int]:

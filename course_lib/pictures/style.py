@@ -113,7 +113,7 @@ class PanelStyle:
     skipped: int = 16  # width of a gap where slots are left out
     memory_row: int = 792  # width of a row of slots
     memory_label: int = 54  # width of its label
-    narrow: int = 290  # width of a picture on a phone, without its margins
+    narrow: int = 286  # width of a picture on a phone, without its margins
     width: int = 860  # width of a picture, as wide as a notebook shows without shrinking it
 
     @property

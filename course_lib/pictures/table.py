@@ -10,6 +10,8 @@ from math import ceil
 from typing import NamedTuple
 
 from .canvas import Canvas
+from .columns import divided
+from .room import is_narrow, room
 from .style import BOLD, SMALL, SMALL_BOLD, SMALL_NOTE, STYLE, TEXT, TINY, TextStyle
 
 ROWS, COLUMNS = 8, 8  # drawn at most; the rest is left out and mentioned
@@ -64,6 +66,18 @@ class Table:
         return ceil(max(widths, default=0)) + STYLE.near if any(widths) else 0
 
     def draw(self) -> Canvas:
+        most = (room() - self._left) // self._pitch[0]
+        if not is_narrow() or len(self.cells[0]) <= most:
+            return self._draw()
+        whole = Canvas()
+        for part in divided(self, most):
+            drawn, y = part._draw(), whole.height + STYLE.near if whole.height else 0
+            whole.place(drawn, 0, y)
+            if not y:
+                whole.top, whole.middle = drawn.top, drawn.middle
+        return whole
+
+    def _draw(self) -> Canvas:
         canvas, (_, pitch) = Canvas(), self._pitch
         style = BOLD if BOLD.width(self.title) <= len(self.cells[0]) * self._pitch[0] else SMALL_BOLD
         canvas.text(self._left, style.size, self.title, style)
@@ -113,24 +127,24 @@ class Table:
         fitting = [
             style
             for style in (SMALL_NOTE if labels is self.below else SMALL, TINY)
-            if all(style.width(label.short or label.text) <= room for _, label, room in placed)
+            if all(style.width(label.short or label.text) <= free for _, label, free in placed)
         ]
         lines = 1 if fitting or labels is self.below else 2
         height, style = SMALL.size + STYLE.between, fitting[0] if fitting else SMALL
         if labels is self.below:
             y += STYLE.tight
-            named = [(middle, room / 2 - 1) for middle, label, room in placed if label.text]
+            named = [(middle, free / 2 - 1) for middle, label, free in placed if label.text]
             canvas.lines([(middle - half, y, middle + half, y) for middle, half in named], width=1)
-        for number, (middle, label, room) in enumerate(placed):
-            text = label.text if not label.short or style.width(label.text) <= room else label.short
+        for number, (middle, label, free) in enumerate(placed):
+            text = label.text if not label.short or style.width(label.text) <= free else label.short
             down = height * (1 + number % lines)
-            canvas.text(middle, y + down, style.clip(text, lines * room), style, anchor="middle")
+            canvas.text(middle, y + down, style.clip(text, lines * free), style, anchor="middle")
         return height * lines + STYLE.tight * (2 if labels is self.below else 1)
 
     def _placed(self, labels: Sequence[Label]) -> Iterator[tuple[float, Label, float]]:
         """Yield the middle of each label and the width available to it."""
         start, pitch = 0, self._pitch[0]
         for label in labels:
-            room = label.columns * pitch
-            yield self._left + start * pitch + (room - STYLE.between) / 2, label, room - STYLE.between
+            free = label.columns * pitch
+            yield self._left + start * pitch + (free - STYLE.between) / 2, label, free - STYLE.between
             start += label.columns

@@ -45,12 +45,19 @@ def check_drawing(drawing, widest=900):
 
 def check_picture(picture, largest=20_000):
     """Assert what holds for every picture."""
-    root = ElementTree.fromstring(picture.svg)
-    width, height = float(root.get("width")), float(root.get("height"))
-    assert width <= 910, f"{width} pixels wide"
-    assert len(picture.svg.encode()) < largest, f"{len(picture.svg)} bytes"
-    assert " id=" not in picture.svg
+    check_svg(picture.svg, 910, largest)
+    if picture.portrait:
+        check_svg(picture.portrait, 375, 1.2 * largest)
     assert picture.description.strip() and picture.caption.strip().endswith((".", "nan", ")"))
+
+
+def check_svg(svg, widest, largest):
+    """Assert that a drawing is small enough and no text in it is cut or overlaps another."""
+    root = ElementTree.fromstring(svg)
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert width <= widest, f"{width} pixels wide"
+    assert len(svg.encode()) < largest, f"{len(svg)} bytes"
+    assert " id=" not in svg
     boxes = list(_boxes(root, 0.0, 0.0))
     for left, top, right, bottom, text in boxes:
         assert left >= 0 and top >= 0 and right <= width + 1 and bottom <= height + 1, f"{text!r} is cut"

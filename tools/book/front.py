@@ -51,7 +51,7 @@ def hero(pictures: Path) -> str:
     pictures.mkdir(parents=True, exist_ok=True)
     picture = one_tensor_two_heads()
     picture.save(pictures / PICTURE)
-    one_tensor_two_heads(portrait=True).save(pictures / PORTRAIT)
+    (pictures / PORTRAIT).write_text(picture.portrait, encoding="utf-8")
     more = f' <a href="{RECORDING}">Click through this run</a>, number by number.'
     return HERO.format(
         frame=FRAME,

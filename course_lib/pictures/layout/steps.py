@@ -17,7 +17,6 @@ from .choice import choose, origins_of, title_of
 from .panel import Panel
 from .path import LayoutPath
 from .path_coordinates import coordinates_of
-from .portrait import PortraitScene
 from .scene import LayoutScene, PathScene
 
 MOST_PATHS = 6  # tensors that are drawn; the others are named
@@ -33,7 +32,6 @@ def layout_steps(
     highlight: Sequence[int] | None = None,
     origin: Tensor | Recording | Sequence[Tensor | Recording] | None = None,
     title: str | None = None,
-    portrait: bool = False,
 ) -> Picture:
     """Draw what a run did to the order of elements: each layout step as tables of cells, heads by colour and name.
 
@@ -54,7 +52,6 @@ def layout_steps(
             elements are numbered, or the earlier recordings in their order. An element is recognized by its slot of a
             shared memory, or by its value if the values are all different.
         title: the title above the drawing.
-        portrait: draw the tensors below each other, for a screen as narrow as a phone's.
 
     Raises:
         ValueError: If recording has no layout step, none of its tensors has a name in of, highlight is not an index of
@@ -87,7 +84,7 @@ def layout_steps(
         paths.append(PathScene(path, legend, name, sources, states))
     left_out = list(dict.fromkeys(title_of(group[0]) for group in alike[len(drawn) :]))
     scene = LayoutScene(paths, left_out, _file(drawn[0][0]), title or _title(paths))
-    return Picture.of(PortraitScene(scene) if portrait else scene, scene.steps())
+    return Picture.of(scene, scene.steps())
 
 
 def _highlighted(path: LayoutPath, coordinates: Coordinates, highlight: Sequence[int] | None) -> int:

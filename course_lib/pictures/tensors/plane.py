@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from course_lib.pictures.canvas import Canvas
+from course_lib.pictures.room import room
 from course_lib.pictures.style import BOLD, FAINT, LINE, SMALL, SMALL_NOTE, TEXT, TextStyle
 from course_lib.pictures.text import minus
 
@@ -38,12 +39,14 @@ class Plane(Canvas):
     and spaces around, so that tests can compare them as numbers.
     """
 
-    def __init__(self, ends: Sequence[End], axes: Sequence[str], *, points: bool) -> None:
+    def __init__(self, ends: Sequence[End], axes: Sequence[str], *, points: bool, narrow: bool = False) -> None:
         super().__init__()
+        self.crowded = False  # a label found no free place
         xs, ys = ([0.0, *values] for values in zip(*((end.x, end.y) for end in ends), strict=True))
         across, up = max(xs) - min(xs), max(ys) - min(ys)
-        self._scale = min(WIDTH / (across or up or 1.0), HEIGHT / (up or across or 1.0))
         side = 24 + max(SMALL.width(end.label) for end in ends)  # room for labels at the left and at the right
+        width = room() - 2 * side if narrow else WIDTH
+        self._scale = min(width / (across or up or 1.0), HEIGHT / (up or across or 1.0))
         self._zero = side - min(xs) * self._scale, 30 + max(ys) * self._scale
         self._taken: list[Box] = []
         self._right, self._bottom = 2 * side + across * self._scale, 64 + up * self._scale
@@ -118,9 +121,10 @@ class Plane(Canvas):
             for turn in TURNS
             if self._is_free(box := _label_box(x, y, outward + turn, distance, width, height))
         )
-        distance, (left, top, right, bottom) = next(
-            free, (DISTANCES[0], _label_box(x, y, outward, DISTANCES[0], width, height))
-        )
+        found = next(free, None)
+        self.crowded |= found is None
+        nearest = DISTANCES[0], _label_box(x, y, outward, DISTANCES[0], width, height)
+        distance, (left, top, right, bottom) = found or nearest
         if distance >= LEADER:
             near = min(max(x, left), right), min(max(y, top), bottom)
             self.lines([(x, y, *near)], color=LINE, width=1)

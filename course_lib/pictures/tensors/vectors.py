@@ -12,6 +12,7 @@ from course_lib.pictures.canvas import Canvas
 from course_lib.pictures.checks import check_drawable, token_labels
 from course_lib.pictures.grid import card, row
 from course_lib.pictures.picture import Picture
+from course_lib.pictures.room import is_narrow
 from course_lib.pictures.style import STYLE
 from course_lib.pictures.text import minus, number_text
 
@@ -108,7 +109,10 @@ class VectorScene:
         ]
         names = [legend_of(name, group) for group, name in enumerate(self.tables) if name in self.labels]
         legend = row(names) if names else Canvas()
-        return card(self.title, [HOW_TO_READ], legend, Plane(ends, AXES, points=self.points), gap=STYLE.near)
+        plane = Plane(ends, AXES, points=self.points, narrow=is_narrow())
+        if plane.crowded and is_narrow():
+            plane = Plane(ends, AXES, points=self.points)
+        return card(self.title, [HOW_TO_READ], legend, plane, gap=STYLE.near)
 
 
 def _coordinates(vector: Sequence[float]) -> str:

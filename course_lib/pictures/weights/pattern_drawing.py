@@ -11,7 +11,6 @@ import numpy as np
 from course_lib.pictures.figures import (
     SMALL,
     USUAL,
-    WIDTH,
     figure_svg,
     in_lines,
     inch_axes,
@@ -20,10 +19,11 @@ from course_lib.pictures.figures import (
     write_title,
 )
 from course_lib.pictures.picture import Picture
+from course_lib.pictures.room import on_a_phone
 from course_lib.pictures.style import LINE, PLAIN
 
 from .pattern import MOST_WITH_VALUES, Pattern, Scale
-from .pattern_layout import AXIS_LABEL, GAP, PatternLayout, short
+from .pattern_layout import AXIS_LABEL, GAP, PatternLayout, figure_width, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,14 +40,18 @@ def patterns_picture(
 ) -> Picture:
     """Draw tables of one shape with the same labels; narrowest is as in `PatternLayout.of`."""
     texts = [title, *(text for one in patterns for text in (*one.queries, *one.keys, one.title))]
-    svg = figure_svg(partial(_draw_patterns, patterns, title, narrowest), texts)
-    return Picture(svg=svg, description=description, caption=caption)
+    draw = partial(figure_svg, partial(_draw_patterns, patterns, title, narrowest), texts)
+    svg, portrait = draw(), ""
+    with on_a_phone():
+        if len(patterns) > 1 and PatternLayout.of(patterns, narrowest).is_readable(patterns[0]):
+            portrait = draw()
+    return Picture(svg=svg, portrait=portrait, description=description, caption=caption)
 
 
 def _draw_patterns(patterns: Sequence[Pattern], title: str, narrowest: float | None, figure: Figure) -> None:
     """Draw tables row by row, with a title above all and the colour bar of each scale below its last table."""
     layout = PatternLayout.of(patterns, narrowest)
-    whole = max(WIDTH / 2, layout.whole_width(patterns[: layout.columns]))
+    whole = max(figure_width() / 2, layout.whole_width(patterns[: layout.columns]))
     top = write_title(figure, title, whole)
     for first in range(0, len(patterns), layout.columns):
         row = patterns[first : first + layout.columns]

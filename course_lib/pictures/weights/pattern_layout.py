@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from course_lib.pictures.figures import INCH, USUAL, WIDTH, inches
+from course_lib.pictures.room import is_narrow
 from course_lib.pictures.style import TextStyle
 
 from .pattern import Pattern
@@ -18,6 +19,7 @@ LONGEST_LABEL, LONGEST_WORD = 1.4, 2.0  # lengths of a token label and of a titl
 LABEL_HEIGHT, AXIS_LABEL = 0.18, 0.25  # heights of a token label, and of "query" and "key"
 GAP = 0.15
 LABEL = TextStyle(USUAL)
+ON_A_PHONE = 3.4  # width of a picture
 SINE = 0.71  # of 45 degrees, the angle of rotated labels
 
 
@@ -52,7 +54,7 @@ class PatternLayout:
 
         def room(columns: int) -> float:
             labelled = sum(pattern.label_rows for pattern in patterns[:columns])
-            return WIDTH - AXIS_LABEL - labelled * row_room - (columns - 1) * GAP
+            return figure_width() - AXIS_LABEL - labelled * row_room - (columns - 1) * GAP
 
         columns = count
         while columns > 1 and room(columns) < columns * max(narrowest * key_len, word):
@@ -65,9 +67,18 @@ class PatternLayout:
         column_room = SINE * key_room + 0.12 if rotated else LABEL_HEIGHT
         return cls(columns, cell, height, width, max(width, word), row_room, every, rotated, column_room)
 
+    def is_readable(self, pattern: Pattern) -> bool:
+        """Say whether a cell has room for its number, if numbers are drawn."""
+        return self.cell >= READABLE or not pattern.with_values
+
     def whole_width(self, patterns: Sequence[Pattern]) -> float:
         """Return the width of a row of tables with their labels."""
         return AXIS_LABEL + sum(self.slot + GAP + pattern.label_rows * self.row_room for pattern in patterns)
+
+
+def figure_width() -> float:
+    """Return the width in inches that tables may fill."""
+    return ON_A_PHONE if is_narrow() else WIDTH
 
 
 def short(label: str) -> str:
