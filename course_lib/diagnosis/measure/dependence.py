@@ -92,7 +92,7 @@ def _bits(run: Run, axis: int, count: int) -> list[Tensor]:
             raise NotFound("its router decides on sizes, and so its trace holds for one input only")
         for value, bits in zip(trace.values, found, strict=True):
             now = seen[value.number]
-            if now is not value.tensor:
+            if now is not value.tensor and not torch.equal(now, value.tensor):  # most tensors do not change
                 bits |= changed(now, value.tensor).long() << index
     return found
 
