@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_lib.tracing import tensors_in
+from course_lib.tracing import SourceLine, tensors_in
 
 from .call import CallLog
 from .reachability import reachable_from, reachable_tensors
@@ -28,6 +28,7 @@ class Recording:
     Attributes:
         output: what the recorded code returned; None if it raised.
         error: type and message of the exception that it raised, or None.
+        error_line: the line of the author's code that raised it, "file.py:12", or None.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Recording:
     ) -> None:
         self.output = output
         self.error = error
+        self.error_line: SourceLine | None = None
         self._log = log
         self._called = (called, args, kwargs)
         for root in log.roots:
