@@ -26,7 +26,7 @@ language = "en"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx_copybutton"]
 nb_execution_mode = "off"  # the stored outputs are the lesson
 nb_render_markdown_format = "myst"
-myst_enable_extensions = ["dollarmath", "attrs_inline", "attrs_block"]
+myst_enable_extensions = ["dollarmath", "attrs_inline", "attrs_block", "deflist"]
 myst_heading_anchors = 3
 nitpicky = False
 

@@ -1,38 +1,35 @@
-"""Divide the columns of a table that is wider than a phone into tables below each other."""
+"""Labels and outlines over the columns of a table, and where to cut a table that is wider than a phone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from math import ceil
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .table import Box, Label, Table
+from typing import NamedTuple
 
 
-def divided(table: Table, most: int) -> list[Table]:
-    """Return tables of at most `most` columns each, cut between two labels where each label's columns fit."""
-    count = len(table.cells[0])
-    cuts = list(pairwise(_cuts(table.below or table.above, count, max(1, most))))
-    return [
-        replace(
-            table,
-            cells=[cells[start:stop] for cells in table.cells],
-            title=table.title if start == 0 else "",
-            above=list(_between(table.above, start, stop)),
-            below=list(_between(table.below, start, stop)),
-            outlined=list(_inside(table.outlined, start, stop)),
-            marks=table.marks if stop == count else (),
-            notes=table.notes if stop == count else (),
-        )
-        for start, stop in cuts
-    ]
+class Label(NamedTuple):
+    """A text above or below some columns, replaced by short if it doesn't fit."""
+
+    text: str
+    columns: int = 1
+    short: str = ""
 
 
-def _cuts(labels: Sequence[Label], count: int, most: int) -> list[int]:
-    """Return the columns at which tables begin, and the end."""
+class Box(NamedTuple):
+    """A rectangle of cells that is outlined."""
+
+    row: int
+    column: int
+    rows: int = 1
+    columns: int = 1
+
+
+def cuts_of(labels: Sequence[Label], count: int, most: int) -> list[int]:
+    """Return the columns at which tables of at most `most` columns begin, and the end.
+
+    A table is cut between two labels where the columns of each label fit, else evenly.
+    """
     ends = list(accumulate(label.columns for label in labels))
     if not ends or max(label.columns for label in labels) > most or ends[-1] != count:
         size = ceil(count / ceil(count / most))
@@ -44,7 +41,8 @@ def _cuts(labels: Sequence[Label], count: int, most: int) -> list[int]:
     return cuts
 
 
-def _between(labels: Sequence[Label], start: int, stop: int) -> Iterator[Label]:
+def labels_between(labels: Sequence[Label], start: int, stop: int) -> Iterator[Label]:
+    """Yield the labels of the columns from start to stop."""
     begin = 0
     for label in labels:
         end = begin + label.columns
@@ -53,7 +51,8 @@ def _between(labels: Sequence[Label], start: int, stop: int) -> Iterator[Label]:
         begin = end
 
 
-def _inside(boxes: Sequence[Box], start: int, stop: int) -> Iterator[Box]:
+def boxes_between(boxes: Sequence[Box], start: int, stop: int) -> Iterator[Box]:
+    """Yield the part of each outline that lies in the columns from start to stop, counted from start."""
     for box in boxes:
         first, last = max(box.column, start), min(box.column + box.columns, stop)
         if last > first:

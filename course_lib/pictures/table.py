@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import ceil
-from typing import NamedTuple
 
 from .canvas import Canvas
-from .columns import divided
+from .columns import Box, Label, boxes_between, cuts_of, labels_between
 from .room import is_narrow, room
 from .style import BOLD, SMALL, SMALL_BOLD, SMALL_NOTE, STYLE, TEXT, TINY, TextStyle
 
 ROWS, COLUMNS = 8, 8  # drawn at most; the rest is left out and mentioned
 LONG = 3  # characters; longer numbers are written smaller
-
-
-class Label(NamedTuple):
-    """A text above or below some columns, replaced by short if it doesn't fit."""
-
-    text: str
-    columns: int = 1
-    short: str = ""
-
-
-class Box(NamedTuple):
-    """A rectangle of cells that is outlined."""
-
-    row: int
-    column: int
-    rows: int = 1
-    columns: int = 1
 
 
 def labels_of(texts: Iterable[str]) -> tuple[Label, ...]:
@@ -70,12 +52,29 @@ class Table:
         if not is_narrow() or len(self.cells[0]) <= most:
             return self._draw()
         whole = Canvas()
-        for part in divided(self, most):
+        for part in self.divided(most):
             drawn, y = part._draw(), whole.height + STYLE.near if whole.height else 0
             whole.place(drawn, 0, y)
             if not y:
                 whole.top, whole.middle = drawn.top, drawn.middle
         return whole
+
+    def divided(self, most: int) -> list[Table]:
+        """Return tables of at most `most` columns each, to be drawn below each other."""
+        count = len(self.cells[0])
+        return [
+            replace(
+                self,
+                cells=[cells[start:stop] for cells in self.cells],
+                title=self.title if start == 0 else "",
+                above=list(labels_between(self.above, start, stop)),
+                below=list(labels_between(self.below, start, stop)),
+                outlined=list(boxes_between(self.outlined, start, stop)),
+                marks=self.marks if stop == count else (),
+                notes=self.notes if stop == count else (),
+            )
+            for start, stop in pairwise(cuts_of(self.below or self.above, count, max(1, most)))
+        ]
 
     def _draw(self) -> Canvas:
         canvas, (_, pitch) = Canvas(), self._pitch

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import torch_private
+from course_lib.tracing import last_line, torch_private
 
 from .recording import Recording
 from .watcher import COMPILED, MAPPED, Watcher
@@ -51,9 +51,9 @@ def record(module_or_function: Callable[..., Any], /, *args: Any, **kwargs: Any)
         with torch_private.without_compiling(), watcher:
             output = module_or_function(*args, **kwargs)
     except Exception as error:
-        steps = Recording(
-            watcher.log, module_or_function, args, kwargs, named, error=f"{type(error).__name__}: {error}"
-        )
+        said = f"{type(error).__name__}: {error}"
+        steps = Recording(watcher.log, module_or_function, args, kwargs, named, error=said)
+        steps.error_line = last_line(error)
         vars(error)["recording"] = steps
         error.add_note(f"Recorded up to here (steps: {len(steps)}), in this error's attribute `recording`.")
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from os import PathLike
@@ -11,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from course_lib.tracing import tensors_in
+from course_lib.tracing import SourceLine, tensors_in
 
 from .call import CallLog
 from .reachability import reachable_from, reachable_tensors
@@ -29,6 +28,7 @@ class Recording:
     Attributes:
         output: what the recorded code returned; None if it raised.
         error: type and message of the exception that it raised, or None.
+        error_line: the line of the author's code that raised it, "file.py:12", or None.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class Recording:
     ) -> None:
         self.output = output
         self.error = error
+        self.error_line: SourceLine | None = None
         self._log = log
         self._called = (called, args, kwargs)
         for root in log.roots:
@@ -117,8 +118,10 @@ class Recording:
             ValueError: path does not end in .html, or its folder does not exist.
             TypeError: path or title is not a text, or words is a single text.
         """
-        # The page is drawn by a package above this one, so it is looked up when it is wanted.
-        return importlib.import_module("course_lib.recording_page").save_page(self, path, words=words, title=title)
+        # A package above this one, which imports it: tests/project names this exception to the one way of imports.
+        from course_lib.recording_page import save_page
+
+        return save_page(self, path, words=words, title=title)
 
     def _view(self, only: Callable[[Step], bool] | None, expanded: bool) -> Recording:
         other = object.__new__(Recording)

@@ -10,19 +10,23 @@ from pathlib import Path
 from textwrap import dedent
 
 from course_lib.recorder import Step
-from course_lib.tracing import source_of
+from course_lib.tracing import SourceLine, source_of
 
 from .story import Stage
 
 MOST_LINES = 120  # of one function
 
 
-def listing(stages: Sequence[Stage]) -> str:
-    """Return the functions in the order in which they ran, as HTML; nothing if no source is available."""
+def listing(stages: Sequence[Stage], failed: SourceLine | None = None) -> str:
+    """Return the functions in the order in which they ran, as HTML, with the line that failed marked, if one did.
+
+    Nothing if no source is available.
+    """
     parts = []
     for file, begin, end, skipped in dict.fromkeys(filter(None, (_place(stage.step) for stage in stages))):
         numbers = [n for n in range(begin, end + 1) if not skipped[0] <= n <= skipped[1]]
-        lines = "".join(_line(file, n, text) for n, text in _texts(file, numbers[:MOST_LINES]))
+        wrong = failed.line if failed and failed.file == file else 0
+        lines = "".join(_line(file, n, text, failed=n == wrong) for n, text in _texts(file, numbers[:MOST_LINES]))
         more = "<p>The rest of the function is left out.</p>" if len(numbers) > MOST_LINES else ""
         name = f"<figcaption>{escape(short(file))}</figcaption>"
         parts.append(f"<figure>{name}<pre tabindex=0><code>{lines}</code></pre>{more}</figure>")
@@ -60,5 +64,7 @@ def _texts(file: str, numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
     return zip(numbers, text.split("\n"), strict=False)
 
 
-def _line(file: str, number: int, text: str) -> str:
-    return f'<span data-line="{escape(short(file))}:{number}"><i>{number}</i>{escape(text) or " "}\n</span>'
+def _line(file: str, number: int, text: str, *, failed: bool) -> str:
+    begin, end = (" class=failed", "  ✗ raised the error") if failed else ("", "")
+    place = f'data-line="{escape(short(file))}:{number}"'
+    return f"<span {place}{begin}><i>{number}</i>{escape(text) or ' '}{end}\n</span>"

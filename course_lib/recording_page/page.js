@@ -178,6 +178,9 @@
 
   // --- words ---
 
+  const twice = new Set();  // names that several tensors have, which their step tells apart
+  const names = new Set();
+  for (const one of Object.values(tensors)) (names.has(one.name) ? twice : names).add(one.name);
   const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
   function placeOf(t, position) {
     return indexOf(t, position).map((i, axis) => {
@@ -188,11 +191,26 @@
   function link(t) {
     const code = document.createElement("code");
     code.textContent = tensors[t].name;
-    if (!stepOf.has(t)) return code;
+    const which = twice.has(tensors[t].name) ? (stepOf.has(t) ? ` (step ${t})` : " (before the run)") : "";
+    if (!stepOf.has(t)) return together(code, which);
     const a = document.createElement("a");
     a.href = `#step-${t}${t === chosen[0] ? "" : "~" + chosen[0]}${indexOf(...chosen).map(i => "." + i).join("") || "."}`;
     a.append(code);
-    return a;
+    return together(a, which);
+  }
+  function together(...parts) {
+    const span = document.createElement("span");
+    span.append(...parts);
+    return span;
+  }
+  // One number with its place, several as a count, and how many of them the page does not show.
+  function several(one) {
+    if (one.at.length === 1 && !one.hidden) {
+      const place = placeOf(one.t, one.at[0]);
+      return together(link(one.t), place ? ` at ${place}` : "");
+    }
+    const hidden = one.hidden && tensors[one.t].whole === false ? `, of which ${one.hidden} not shown` : "";
+    return together(counted(one.at.length + one.hidden, "number"), " of ", link(one.t), hidden);
   }
   function tell({from, to}) {
     const [t, position] = chosen;
@@ -203,7 +221,7 @@
     const direct = sources(t, position);
     if (direct.length) {
       p.append(key("from", "It came from"), " ");
-      direct.forEach((one, i) => p.append(i ? ", " : "", counted(one.at.length + one.hidden, "number"), " of ", link(one.t)));
+      direct.forEach((one, i) => p.append(i ? "; " : "", several(one)));
       p.append(". ");
     } else p.append(stepOf.has(t) ? "This step made it from no other number. " : "It was there before the run. ");
     const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));

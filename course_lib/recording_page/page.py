@@ -14,10 +14,9 @@ from course_lib.wording import counted
 from .listing import line_id, listing
 from .shown import ShownTensor
 from .story import Stage, Story
-from .tables import memory, tables
+from .tables import HEADS, memory, tables
 from .words import of_stage, of_story, of_tensor
 
-HEADS = 8
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
     "where it goes; a mouse shows the path already while it points."
@@ -28,9 +27,10 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
     """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
     stages = "".join(_stage(stage, len(story.stages), words) for stage in story.stages)
     leaves = "".join(_leaf(one, words) for one in story.leaves)
-    ending = "".join(f"<p>{escape(text)}</p>" for text in of_story(story))
+    ending = "".join(f"<p>{backticks_to_code(text)}</p>" for text in of_story(story))
     description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
     colors = "".join(f"--head{i}:{head_color(i)};" for i in range(HEADS))
+    code = listing(story.stages, story.error_line)
     own = files("course_lib.recording_page")
     return (
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
@@ -39,7 +39,7 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
         f'<main><h1>{escape(title)}</h1><p class="how">{HOW}</p>{ending}'
         f'<nav id=controls aria-label="Steps" hidden></nav>'
         f"<div id=said role=status aria-live=polite></div>"
-        f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{listing(story.stages)}</section>'
+        f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{code}</section>'
         f"<div id=stage>{stages}</div>"
         f'<section id=leaves aria-label="What goes in"><h2>What goes in</h2>{leaves}</section></div>'
         f"{foot}</main>"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from course_lib.recorder import Recording, Step
-from course_lib.tracing import layout_of
+from course_lib.tracing import SourceLine, layout_of
 
 from .axes import names_of_input, names_of_result
 from .encoding import encode
@@ -44,6 +44,7 @@ class Story:
     stages: Sequence[Stage]
     left_out: int
     error: str | None
+    error_line: SourceLine | None
 
 
 def story_of(recording: Recording) -> Story:
@@ -69,7 +70,7 @@ def story_of(recording: Recording) -> Story:
         shown[id(step.tensor)] = result
     _note_overwritten(stages, leaves)
     leaves.sort(key=lambda one: id(one.tensor) not in arguments)
-    return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error)
+    return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error, recording.error_line)
 
 
 def _leaf(

@@ -9,6 +9,7 @@ from itertools import product
 from .shown import ShownTensor
 
 MOST_SLOTS = 144
+HEADS = 8  # colours, which repeat
 
 
 def tables(one: ShownTensor, words: Sequence[str]) -> str:
@@ -24,11 +25,13 @@ def tables(one: ShownTensor, words: Sequence[str]) -> str:
             f"{one.axes[axis] or f'axis {axis}'} {_word(one, axis, index, words)}" for axis, index in enumerate(place)
         )
         cells = range(number * size, (number + 1) * size)
-        parts.append(_table(one, caption, list(cells), columns, words))
+        heads = [index for axis, index in enumerate(place) if one.axes[axis] == "head"]
+        color = f" style=--h:var(--head{heads[0] % HEADS})" if heads else ""
+        parts.append(_table(one, caption, list(cells), columns, words, color))
     return f'<div class="tables">{"".join(parts)}</div>'
 
 
-def _table(one: ShownTensor, caption: str, cells: Sequence[int], columns: int, words: Sequence[str]) -> str:
+def _table(one: ShownTensor, caption: str, cells: Sequence[int], columns: int, words: Sequence[str], color: str) -> str:
     axes = ("", *one.axes)[-2:] if one.axes else ("", "")
     head = "".join(f"<th scope=col>{escape(_word(one, -1, column, words))}" for column in range(columns))
     said = escape(caption or f"the numbers of {one.title}")
@@ -39,7 +42,7 @@ def _table(one: ShownTensor, caption: str, cells: Sequence[int], columns: int, w
         body.append(f"<tr><th scope=row>{label}{''.join(_cell(one, cell) for cell in cells[first : first + columns])}")
     hide = "" if caption else ' class="quiet"'
     head = f"<thead><tr><td class=corner>{corner}{head}"
-    return f"<table><caption{hide}>{said}</caption>{head}<tbody>{''.join(body)}</table>"
+    return f"<table{color}><caption{hide}>{said}</caption>{head}<tbody>{''.join(body)}</table>"
 
 
 def _word(one: ShownTensor, axis: int, index: int, words: Sequence[str]) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from course_lib.wording import counted, listed
 
 from .shown import ShownTensor
 from .story import Stage, Story
 
+CALLED_WITH = re.compile(r"[\w.]+\((\w+)\)")  # an operation with one tensor, such as q_proj(x)
 EFFECTS = {
     "view": "This is a view: no number moves, and the same memory is read in another way.",
     "copy": "This is a copy: the same numbers are written to new memory.",
@@ -23,7 +25,7 @@ def of_stage(stage: Stage) -> str:
     step, result = stage.step, stage.result
     name = f"`{result.title}`" if step.name else "a tensor without a name"
     begin = f"Line {step.where}: " if step.where else ""
-    reads = listed(f"`{one.title}`" for one in dict.fromkeys(stage.inputs))
+    reads = listed(dict.fromkeys(_names(stage)))
     said = [f"{begin}`{step.op}` reads {reads} and gives {name}." if reads else f"{begin}`{step.op}` makes {name}."]
     said += [_effect(stage), of_tensor(result)]
     if "all" in stage.sources:
@@ -33,6 +35,14 @@ def of_stage(stage: Stage) -> str:
     if not step.used:
         said.append("Nothing reads the result afterwards.")
     return " ".join(said)
+
+
+def _names(stage: Stage) -> Iterator[str]:
+    """Yield what a step reads, by the name in its line where one tensor has another name there."""
+    called = CALLED_WITH.fullmatch(stage.step.code)
+    for number, one in enumerate(stage.inputs):
+        other = called[1] if called and number == 0 and called[1] != one.title else None
+        yield f"`{other}` (the tensor `{one.title}`)" if other else f"`{one.title}`"
 
 
 def of_tensor(one: ShownTensor) -> str:
@@ -69,7 +79,10 @@ def of_story(story: Story) -> list[str]:
         said.append(f"{counted(story.left_out, 'further step')} of the run are left out.")
     if story.error:
         after = f"After step {story.stages[-1].step.number}" if story.stages else "Before any step"
-        said.append(f"{after} the code raised {story.error}")
+        where = (
+            f", line {story.error_line}, `{story.error_line.text}`, raised" if story.error_line else " the code raised"
+        )
+        said.append(f"{after}{where} {story.error}")
     if not story.stages:
         said.append("The run has no steps: no operation of PyTorch returned a tensor.")
     return said

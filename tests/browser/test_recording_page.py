@@ -246,7 +246,7 @@ def test_by_keyboard_alone(tab, saved):
     press("Enter")
     assert here() == "#step-0.0.1.1"
     said = tab.get_by_role("status").inner_text()
-    assert "token big, feature 1 is" in said and "It came from 3 numbers of x, 3 numbers of q_proj.weight" in said
+    assert "token big, feature 1 is" in said and "It came from 3 numbers of x; 3 numbers of q_proj.weight" in said
     press("Escape")
     assert here() == "#step-0" and tab.get_by_role("status").inner_text() == ""
 

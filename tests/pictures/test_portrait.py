@@ -6,7 +6,6 @@ import re
 import torch
 
 from course_lib.pictures import draw_matrix_product, draw_vectors, head_heatmaps
-from course_lib.pictures.columns import divided
 from course_lib.pictures.room import is_narrow, on_a_phone, room
 from course_lib.pictures.style import STYLE, WHITE
 from course_lib.pictures.table import Box, Label, Table
@@ -23,14 +22,14 @@ def test_the_room_is_a_phones_within_the_block_only():
 
 def test_columns_are_cut_between_labels_and_every_cell_is_kept():
     table = Table(NUMBERS, below=[Label("a", 3), Label("b", 2), Label("c", 2)], outlined=[Box(1, 5)])
-    parts = divided(table, 5)
+    parts = table.divided(5)
     assert [[label.text for label in part.below] for part in parts] == [["a", "b"], ["c"]]
     assert [part.outlined for part in parts] == [[], [Box(1, 0)]]
     assert [[cell for part in parts for cell in part.cells[row]] for row in range(2)] == NUMBERS
 
 
 def test_columns_without_room_for_a_label_are_cut_evenly_and_an_outline_goes_on():
-    parts = divided(Table(NUMBERS, above=[Label("all", 7)], outlined=[Box(0, 0, 1, 7)]), 4)
+    parts = Table(NUMBERS, above=[Label("all", 7)], outlined=[Box(0, 0, 1, 7)]).divided(4)
     assert [len(part.cells[0]) for part in parts] == [4, 3]
     assert [part.outlined for part in parts] == [[Box(0, 0, 1, 4)], [Box(0, 0, 1, 3)]]
     assert [part.above for part in parts] == [[Label("all", 4)], [Label("all", 3)]]

@@ -77,7 +77,8 @@ def test_a_run_that_fails_is_shown_up_to_the_error():
     with pytest.raises(RuntimeError) as raised:
         record(lambda x: x.view(2, 3).view(7), torch.randn(6))
     page = page_of(raised.value.recording)
-    assert page.count("<section class=step") == 1 and "<p>After step 0 the code raised RuntimeError: " in page
+    assert page.count("<section class=step") == 1 and "<p>After step 0, line test_validation.py:" in page
+    assert "</code>, raised RuntimeError: " in page
 
 
 def test_large_tensors_are_shown_in_part():
