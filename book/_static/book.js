@@ -38,6 +38,9 @@ function markOverflow() {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  const sidebar = document.querySelector(".bd-sidebar-primary");  // the theme's is no landmark, though the logo is in it
+  sidebar?.setAttribute("role", "region");
+  sidebar?.setAttribute("aria-label", "Site");
   document.querySelectorAll(".bd-sidenav .has-children").forEach((item) => {  // the theme gives its arrows no name
     item.querySelector("summary")?.setAttribute("aria-label", `Pages of ${item.querySelector("a").textContent.trim()}`);
   });
