@@ -167,7 +167,9 @@ class Model:
         except (ValueError, ImportError, NotImplementedError) as error:
             raise NotOffered(str(error).splitlines()[0].partition(". ")[0]) from error
         module.load_state_dict(self.module.state_dict(), strict=False)
-        return module.to(next(self.module.parameters()).dtype).eval()
+        module = module.to(next(self.module.parameters()).dtype)
+        module.eval()
+        return module
 
 
 def _switch(module: nn.Module, on: bool) -> bool:

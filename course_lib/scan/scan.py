@@ -99,7 +99,8 @@ def _subject(
     x = x.detach().cpu().clone()
     reason = ""
     for dtype in (torch.float64, None):
-        module = copy.deepcopy(model).cpu().eval()
+        module = copy.deepcopy(model).cpu()
+        module.eval()
         given = x
         if dtype is not None:
             module, given = module.to(dtype), x.to(dtype) if x.is_floating_point() else x

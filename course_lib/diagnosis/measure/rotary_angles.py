@@ -39,6 +39,11 @@ class RotaryAngles(AfterStructure):
         return [operation for operation in self.trace.operations if operation.name in TRIGONOMETRY]
 
     @cached_property
+    def of_given_numbers(self) -> list[Operation]:
+        """The operations, used or not, that read complex numbers that were made before the run."""
+        return [one for one in self.trace.operations if any(map(_is_given, one.inputs))]
+
+    @cached_property
     def readers(self) -> set[int]:
         """The live operations that compute cosines of positions or read a table of them."""
         tables = {storage for name, storage in self.tables.items() if ROTATING.search(name)}
@@ -47,7 +52,7 @@ class RotaryAngles(AfterStructure):
             for operation in self.run.live_operations
             if (operation.name in TRIGONOMETRY and not self.dependence.on_input(operation.outputs[0]))
             or any(value.made_by is None and value.storage in tables for value in operation.inputs)
-            or any(value.made_by is None and value.tensor.is_complex() for value in operation.inputs)  # given to it
+            or any(map(_is_given, operation.inputs))
         }
 
     @cached_property
@@ -102,6 +107,10 @@ class RotaryAngles(AfterStructure):
 
     def _is_projected(self, operation: Operation) -> bool:
         return bool(operation.outputs) and self.structure.is_projected(operation.outputs[0])
+
+
+def _is_given(value: Value) -> bool:
+    return value.made_by is None and value.tensor.is_complex()
 
 
 def are_given(structure: Structure, values: list[Value]) -> bool:

@@ -112,7 +112,9 @@ class Subject:
         """Return a copy of the module on the CPU, in a dtype; return a function itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        return copy_of(self.original).to("cpu", dtype).train(training)
+        module = copy_of(self.original).to("cpu", dtype)
+        module.train(training)  # which an author's own `train` may forget to return
+        return module
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""

@@ -26,8 +26,7 @@ def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether all tensors are on the device of x."""
     subject = fresh.run.subject
     code = subject.copy(torch.float64)
-    modules = code.modules() if isinstance(code, nn.Module) else ()
-    plain = [(name, one) for module in modules for name, one in vars(module).items() if isinstance(one, Tensor)]
+    plain = _kept_tensors(code)
     device = _FakeDevice([tensor for _, tensor in plain], subject.caller, sys._getframe())
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]), device:
@@ -40,6 +39,16 @@ def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
         yield Finding.named("device-pinned", f"with x and the weights on another device, {gets}", where)
     except Exception:  # some code can't run on a fake device, so nothing is known about it
         return
+
+
+def _kept_tensors(code: Callable[..., Any]) -> list[tuple[str, Tensor]]:
+    """Return the names and tensors of plain attributes, without those that `train` and `eval` make anew."""
+    if not isinstance(code, nn.Module):
+        return []
+    before = [one for module in code.modules() for one in vars(module).values()]  # held, so that no id is used twice
+    code.train(code.training)
+    found = [(name, one) for module in code.modules() for name, one in vars(module).items() if isinstance(one, Tensor)]
+    return [(name, one) for name, one in found if any(one is kept for kept in before)]
 
 
 class _TensorLeftBehind(Exception):

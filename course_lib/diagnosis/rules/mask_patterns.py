@@ -148,7 +148,7 @@ def _other_window(visibility: Visibility) -> Finding | None:
 
 def describe_leak(visibility: Visibility) -> str:
     largest = float(visibility.attention.weights[visibility.leaked].abs().max())
-    return f"a hidden token gets a weight of up to {largest:.4f}"
+    return f"a hidden token gets a weight of up to {largest:{'.4f' if largest > 1e-4 else '.1e'}}"
 
 
 def _applied_elsewhere(attention: Attention) -> str | None:

@@ -89,10 +89,15 @@ def _locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
 
 
 @rule(order=290)
-def check_averaged(attention: Attention) -> Iterator[Finding]:
+def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     """Whether the heads are averaged."""
     influence, structure = attention.influence, attention.structure
     if influence.head_difference > 1e-9 or not influence.head_affects_output.all():
+        return
+    first_rows = attention.rows.first_of_head.values()
+    queries, values = {row.query_columns for row in first_rows}, {row.value_columns[0] for row in first_rows}
+    if len(values) == 1 < len(queries) and not structure.run.unused_parameters:
+        yield "all heads read one value, and their results are averaged, as interpretable attention does"
         return
     first = min(product.operation.number for product in structure.value_products)
     after = structure.value_product_descendants - {first}

@@ -53,7 +53,8 @@ def _shares_a_role(row: Row) -> bool:
 def _is_applied_twice(attention: Attention, row: Row) -> bool:
     """Return whether the same weights are multiplied with the tokens more than once."""
     structure, column = attention.structure, row.key_columns[0][0]
-    return sum(column in structure.columns_in(product.out) for product in structure.projections) > 1
+    projections = (one for one in structure.projections if column in structure.columns_in(one.out))
+    return len({one.operation.frames for one in projections}) > 1  # a loop over tokens runs one line often
 
 
 def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unused: set[str]) -> SourceLine | None:

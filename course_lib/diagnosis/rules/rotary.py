@@ -19,7 +19,7 @@ ROTARY = re.compile("rot|rope", re.I)
 @rule(order=420)
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
-    run, computed, tables = angles.structure.run, angles.trigonometry, angles.tables
+    run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_numbers
     read = {value.storage for op in run.trace.operations if op.number in run.live for value in op.inputs}
     unread = [name for name, storage in tables.items() if storage not in read]
     if computed and not any(operation.number in run.live for operation in computed):
@@ -33,6 +33,9 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         readers = [op for op in run.trace.operations if any(v.storage in tables.values() for v in op.inputs)]
         where = _locate_unused(angles, readers) or locate_attribute(run.subject, unread[0].split(".")[0])
         yield Finding.named("rotary-unused", f"`{unread[0]}` is prepared and never changes the output", where)
+    elif given and not any(operation.number in run.live for operation in given):
+        evidence = "the complex numbers of the positions are given and never change the output"
+        yield Finding.named("rotary-unused", evidence, _locate_unused(angles, given))
     elif not computed and not tables:
         names = (
             f"{name} {type(module).__name__}"
@@ -96,7 +99,7 @@ def _difference(structure: Structure, values: list[Value]) -> float:
     dependence, seen = structure.dependence, structure.run.with_equal_tokens
     tokens = torch.cat([dependence.token_of(value).flatten() for value in values])
     columns = torch.cat([structure.columns[value.number].flatten() for value in values])
-    if (tokens < 0).any() or (columns == UNLABELLED).any():
+    if not tokens.numel() or (tokens < 0).any() or (columns == UNLABELLED).any():
         return 0.0
     samples = torch.cat([dependence.samples[value.number].flatten() for value in values])
     groups = torch.unique(torch.stack([samples, columns]), dim=1, return_inverse=True)[1]
