@@ -11,6 +11,7 @@ from .confirm import confirm
 from .finding import Finding
 from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
+from .measure.dataflow import Dataflow
 from .measure.dependence import Dependence
 from .measure.location import find_locations
 from .measure.options import Options
@@ -46,7 +47,7 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
 def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Examine the attentions of a run from the tokens that their queries and keys are made from, whatever is before."""
     products = find_score_products(run.trace)
-    found = find_segments(run.trace, products, products, (run.x.shape[0], run.x.shape[1]))
+    found = find_segments(Dataflow(run.trace, products), products, (run.x.shape[0], run.x.shape[1]))
     return [_examined(run, place, rules) for place, _, _ in found]
 
 

@@ -91,12 +91,13 @@ def _cached_outputs(
     if name is None:
         raise NotOffered("it takes no cache")
     cache = _empty_cache(model, x)
-    if cache is None and "use_cache" not in model.parameters:
+    can_ask = "use_cache" in model.parameters or model.is_pretrained  # of which some take it as a keyword
+    if cache is None and not can_ask:
         raise CannotRun("its cache must be made: give make_cache")
     outputs = []
     for chunk in chunks:
         given = options(chunk) | ({} if cache is None else {name: cache})
-        if "use_cache" in model.parameters:
+        if can_ask:
             given["use_cache"] = True
         result = model.result(x[:, chunk], **given)
         outputs.append(first_output(result, x[:, chunk]))

@@ -43,6 +43,7 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     **dict.fromkeys(("pronunciation_vocab_size", "shape_vocab_size"), VOCABULARY),
     "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16,
     "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
+    "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_n_heads": 8, "mamba_d_head": HEAD_DIM,
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
 }  # fmt: skip
 OPTIONAL = {  # None by default in some families that need them
@@ -56,6 +57,28 @@ CHOICES = {
     "attention_type": "original_full",
     "compress_rates": {"compressed_sparse_attention": 2, "heavily_compressed_attention": 4},
 }  # a causal model, no block-sparse attention, and pieces of a few tokens
+BIDIRECTIONAL = {"cpmant"}  # its prompt sees itself whole, although transformers lists it among the causal models
+OF_FAMILY: dict[str, dict[str, Any]] = {  # what one family alone needs, by its model_type
+    "zamba": {"layers_block_type": ["mamba", "hybrid"] * 2, "num_hidden_layers": 4},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"] * 2, "num_hidden_layers": 4},
+    "falcon_h1": {"mamba_d_ssm": 96},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "bamba": {"attn_layer_indices": [1], "mamba_d_head": HEAD_DIM},
+    "deepseek_v2": {"num_key_value_heads": HEADS, "num_experts_per_tok": 2, "topk_method": "greedy"},
+    "dots1": {"n_routed_experts": EXPERTS, "num_experts_per_tok": 2, "n_shared_experts": 1, "n_group": 1,
+              "topk_group": 1},
+    "dots3_note_text": {
+        "num_attention_heads": HEADS, "num_key_value_heads": HEADS, "swa_num_attention_heads": HEADS,
+        "swa_num_key_value_heads": HEADS, "swa_q_lora_rank": 20, "swa_kv_lora_rank": 16, "swa_head_dim": 24,
+        "swa_qk_nope_head_dim": HEAD_DIM, "swa_v_head_dim": HEAD_DIM, "kv_lora_rank": 16, "q_lora_rank": 20,
+        "qk_nope_head_dim": HEAD_DIM, "qk_rope_head_dim": HEAD_DIM, "v_head_dim": HEAD_DIM, "head_dim": 24,
+        "index_head_dim": 16,
+    },
+    "mamba2": {"expand": 1, "n_groups": 1},
+    "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "local"]},
+    "stablelm": {"partial_rotary_factor": 0.5},
+}  # fmt: skip
 ATTEMPTS: tuple[frozenset[str], ...] = (  # fields that keep their defaults, because in some families others follow them
     frozenset(),
     frozenset({"head_dim", "attention_head_dim", "rotary_dim"}),
@@ -72,7 +95,7 @@ class NotBuilt(RuntimeError):
 
 def families() -> list[str]:
     """Return the names of the families of decoder models in the installed transformers."""
-    return sorted(_causal_classes())
+    return sorted(_causal_classes().keys() - BIDIRECTIONAL)
 
 
 def tiny_model(family: str, *, seed: int = 0) -> nn.Module:
@@ -161,6 +184,7 @@ def _small_configurations(kind: Any) -> Iterator[Any]:
 def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
     """Return the small values of the fields that a configuration has."""
     default = kind()
+    own = OF_FAMILY.get(kind.model_type, {})
     parts = getattr(kind, "sub_configs", {})
     fields = {
         name: value
@@ -171,6 +195,7 @@ def _fields(kind: Any, kept: frozenset[str]) -> dict[str, Any]:
     if isinstance(kinds, list) and "layer_types" not in kept and "layer_types" in inspect.signature(kind).parameters:
         fields["layer_types"] = _both(kinds)
         fields["num_hidden_layers"] = len(fields["layer_types"])
+    fields |= own
     for name, part in parts.items():
         if isinstance(part, type) and hasattr(part, "model_type") and getattr(default, name, None) is not None:
             fields[name] = _fields(part, kept)

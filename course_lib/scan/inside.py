@@ -1,8 +1,9 @@
 """The path that looks inside: the doctor on every attention, with what the model really gives it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from course_lib.diagnosis import diagnose
+from course_lib.diagnosis.attention_report import AttentionReport
 from course_lib.wording import counted
 
 from .compare import Place
@@ -18,11 +19,14 @@ NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 @path("attention")
 def attention(model: Model) -> Iterator[Outcome]:
     """Let the doctor examine every attention inside the model, in its place."""
-    report = diagnose(model.module, model.x[:, :NUM_TOKENS], causal=model.causal, call=model.call)
+    try:
+        report = diagnose(model.module, model.x[:, :NUM_TOKENS], causal=model.causal, call=model.call)
+    except TypeError as error:  # ids for a model without a table of embeddings
+        raise CannotRun(str(error)) from error
     if not all(finding.examined for finding in report.findings):
         raise CannotRun(report.findings[0].evidence)
     if report.not_examined:
-        unseen = "; ".join(f"{one.name}, because {one.missing}" for one in report.not_examined)
+        unseen = _by_reason(report.not_examined)
         count = f"{len(report.not_examined)} of {counted(len(report.attentions), 'attention')}"
         yield Outcome("attention", "not examined", f"{count}: {unseen}")
     for finding in report.findings:
@@ -31,3 +35,14 @@ def attention(model: Model) -> Iterator[Outcome]:
         yield Outcome("attention", status, finding.evidence, finding.mistake or "", place if finding.where else None)
     if report.ok:
         yield Outcome("attention", "agrees", report.verdict.removesuffix("."))
+
+
+def _by_reason(attentions: Sequence[AttentionReport]) -> str:
+    """Return the names of attentions that were not examined, with each reason once."""
+    names: dict[str, list[str]] = {}
+    for one in attentions:
+        names.setdefault(one.missing, []).append(one.name)
+    return "; ".join(
+        f"{some[0]}{f' and {len(some) - 1} more' if len(some) > 1 else ''}, because {reason}"
+        for reason, some in names.items()
+    )

@@ -11,12 +11,19 @@ from torch import Tensor
 from .torch_private import storage_of, tree_leaves
 
 T = TypeVar("T")
+_PLAIN = {type(None), bool, int, float, str}
 
 
 def instances_in(kind: type[T], tree: Any) -> Iterator[T]:
     """Yield the instances of a type in a value: the value itself, or those in its tuples, lists, dicts and slices."""
     if isinstance(tree, kind):
         yield tree
+        return
+    if type(tree) in _PLAIN:
+        return
+    if type(tree) in (tuple, list, dict):  # `tree_leaves` knows more containers, and takes ten times as long
+        for part in tree.values() if type(tree) is dict else tree:
+            yield from instances_in(kind, part)
         return
     for leaf in tree_leaves(tree):
         if isinstance(leaf, kind):

@@ -55,8 +55,34 @@ def test_a_mask_that_is_taken_away_is_found_in_a_family_that_is_right():
     assert report.findings[0].where.file.endswith("modeling_gpt2.py")
 
 
+def test_a_cache_that_is_asked_for_by_a_keyword_is_used():
+    report = scan(tiny_model("granitemoe"), IDS, paths=["in chunks", "token by token", "padded, cached"])
+    assert [one.status for one in report.outcomes] == ["agrees"] * 3
+
+
+@pytest.mark.parametrize("family", ["jamba", "zamba", "bamba"])
+def test_hybrid_families_get_few_layers_and_one_of_attention_at_least(family):
+    kinds = [type(module).__name__ for module in tiny_model(family).modules()]
+    assert 2 <= sum("Layer" in kind for kind in kinds) <= 8
+    assert any(kind.endswith("Attention") for kind in kinds)
+
+
+def test_ids_of_a_model_without_a_table_of_embeddings_are_not_examined_inside():
+    class Counted(torch.nn.Module):
+        def forward(self, ids):
+            return torch.nn.functional.one_hot(ids, 97).cumsum(1).double()
+
+    report = scan(Counted(), IDS, paths=["one pass", "attention"])
+    assert [(one.path, one.status) for one in report.outcomes] == [
+        ("one pass", "agrees"),
+        ("attention", "not examined"),
+    ]
+    assert "give it embeddings" in report.outcomes[-1].said
+
+
 def test_families_are_named_and_refused_in_words():
     assert {"llama", "gpt2"} <= set(families())
+    assert "cpmant" not in families()  # which is not causal
     with pytest.raises(ValueError, match="family must be one of transformers' decoder models, such as 'llama'"):
         tiny_model("lama")
     with pytest.raises(NotBuilt, match=r"smallest configuration has 1.*parameters|has no attribute"):

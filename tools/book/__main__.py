@@ -16,7 +16,7 @@ from .front import write_front
 from .grading import write_grading
 from .lessons import copy_notebooks, write_lessons
 from .lighten import lighten
-from .links import broken_links, unreached_pages
+from .links import broken_links, read_pages, unreached_pages
 from .mistakes import write_pages
 from .moved import write_moved
 from .palette import write_palette
@@ -54,12 +54,12 @@ def main() -> int:
     add_dark_colors(html)
     write_recordings(ROOT, html)
     write_site_files(html, site)
-    broken = broken_links(html) + unreached_pages(html, LISTED_NOT)
+    read = read_pages(html)
+    broken = broken_links(html, read) + unreached_pages(html, read, LISTED_NOT)
     for line in broken:
         print(line)
-    pages = len(list(html.rglob("*.html")))
     size = sum(path.stat().st_size for path in html.rglob("*") if path.is_file()) / 1e6
-    print(f"{pages} pages, {size:.1f} MB, {time.perf_counter() - start:.0f} s, {len(broken)} broken links")
+    print(f"{len(read)} pages, {size:.1f} MB, {time.perf_counter() - start:.0f} s, {len(broken)} broken links")
     print(f"Open {html / 'index.html'}")
     return 1 if broken else 0
 

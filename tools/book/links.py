@@ -1,6 +1,6 @@
 """Check whether the links within the built book lead to a page and an anchor that exist."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,15 +23,20 @@ class Page(HTMLParser):
         self.anchors.add(found.get("id") or "")
 
 
-def unreached_pages(html: Path, beside: Iterable[str] = ()) -> list[str]:
+def read_pages(html: Path) -> dict[Path, Page]:
+    """Read each page of a built book, once for both of the checks below."""
+    return {path: Page(path) for path in sorted(html.rglob("*.html"))}
+
+
+def unreached_pages(html: Path, pages: Mapping[Path, Page], beside: Iterable[str] = ()) -> list[str]:
     """Return a line for each page to which no way of links leads from the front page, except for those of `beside`."""
-    ways = {path.resolve(): Page(path).links for path in html.rglob("*.html") if "_static" not in path.parts}
+    ways = {path.resolve(): page.links for path, page in pages.items() if "_static" not in path.parts}
     to_visit, reached = [(html / "index.html").resolve()], set[Path]()
     while to_visit:
         page = to_visit.pop()
         if page in ways and page not in reached:
             reached.add(page)
-            links = (urlsplit(link) for link in ways[page] if not link.startswith("data:"))
+            links = (urlsplit(link) for link in {*ways[page]} if not link.startswith("data:"))
             to_visit += [
                 (page.parent / unquote(link.path)).resolve() for link in links if not link.netloc and link.path
             ]
@@ -39,9 +44,8 @@ def unreached_pages(html: Path, beside: Iterable[str] = ()) -> list[str]:
     return [f"{page}: no way of links leads here from the front page" for page in sorted(unreached)]
 
 
-def broken_links(html: Path) -> list[str]:
+def broken_links(html: Path, pages: Mapping[Path, Page]) -> list[str]:
     """Return a line for each link that leads nowhere; links to other servers are not followed."""
-    pages = {path: Page(path) for path in sorted(html.rglob("*.html"))}
     broken = []
     for path, page in pages.items():
         for link in dict.fromkeys(page.links):

@@ -1,5 +1,6 @@
 """Find where the source code writes statements, attributes, masks and caches."""
 
+from .arguments import locate_argument
 from .attributes import (
     attributes_in_source,
     attributes_read,
@@ -9,19 +10,22 @@ from .attributes import (
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .choices import scale_by_choice
-from .constants import SCALINGS, locate_idle_scaling, locate_scaling, number_of
+from .constants import SCALINGS, locate_idle_scaling, locate_scaling, locate_unused_scaling, number_of
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
     locate_combination,
     locate_made_attribute,
+    locate_made_mask,
     locate_mask_buffer,
     locate_masking,
+    locate_negation,
     locate_next_shown,
     locate_pattern,
     locate_skipped_mask,
 )
 from .names import locate_passed, locate_rename, locate_renamed_role
+from .rotations import locate_wrong_rotation
 from .sources import names_in
 from .statements import (
     lines_from_forward,
@@ -41,6 +45,7 @@ __all__ = [
     "find_join",
     "lines_from_forward",
     "locate_alignment",
+    "locate_argument",
     "locate_assignment",
     "locate_attribute",
     "locate_attribute_read",
@@ -52,9 +57,11 @@ __all__ = [
     "locate_leftover",
     "locate_made",
     "locate_made_attribute",
+    "locate_made_mask",
     "locate_mask_buffer",
     "locate_masking",
     "locate_missing_return",
+    "locate_negation",
     "locate_next_shown",
     "locate_passed",
     "locate_pattern",
@@ -68,7 +75,9 @@ __all__ = [
     "locate_skipped_mask",
     "locate_softmax_layer",
     "locate_unmixed_return",
+    "locate_unused_scaling",
     "locate_write_index",
+    "locate_wrong_rotation",
     "names_in",
     "number_of",
     "scale_by_choice",

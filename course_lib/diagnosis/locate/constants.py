@@ -1,13 +1,17 @@
 """Find where a number was set that a statement multiplies by."""
 
+import ast
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from torch import Tensor
 
-from course_lib.diagnosis.measure import SoftmaxPath, Structure
-from course_lib.tracing import Operation, SourceLine, Trace, Value
+from course_lib.diagnosis.measure import SoftmaxPath, Structure, Subject
+from course_lib.tracing import Operation, SourceLine, Trace, Value, source_of
 
-from .attributes import attributes_read, locate_attribute
+from .arguments import locate_argument
+from .attributes import attributes_in, attributes_read, locate_attribute
 from .sources import assignments_above, function_of, last_line_of
 
 SCALINGS = ("mul", "div", "mul_", "div_")
@@ -50,6 +54,24 @@ def locate_scaling(path: SoftmaxPath) -> SourceLine | None:
     return _locate_wrong_number(path.scores.structure, operation, rights) or operation.where
 
 
+def locate_unused_scaling(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line that scales scores, queries or keys and throws the result away; None without one."""
+    structure, run = path.scores.structure, path.scores.run
+    known = {value.number for value, _ in structure.score_products[0].sides()}
+    known |= {
+        one.number
+        for op in structure.ancestors_of([v for v, _ in structure.score_products[0].sides()])
+        for one in op.outputs
+        if structure.is_projected(one)
+    }
+    for operation in path.trace.operations:
+        unused = operation.name in SCALINGS and operation.number not in run.live
+        reads = unused and any(v.number in known or path.scores.reaches(v) for v in operation.inputs[:1])
+        if reads and number_of(operation) is not None:
+            return operation.where
+    return None
+
+
 def _are_parallel(trace: Trace, scalings: list[Operation]) -> bool:
     """Return whether queries and keys are scaled, and not one of them or the scores twice."""
     if len(scalings) != 2:
@@ -73,11 +95,19 @@ def _locate_wrong_number(structure: Structure, operation: Operation, rights: lis
     factor, right = number_of(operation), structure.head_dim**-0.5
     if factor is not None and any(abs(factor / one - 1) < EXACT for one in rights):
         return None
-    for name, value in attributes_read(operation, structure.run.subject):
+    for name, value in _attributes_around(operation, structure.run.subject):
         number = float(value) if isinstance(value, Tensor) and value.dim() == 0 else value
         if not isinstance(number, float) or number <= 0:
             continue
         meant = factor is None or any(abs(factor / number**power - 1) < 1e-5 for power in POWERS)
         if meant and min(abs(number / right - 1), abs(number * right - 1)) > 1e-5:
             return locate_attribute(structure.run.subject, name)
-    return locate_number(operation)
+    return locate_argument(operation, "scale", structure.run.subject) or locate_number(operation)
+
+
+def _attributes_around(operation: Operation, subject: Subject) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the attributes that a statement reads, then of those with the name of a scale that
+    the functions around it read, which may have passed it on."""
+    yield from attributes_read(operation, subject)
+    for source in filter(None, (source_of(code) for code, _ in operation.frames)):
+        yield from (pair for pair in attributes_in(ast.unparse(source.tree), subject) if OF_SCALE.search(pair[0]))

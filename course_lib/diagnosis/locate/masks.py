@@ -7,16 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.measure import SoftmaxPath, Subject
-from course_lib.tracing import Operation, SourceLine, Trace, statement_of
+from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of
 
 from .attributes import attributes_in, statements_that_set
 from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
 from .statements import locate_assignment
 
 PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "lt", "gt", "le", "ge")
+NEGATIONS = ("logical_not", "bitwise_not", "eq", "ne", "masked_fill", "masked_fill_", "where")
 TRANSPOSES = ("transpose", "t", "permute", "flip", "rot90", "numpy_T")
 COMBINES = ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and", "__or")
 MASKS_SCORES = re.compile(r"masked_fill|where\(|mask|-inf|bias")
+CAUSAL = re.compile("causal|tri[ul]|future|subsequent|autoregress", re.I)
 MADE = re.compile(r"tri[ul]|ones|zeros|full|arange")
 
 
@@ -24,6 +26,13 @@ def locate_masking(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that masks, or else that of softmax."""
     found = path.hiding or path.softmaxes
     return found[0].where if found else None
+
+
+def locate_negation(path: SoftmaxPath) -> SourceLine | None:
+    """Find the last line that negates the mask or turns it into numbers, or else the one that masks."""
+    ancestors = _ancestors_of_mask(path, path.hiding[0]) if path.hiding else []
+    negated = [one for one in ancestors if one.name in NEGATIONS and one.where]
+    return negated[-1].where if negated else locate_masking(path)
 
 
 def locate_next_shown(path: SoftmaxPath, product: int) -> SourceLine | None:
@@ -45,7 +54,7 @@ def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine
     """Find the line that gave the mask its pattern: a triangle, comparison or loop; with `transposed`, a transpose."""
     if not path.hiding:  # a loop over queries that slices the keys
         return locate_assignment(path.scores.structure.score_products[0].operation, r"slice|range|\[[^\]]*:[^\]]*\]")
-    masking = path.hiding[0]
+    masking = next((one for one in path.hiding if _differs_between_queries(path, one)), path.hiding[0])
     ancestors = _ancestors_of_mask(path, masking)
     made = [one for one in ancestors if transposed and one.name in TRANSPOSES]
     made = made or [one for one in ancestors if one.name in PATTERNS] or [one for one in ancestors if one.in_place]
@@ -53,6 +62,26 @@ def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine
         return made[-1].where
     before = [one.where for one in ancestors if one.where and one.where != masking.where]
     return locate_mask_buffer(masking, path.scores.run.subject) or (before[-1] if before else None)
+
+
+def _differs_between_queries(path: SoftmaxPath, operation: Operation) -> bool:
+    """Return whether a mask has rows that differ, unlike one that hides padded keys from all queries."""
+    masks = [v.tensor for v in operation.inputs if not path.scores.reaches(v) and v.tensor.dim() >= 2]
+    return any(bool((mask != mask[..., :1, :]).any()) for mask in masks)
+
+
+def locate_made_mask(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
+    """Find the triangle or comparison that made an operation's mask: one that is the same for all, if there is one."""
+    made = [one for one in _ancestors_of_mask(path, operation) if one.name in PATTERNS and one.outputs]
+    idle = [one for one in made if bool((one.outputs[0].tensor == one.outputs[0].tensor.flatten()[:1]).all())]
+    return next((one.where for one in reversed(idle or [one for one in made if _is_of_code(path, one)])), None)
+
+
+def _is_of_code(path: SoftmaxPath, operation: Operation) -> bool:
+    """Return whether an operation ran inside the code that was called, rather than to make what it is given."""
+    caller = path.trace.caller
+    own = {code for code, _ in path.scores.structure.score_products[0].operation.frames} - {caller}
+    return not own or any(code in own for code, _ in operation.frames)
 
 
 def locate_combination(path: SoftmaxPath) -> SourceLine | None:
@@ -93,18 +122,25 @@ def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
     names = names_in(re.sub(r"^[\w, ]+ = ", "", softmax.statement.source))  # what it reads
     own = (frame for one in trace.operations for frame in one.frames if frame[0] is softmax.code)
     ran = {statement_of(*frame).line for frame in set(own)}
-    lines = []
+    lines: list[int] = []
+    named: list[int] = []  # whose block speaks of causality
     for node in nodes_in(source):
         end = (node.body[-1].end_lineno or 0) if isinstance(node, ast.If) else softmax.statement.line
         if isinstance(node, ast.If) and end < softmax.statement.line:
             inside = ran.intersection(range(node.body[0].lineno, end + 1))
-            sets = [one for part in node.body for one in ast.walk(part) if isinstance(one, (ast.Assign, ast.AugAssign))]
-            masks = any(MASKS_SCORES.search(ast.unparse(one)) and names & _set_by(one) for one in sets)
-            lines += [node.lineno] * (masks and not inside)
-    return last_line_of(source, lines)
+            parts = [one for part in node.body for one in ast.walk(part)]
+            masks = any(names & _set_by(one) and MASKS_SCORES.search(ast.unparse(one)) for one in parts)
+            if masks and not inside:
+                (named if CAUSAL.search(ast.unparse(node)) else lines).append(node.lineno)
+    return last_line_of(source, named or lines)
 
 
-def _set_by(node: ast.Assign | ast.AugAssign) -> set[str]:
+def _set_by(node: ast.AST) -> set[str]:
+    """Return the names that a statement assigns to or, as `scores.masked_fill_(mask, -inf)`, changes in place."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
+        return names_in(ast.unparse(node.value.func.value)) if node.value.func.attr.endswith("_") else set()
+    if not isinstance(node, (ast.Assign, ast.AugAssign)):
+        return set()
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
 
@@ -113,9 +149,23 @@ def _ancestors_of_mask(path: SoftmaxPath, operation: Operation) -> list[Operatio
     """Return the operations behind an operation's mask, in order; the operation itself if it makes the triangle."""
     scores, on_input = path.scores, path.scores.dependence.on_input
     masks = [v for v in operation.inputs if not scores.reaches(v) and not on_input(v)]
-    own = [one for one in scores.structure.ancestors_of(masks) if one.outputs and not one.by(scores.trace.caller)]
+    own = [one for one in _behind(path, masks) if one.outputs and not one.by(scores.trace.caller)]
     ancestors = [one for one in own if not on_input(one.outputs[0])]
     return [*ancestors, operation] if operation.name in PATTERNS else ancestors
+
+
+def _behind(path: SoftmaxPath, values: list[Value]) -> list[Operation]:
+    """Return the operations behind some values, in order; of what `ones_like` reads, only the shape counts."""
+    trace, waiting = path.trace, list(values)
+    found: set[int] = set()
+    while waiting:
+        for number in trace.writers_of(waiting.pop(), len(trace.operations)):
+            if number not in found:
+                found.add(number)
+                operation = trace.operations[number]
+                of_shape = operation.name.endswith("_like") or operation.name.startswith("new_")
+                waiting.extend([] if of_shape else operation.inputs)
+    return path.scores.run.in_order(found)
 
 
 def locate_mask_buffer(operation: Operation, subject: Subject) -> SourceLine | None:

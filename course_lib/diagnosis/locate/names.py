@@ -44,14 +44,23 @@ def locate_passed(operation: Operation, right: str, wrong: str) -> SourceLine | 
 
 
 def locate_renamed_role(operation: Operation, unused: Set[str]) -> SourceLine | None:
-    """Find the last statement above an operation, as `v = k`, that gives a name of an unused role to another role."""
+    """Find the last statement above an operation, as `v = k`, that gives a name of an unused role to another role.
+
+    A default, as `if value is None: value = query`, whose two names are arguments, is about tokens and no role.
+    """
     for code, _ in operation.frames:
         source = source_of(code)
         lines = []
         for one in assignments(source):
             only = isinstance(one.node, ast.Assign) and isinstance(one.node.value, ast.Name) and len(one.targets) == 1
             given, meant = role_of(one.value), role_of(next(iter(one.targets), ""))
-            if only and given and meant in unused and given != meant:
+            if (
+                only
+                and not {one.value, *one.targets} <= set(code.co_varnames[: code.co_argcount])
+                and given
+                and meant in unused
+                and given != meant
+            ):
                 lines.append(one.line)
         if lines:
             return last_line_of(source, lines)

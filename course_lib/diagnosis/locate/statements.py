@@ -5,7 +5,16 @@ import re
 from collections.abc import Callable
 
 from course_lib.diagnosis.measure import Subject
-from course_lib.tracing import Operation, Source, SourceLine, enclosing_comprehension, line_at, source_of, statement_of
+from course_lib.tracing import (
+    Operation,
+    Source,
+    SourceLine,
+    Statement,
+    enclosing_comprehension,
+    line_at,
+    source_of,
+    statement_of,
+)
 
 from .sources import (
     assignments_above,
@@ -96,11 +105,20 @@ def locate_fixed_loop(line: SourceLine | None, operation: Operation) -> SourceLi
 
 
 def locate_discarded(operation: Operation) -> SourceLine | None:
-    """Find the innermost statement that neither assigns nor returns an operation's result, or None."""
+    """Find the innermost statement that makes an operation's result and neither returns it nor has it read, or None."""
     for frame in operation.frames:
         if frame[0].co_name.startswith("<"):  # a comprehension: the statement around it counts
             continue
         statement = enclosing_comprehension(*frame)
-        if not any(statement.names) and not statement.source.startswith("return"):
+        if not statement.source.startswith("return") and not _is_read(source_of(frame[0]), statement):
             return line_at(statement)
     return None
+
+
+def _is_read(source: Source | None, statement: Statement) -> bool:
+    """Return whether a name that a statement assigns is read anywhere but in its own line; True if it is not known."""
+    named = {name for name in statement.names if name}
+    if source is None or not named:
+        return bool(named)
+    reads = (one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
+    return any(one.id in named and one.lineno != statement.line for one in reads)

@@ -88,19 +88,28 @@ class Dataflow:
     def value_factors(self, group: Sequence[ScoreProduct]) -> list[tuple[Operation, Value]]:
         """Return the first products of what comes from some scores with what does not, and that other factor."""
         scores = {product.operation.number for product in group}
-        applied, found = set[int](), list[tuple[Operation, Value]]()
-        for number in sorted(self.trace.descendants(scores) - scores):
+        from_scores = self.trace.descendants(scores)
+        after, found = set[int](), list[tuple[Operation, Value]]()  # what comes from a product that was found
+        for number in sorted(from_scores):
             operation = self.trace.operations[number]
-            sides = [one for one in factors_of(self.trace, operation) or () if self._is_new(one, operation, applied)]
-            others = [one for one in sides if not scores & self.trace.ancestors([one])]
+            if any(self._is_after(after, one, operation) for one in operation.inputs):
+                after.add(number)
+            if number in scores:
+                continue
+            sides = [one for one in factors_of(self.trace, operation) or () if self._is_new(one, operation, after)]
+            others = [one for one in sides if not self._is_after(from_scores, one, operation)]
             if len(sides) == 2 and len(others) == 1:
                 found.append((operation, others[0]))
-                applied.add(number)
+                after.add(number)
         return found
 
-    def _is_new(self, value: Value, at: Operation, applied: set[int]) -> bool:
-        """Return whether x changes a factor that comes from none of some operations."""
-        return bool(self.sources(value, at)) and applied.isdisjoint(self.trace.ancestors([value]))
+    def _is_new(self, value: Value, at: Operation, after: set[int]) -> bool:
+        """Return whether x changes a factor that none of some operations made."""
+        return bool(self.sources(value, at)) and not self._is_after(after, value, at)
+
+    def _is_after(self, operations: set[int], value: Value, at: Operation) -> bool:
+        """Return whether one of some operations made what an operation reads."""
+        return not operations.isdisjoint(self.trace.writers_of(value, at.number))
 
     def _visit(self, operation: Operation, before: list[int]) -> None:
         number = operation.number

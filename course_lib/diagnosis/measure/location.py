@@ -8,6 +8,7 @@ from torch import nn
 from course_lib.tracing import ModuleCall, Trace, Value
 
 from .context import joined as as_one
+from .dataflow import Dataflow
 from .module_inputs import Names, entries_of, projects, with_values
 from .place import Place, Sizes, joined
 from .score_products import ScoreProduct, find_score_products
@@ -29,11 +30,13 @@ def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes, n
     own_sizes = sizes[0], sizes[1] - num_context
     all_products, behind_memory = find_score_products(trace), set[int]()
     found: list[Place] = []
+    flow: Dataflow | None = None
     for group in _groups(trace, all_products)[::-1]:  # a memory is made before it is read
         products = [product for some in group.calls.values() for product in some]
         places = [(*_place(trace, group, paths, own_sizes, num_context), products)]
         if places[0][0].missing:
-            places = find_segments(trace, all_products, products, sizes)[::-1]
+            flow = flow or Dataflow(trace, all_products)
+            places = find_segments(flow, products, sizes)[::-1]
         for place, memory, own in places:
             behind_memory |= trace.ancestors(memory)
             makes_memory = behind_memory.issuperset(product.operation.number for product in own)

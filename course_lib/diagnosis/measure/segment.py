@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from course_lib.tracing import Operation, Trace, Value
+from course_lib.tracing import Operation, Value
 
 from .context import joined as as_one
 from .dataflow import OUTPUT, Dataflow, X
@@ -19,18 +19,15 @@ Placed = tuple[Place, list[Value], list[ScoreProduct]]  # the memory that keys c
 Found = tuple[int, int | None]  # the operations that make the tokens of queries, and of keys if those are others
 
 
-def find_segments(
-    trace: Trace, found: Sequence[ScoreProduct], group: Sequence[ScoreProduct], sizes: Sizes
-) -> list[Placed]:
+def find_segments(flow: Dataflow, group: Sequence[ScoreProduct], sizes: Sizes) -> list[Placed]:
     """Return the place of each attention among some products of the same depth.
 
     Args:
-        trace: of the whole.
-        found: all products of the whole.
-        group: those to place.
+        flow: how x flows through the whole.
+        group: products to place.
         sizes: batch and num_tokens of x.
     """
-    search = _Search(Dataflow(trace, found), sizes)
+    search = _Search(flow, sizes)
     parts: dict[tuple[Found | None, int | None], list[ScoreProduct]] = {}
     for product in group:
         parts.setdefault((search.entries(product), search.nearest(product)), []).append(product)

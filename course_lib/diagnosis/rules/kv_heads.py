@@ -54,7 +54,7 @@ def _are_subtracted(attention: Attention) -> bool:
 def _locate_choice(attention: Attention, role: Literal["keys", "values"], *, tiled: bool) -> SourceLine | None:
     """Find the line that assigns kv heads to query heads."""
     product = attention.rows.score_product(attention.rows.first_of_head[0]).operation
-    operation = _choosing(attention, role)
+    operation = (None if tiled else _picking(attention, role)) or _choosing(attention, role)
     if tiled and (operation is None or operation.where == product.where):  # then the queries are tiled, too
         operation = _splitting_queries(attention)
     return _locate_index(attention, operation or product)
@@ -82,15 +82,24 @@ def _splitting_queries(attention: Attention) -> Operation | None:
     return None
 
 
-def _choosing(attention: Attention, role: Literal["keys", "values"]) -> Operation | None:
-    """Return the first operation that repeats or picks heads on the way to the keys or values."""
+def _layouts(attention: Attention, role: Literal["keys", "values"]) -> list[Operation]:
+    """Return the operations that reorder, repeat or cut what was projected, on the way to the keys or values."""
     structure, row = attention.structure, attention.rows.all[0]
     values = structure.score_factors if role == "keys" else [value for value, _ in row.product.sides()]
     start = min(structure.projection_operations, default=0)
+    after = [one for one in structure.ancestors_of(values) if one.number >= start and one.name in LAYOUT]
+    return [one for one in after if structure.is_projected(one.outputs[0])]
+
+
+def _picking(attention: Attention, role: Literal["keys", "values"]) -> Operation | None:
+    """Return the first operation that picks some of the kv heads."""
+    return next((one for one in _layouts(attention, role) if _picks_kv_heads(attention, one)), None)
+
+
+def _choosing(attention: Attention, role: Literal["keys", "values"]) -> Operation | None:
+    """Return the first operation that repeats or picks heads on the way to the keys or values."""
     possible = None
-    for operation in structure.ancestors_of(values):
-        if operation.number < start or operation.name not in LAYOUT:
-            continue
+    for operation in _layouts(attention, role):
         read = {value.number: value.tensor.numel() for value in operation.inputs}  # `[t] * n` reads one tensor
         before = sum(read.values()) if operation.name in ("cat", "stack") else operation.inputs[0].tensor.numel()
         after = operation.outputs[0].tensor
@@ -108,4 +117,7 @@ def _picks_kv_heads(attention: Attention, operation: Operation) -> bool:
         return False
     queries = {row.query_columns[0] for row in attention.rows.all}
     before, after = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
-    return len(after) < len(before) and not before & queries
+    parts = [one for one in attention.run.live_operations if one.inputs[:1] == operation.inputs[:1]]
+    kept = set().union(*(attention.structure.columns_in(one.outputs[0]) for one in parts if one.outputs))
+    # A rotation, too, cuts rows, but reads all parts.
+    return len(after) < len(before) and not before & queries and kept != before

@@ -12,7 +12,7 @@ from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, Operation, Value, propagate
 
 VIEWS = ("view", "_unsafe_view", "_reshape_alias")
-MANY_HEADS = 1000  # above any real number of heads, so that one label holds a query and a head
+MANY_COLUMNS = 10**6  # above any real number of columns, so that one label holds a query and a column
 
 
 @rule(order=200)
@@ -94,7 +94,7 @@ def _attends_again(structure: Structure) -> bool:
 
 
 def _first_crossing(attention: Attention) -> Operation | None:
-    """Return the first view after the last value product that puts queries on the axis of heads, or the last view."""
+    """Return the first view after the last value product that puts queries on an axis of columns, or the last view."""
     structure = attention.structure
     after, names = structure.value_product_descendants, (*VIEWS, "as_strided")
     views = [op for op in attention.run.live_operations if op.number in after and op.name in names]
@@ -103,22 +103,24 @@ def _first_crossing(attention: Attention) -> Operation | None:
     for operation in views:
         if operation.number >= last:
             before, now = (labels[v.number] for v in (operation.inputs[0], operation.outputs[0]))
-            if _crosses_heads(now) and not _crosses_heads(before):
+            if _crosses(now) and not _crosses(before):
                 return operation
     return views[-1] if views else None
 
 
 def _labels(rows: Rows, product: Contraction) -> torch.Tensor:
-    """Return the query and head of each element of a value product's result."""
+    """Return the query and column, counted through all heads, of each element of a value product's result."""
     labels = torch.full((product.out.tensor.numel(),), UNLABELLED)
     for row in rows.all:
         if row.product is product:
-            labels[torch.tensor(row.outputs)] = row.query * MANY_HEADS + row.head
+            columns = row.head * len(row.outputs) + torch.arange(len(row.outputs))
+            labels[torch.tensor(row.outputs)] = row.query * MANY_COLUMNS + columns
     return labels.view(product.out.tensor.shape)
 
 
-def _crosses_heads(labels: torch.Tensor) -> bool:
-    return not (labels == UNLABELLED).all() and _cross(labels // MANY_HEADS, labels % MANY_HEADS)
+def _crosses(labels: torch.Tensor) -> bool:
+    """Return whether an axis runs through queries and columns at once."""
+    return not (labels == UNLABELLED).all() and _cross(labels // MANY_COLUMNS, labels % MANY_COLUMNS)
 
 
 def _cross(one: torch.Tensor, other: torch.Tensor) -> bool:

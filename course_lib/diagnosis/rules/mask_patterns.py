@@ -13,6 +13,7 @@ from course_lib.diagnosis.locate import (
     locate_alignment,
     locate_combination,
     locate_masking,
+    locate_negation,
     locate_next_shown,
     locate_pattern,
 )
@@ -47,7 +48,7 @@ PATTERNS = (
     Pattern("mask-rank", "the mask of the keys is applied to the queries",
             lambda causal, keep: causal & keep.mT, locate_combination, of_keep=True),
     Pattern("mask-inverted", "every token sees exactly the later ones that it should not see",
-            lambda causal, keep: torch.ones_like(causal).triu(1) & keep, locate_masking),
+            lambda causal, keep: torch.ones_like(causal).triu(1) & keep, locate_negation),
     Pattern("mask-transposed", "every token sees itself and the later ones",
             lambda causal, keep: torch.ones_like(causal).triu() & keep, partial(locate_pattern, transposed=True)),
     Pattern("mask-off-by-one", "every token sees the next one, too",

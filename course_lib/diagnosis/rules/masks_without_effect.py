@@ -8,7 +8,13 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_discarded, locate_mask_buffer, locate_skipped_mask
+from course_lib.diagnosis.locate import (
+    locate_argument,
+    locate_discarded,
+    locate_made_mask,
+    locate_mask_buffer,
+    locate_skipped_mask,
+)
 from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine
@@ -81,11 +87,13 @@ def _mask_of_one_element(path: SoftmaxPath) -> Operation | None:
 
 
 def _locate_idle_mask(path: SoftmaxPath) -> SourceLine | None:
-    """Find the line of a mask that hides nothing, or else that of the softmax that lacks a mask."""
+    """Find where a mask that hides nothing was made, or the code decides against one, or else the softmax without."""
     for operation in path.operations:
-        if operation.name in MASKS:
-            return locate_mask_buffer(operation, path.run.subject) or operation.where
-    skipped = locate_skipped_mask(path.softmaxes[0], path.trace) if path.softmaxes else None
-    if skipped is not None:
-        return skipped
-    return path.softmaxes[0].where if path.softmaxes else None
+        made = locate_made_mask(path, operation)
+        if operation.name in MASKS or made is not None:
+            return made or locate_mask_buffer(operation, path.run.subject) or operation.where
+    if not path.softmaxes:
+        return None
+    softmax = path.softmaxes[0]
+    flag = locate_argument(softmax, "is_causal", path.run.subject)
+    return flag or locate_skipped_mask(softmax, path.trace) or softmax.where

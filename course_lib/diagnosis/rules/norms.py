@@ -65,9 +65,9 @@ def _heads(structure: Structure) -> list[frozenset[int]]:
 
 
 def _mixes(columns: set[int], heads: list[frozenset[int]]) -> bool:
-    """Return whether some columns belong to several heads and are not all of theirs."""
+    """Return whether some columns belong to several heads, but are neither all of one nor a part that heads share."""
     touched = [head for head in heads if head & columns]
-    return len(touched) > 1 and not any(head <= columns for head in touched)
+    return len(touched) > 1 and not any(head <= columns or columns <= head for head in touched)
 
 
 def _groups(operation: Operation, labels: Tensor) -> Tensor | None:

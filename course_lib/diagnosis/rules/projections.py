@@ -6,7 +6,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, names_in
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import SourceLine, Value, line_at
+from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
 
 
 @rule(order=230)
@@ -66,7 +66,14 @@ def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unuse
     right, wrong = roles[::-1] if roles[0] in unused and roles[1] not in unused else roles
     values = _values_of_roles(attention, row, roles)
     own = trace.ancestors(values[wrong]) - trace.ancestors(values[right]) - structure.score_descendants
-    return line_at(trace.operations[min(own)].statement_in(product.operation.code)) if own else None
+    return _line_of_its_own(trace.operations[min(own)], [product, row.product]) if own else None
+
+
+def _line_of_its_own(operation: Operation, products: list[Contraction]) -> SourceLine | None:
+    """Return the outermost line that led to an operation and to none of the products."""
+    shared = {frame for product in products for frame in product.operation.frames}
+    own = [frame for frame in operation.frames if frame not in shared]
+    return line_at(statement_of(*own[-1])) if own else operation.where
 
 
 def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> dict[str, list[Value]]:

@@ -34,7 +34,11 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         where = _locate_unused(angles, readers) or locate_attribute(run.subject, unread[0].split(".")[0])
         yield Finding.named("rotary-unused", f"`{unread[0]}` is prepared and never changes the output", where)
     elif not computed and not tables:
-        names = (f"{name} {type(module).__name__}" for name, module in run.subject.modules.items() if name)
+        names = (
+            f"{name} {type(module).__name__}"
+            for name, module in run.subject.modules.items()
+            if name and not any(read.startswith(f"{name}.") for read in run.parameter_reads)
+        )
         module = next((name.split()[0] for name in names if ROTARY.search(name)), None)
         if module is not None:
             where = locate_attribute(run.subject, module.split(".")[-1])

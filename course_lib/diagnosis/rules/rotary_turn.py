@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_wrong_rotation
 from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, are_given, rotated_rows
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
@@ -160,6 +161,10 @@ def _locate(attention: Attention, rows: list[RotatedRow], turns: dict[int, list[
     structure, row = attention.structure, rows[-1].row
     keys = int(attention.rows.scores.keys_are_right(row.product))
     lengths = {1 - keys: [one.query for one in rows], keys: [key for one in rows for key in one.keys]}
+    for side in turns:
+        wrong = locate_wrong_rotation(structure, turns[side])
+        if wrong is not None:
+            return wrong
     for side in (1 - keys, keys):
         if side in turns and _differ([vector.norm() for vector in lengths[side]]):
             return _last_step(structure, side, turns[side])
@@ -186,6 +191,8 @@ def _last_step(structure: Structure, side: int, turns: list[Operation]) -> Sourc
     after = structure.trace.descendants({operation.number for operation in turns})
     before = structure.ancestors_of([structure.score_products[0].sides()[side][0]])
     steps = [op for op in before if op.number in after and op.name in ARITHMETIC and not _is_scaling(structure, op)]
+    made = {value.number for operation in turns for value in operation.outputs}
+    steps = [op for op in steps if sum(value.number in made for value in op.inputs) > 1] or steps
     return steps[-1].where if steps else turns[-1].where
 
 

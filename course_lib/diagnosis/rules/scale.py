@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_idle_scaling, locate_scaling, scale_by_choice
+from course_lib.diagnosis.locate import locate_idle_scaling, locate_scaling, locate_unused_scaling, scale_by_choice
 from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure, factor_after_norms
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Value
@@ -43,8 +43,8 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
         yield Finding.named("wrong-scale", evidence, locate_scaling(path), draw)
     elif given or normalised or not _is_in_weights(attention.structure, right):
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
-        unused = path.scores.first_unused(("mul", "div")) or attention.structure.score_products[0].operation
-        where = locate_idle_scaling(path) or unused.where
+        where = locate_idle_scaling(path) or locate_unused_scaling(path)
+        where = where or attention.structure.score_products[0].operation.where
         yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", where, draw)
 
 

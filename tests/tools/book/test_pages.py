@@ -25,7 +25,7 @@ from tools.book.lessons import (
     without_setup,
     write_lessons,
 )
-from tools.book.links import broken_links, unreached_pages
+from tools.book.links import broken_links, read_pages, unreached_pages
 from tools.book.reference import FIRST, as_literal_blocks, names_on_page, page_of, write_reference
 from tools.book.walk import hours, length, read_walk, table
 
@@ -248,7 +248,7 @@ def test_broken_links_are_found(tmp_path):
     broken = ["sub/b.html#gone", "c.html", "#nowhere"]
     body = "".join(f'<a href="{link}">x</a>' for link in [*links, *broken])
     (tmp_path / "a.html").write_text(f'<div id="top">{body}</div><script src="gone.js"></script>', encoding="utf-8")
-    assert broken_links(tmp_path) == [
+    assert broken_links(tmp_path, read_pages(tmp_path)) == [
         "a.html: sub/: there is no such file",
         "a.html: sub/b.html#gone: there is no such anchor on that page",
         "a.html: c.html: there is no such file",
@@ -264,7 +264,7 @@ def test_a_page_that_no_way_leads_to_is_found(tmp_path):
         (tmp_path / f"{page}.html").write_text(
             f'<a href="{link}">x</a><a href="https://example.org/sub/alone.html">y</a>'
         )
-    found = unreached_pages(tmp_path, ["404.html"])
+    found = unreached_pages(tmp_path, read_pages(tmp_path), ["404.html"])
     assert found == ["sub/alone.html: no way of links leads here from the front page"]
 
 

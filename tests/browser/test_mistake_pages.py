@@ -1,0 +1,77 @@
+"""The mistake pages of the built book: what they say is what the doctor said of the code on them."""
+
+import re
+
+import pytest
+
+from course_lib.diagnosis.catalogue import CATALOGUE
+from tools.book.mistakes import EXAMPLES, read_example
+
+from .site import HTML
+
+SECTIONS = ("How it looks", "How it shows", "Write this instead", "Where it is met")
+every_mistake = pytest.mark.parametrize("mistake", CATALOGUE.values(), ids=list(CATALOGUE))
+
+
+@pytest.fixture(scope="module")
+def folder():
+    """The pages that the book was built from, with their pictures."""
+    folder = HTML.parent / "source" / "mistakes"
+    assert folder.exists(), "The book has not been built: run `make book` first."
+    return folder
+
+
+def page_of(folder, mistake):
+    return (folder / f"{mistake.id}.md").read_text(encoding="utf-8")
+
+
+def test_the_families_hold_the_whole_catalogue(folder):
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[.*?\]\((.+?)\.md\)", index, re.MULTILINE) == list(CATALOGUE)
+    assert index.endswith("\n".join([":hidden:", "", *CATALOGUE, "```", ""]))
+
+
+@every_mistake
+def test_the_doctor_names_this_mistake_alone_and_points_to_a_guilty_line(folder, mistake):
+    report = " ".join(page_of(folder, mistake).split("```text\n")[1].split("```")[0].split())
+    headline = r"Attention: (1 attention found, 1 examined: )?one thing is wrong( in the one at attention\.py:\d+)?\. "
+    assert re.match(f"{headline}1. {re.escape(f'{mistake.title} [{mistake.id}]')} Look at attention.py:", report)
+    example = read_example(EXAMPLES / f"{mistake.id}.py")
+    number, line = re.search(r"attention\.py:(\d+): (.*?) Seen: ", report).groups()
+    assert int(number) in example.wrong_lines
+    assert line.split() == example.wrong.splitlines()[int(number) - 1].split()
+
+
+@every_mistake
+def test_a_page_has_all_its_parts(folder, mistake):
+    page = page_of(folder, mistake)
+    assert page.startswith(f"# {mistake.title.removesuffix('.')}\n\n`{mistake.id}`\n\n{mistake.explanation}\n")
+    assert tuple(re.findall(r"^## (.+)$", page, re.MULTILINE)) == SECTIONS
+    for words in (mistake.shows, mistake.seen, mistake.hint, "With this the doctor finds nothing."):
+        assert words in page
+    assert re.search(rf"^Lesson \[{mistake.lesson} .+\]\(\.\./notebooks/{mistake.lesson}_\w+\.ipynb\)", page, re.M)
+    changes = [line[:1] for line in page.split("```diff\n")[1].split("```")[0].splitlines()]
+    assert "-" in changes and set(changes) <= {"-", "+", ""}
+
+
+@every_mistake
+def test_a_page_lists_what_one_may_notice_and_is_found_by_it(folder, mistake):
+    notices = read_example(EXAMPLES / f"{mistake.id}.py").notices
+    assert len(set(notices)) == len(notices) >= 2
+    page = page_of(folder, mistake)
+    listed = "".join(f"\n- {notice}" for notice in notices)
+    assert "\n\n**You may notice:**\n\n```{index}" in page and f"\n{listed}\n\n## How it looks\n" in page
+    for notice in notices:
+        assert re.fullmatch(r"[^;!]+\.", notice)  # signs that an entry of an index takes for something else
+        assert f"```{{index}} single: {notice[:-1].replace('`', '')}\n```\n" in page
+    assert "you may notice" not in page
+
+
+def test_each_picture_has_words_and_stands_on_its_page(folder):
+    pictures = {path.stem for path in folder.glob("*.svg")}
+    shown = {path.stem for path in folder.glob("*.md") if "```{figure}" in path.read_text(encoding="utf-8")}
+    assert pictures == shown
+    assert {"mask-discarded", "split-without-transpose", "heads-share-scores", "wrong-scale"} <= pictures
+    for name in pictures:
+        page = (folder / f"{name}.md").read_text(encoding="utf-8")
+        assert re.search(rf'```{{figure}} {name}\.svg\n:alt: ".{{40,}}"\n\n.+\n```', page)
