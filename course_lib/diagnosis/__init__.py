@@ -1,9 +1,20 @@
 """Mistakes in attention code, and the doctor that finds, names and shows them."""
 
+from .attention_report import AttentionReport
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
 from .finding import Finding
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import Report
 
-__all__ = ["CATALOGUE", "Finding", "Mistake", "Report", "Subject", "SubjectFailed", "asks_for_gpu", "diagnose"]
+__all__ = [
+    "CATALOGUE",
+    "AttentionReport",
+    "Finding",
+    "Mistake",
+    "Report",
+    "Subject",
+    "SubjectFailed",
+    "asks_for_gpu",
+    "diagnose",
+]

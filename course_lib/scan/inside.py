@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from course_lib.diagnosis import diagnose
-from course_lib.diagnosis.attention_report import AttentionReport
+from course_lib.diagnosis import AttentionReport, diagnose
 from course_lib.wording import counted
 
 from .compare import Place

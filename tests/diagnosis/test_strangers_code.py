@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
+from tests.diagnosis.marked_lines import marked
 
 HEADS, HEAD_DIM, D = 3, 4, 12
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
@@ -208,3 +209,94 @@ class Wrapped(Discarded):
 def test_a_wrapper_is_not_blamed():
     report = diagnose(Wrapped(), X, num_heads=HEADS)
     assert report.mistakes == ("output-projection-missing",) and report.findings[0].source.endswith("# wrong"), report
+
+
+# --- what a third set of published code showed ---
+
+
+class Returning(Base):
+    """Overrides `train` without returning itself, and makes a table anew for evaluation."""
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.table = self.proj.weight[:1, :1].detach().clone()
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.merge(F.scaled_dot_product_attention(q, k, v) * self.table.abs().clamp(1, 1))
+
+
+def test_code_whose_train_returns_nothing_is_examined():
+    report = diagnose(Returning(), X, num_heads=HEADS, causal=False)
+    assert report.ok, report
+
+
+ANGLES = torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.1]))
+POSITIONS = torch.polar(torch.ones_like(ANGLES), ANGLES)
+
+
+def rotated(q, k, positions):
+    pairs = [torch.view_as_complex(t.float().unflatten(-1, (-1, 2))) for t in (q, k)]
+    return [torch.view_as_real(t * positions[: t.shape[-2]]).flatten(-2).type_as(q) for t in pairs]
+
+
+class ComplexPositions(Base):
+    apply = True
+
+    def forward(self, x, positions):
+        q, k, v = self.split(x)
+        if self.apply:
+            q, k = rotated(q, k, positions)
+        else:
+            rotated(q, k, positions)  # wrong
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+class PositionsThrownAway(ComplexPositions):
+    apply = False
+
+
+def test_given_complex_positions_that_are_thrown_away():
+    call = lambda m, x: m(x, POSITIONS)  # noqa: E731
+    assert diagnose(ComplexPositions(), X, num_heads=HEADS, call=call, lengths=[5]).ok
+    report = diagnose(PositionsThrownAway(), X, num_heads=HEADS, call=call, lengths=[5])
+    assert report.mistakes == ("rotary-unused",), report
+    assert report.findings[0].where in marked(ComplexPositions), report
+
+
+class EmptyRest(Base):
+    """Rotates all of each head, so that the part that passes as it is has no elements; wrongly the values, too."""
+
+    def rotate(self, t):
+        first, rest = t[..., :HEAD_DIM], t[..., HEAD_DIM:]
+        angles = torch.outer(torch.arange(t.shape[-2], dtype=t.dtype), torch.tensor([1.0, 0.1], dtype=t.dtype))
+        angles = torch.cat((angles, angles), dim=-1)
+        a, b = first.chunk(2, dim=-1)
+        return torch.cat((first * angles.cos() + torch.cat((-b, a), dim=-1) * angles.sin(), rest), dim=-1)
+
+    def forward(self, x):
+        q, k, v = map(self.rotate, self.split(x))
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def test_rotated_values_are_found_beside_an_empty_rest():
+    assert "rotary-on-values" in diagnose(EmptyRest(), X, num_heads=HEADS).mistakes
+
+
+class OneValue(Base):
+    """Heads with queries and keys of their own and one value: their results are averaged, to be interpreted."""
+
+    def __init__(self):
+        super().__init__()
+        self.v_proj, self.proj = nn.Linear(D, HEAD_DIM), nn.Linear(HEAD_DIM, D)
+
+    def forward(self, x):
+        q, k = (p(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj))
+        v = self.v_proj(x)[:, None].expand(-1, HEADS, -1, -1)
+        return self.proj(F.scaled_dot_product_attention(q, k, v, is_causal=True).mean(1))
+
+
+def test_heads_with_one_value_may_be_averaged():
+    report = diagnose(OneValue(), X, num_heads=HEADS)
+    assert report.ok, report
+    assert "averaged" in str(report)

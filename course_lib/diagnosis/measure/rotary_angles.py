@@ -39,7 +39,7 @@ class RotaryAngles(AfterStructure):
         return [operation for operation in self.trace.operations if operation.name in TRIGONOMETRY]
 
     @cached_property
-    def of_given_numbers(self) -> list[Operation]:
+    def of_given_positions(self) -> list[Operation]:
         """The operations, used or not, that read complex numbers that were made before the run."""
         return [one for one in self.trace.operations if any(map(_is_given, one.inputs))]
 

@@ -19,7 +19,7 @@ ROTARY = re.compile("rot|rope", re.I)
 @rule(order=420)
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
-    run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_numbers
+    run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_positions
     read = {value.storage for op in run.trace.operations if op.number in run.live for value in op.inputs}
     unread = [name for name, storage in tables.items() if storage not in read]
     if computed and not any(operation.number in run.live for operation in computed):
