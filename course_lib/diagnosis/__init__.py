@@ -1,6 +1,5 @@
 """Mistakes in attention code, and the doctor that finds, names and shows them."""
 
-from .attention_report import AttentionReport
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
 from .finding import Finding

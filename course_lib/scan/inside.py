@@ -1,8 +1,8 @@
 """The path that looks inside: the doctor on every attention, with what the model really gives it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from course_lib.diagnosis import AttentionReport, diagnose
+from course_lib.diagnosis import Report, diagnose
 from course_lib.wording import counted
 
 from .compare import Place
@@ -25,7 +25,7 @@ def attention(model: Model) -> Iterator[Outcome]:
     if not all(finding.examined for finding in report.findings):
         raise CannotRun(report.findings[0].evidence)
     if report.not_examined:
-        unseen = _by_reason(report.not_examined)
+        unseen = _by_reason(report)
         count = f"{len(report.not_examined)} of {counted(len(report.attentions), 'attention')}"
         yield Outcome("attention", "not examined", f"{count}: {unseen}")
     for finding in report.findings:
@@ -36,10 +36,10 @@ def attention(model: Model) -> Iterator[Outcome]:
         yield Outcome("attention", "agrees", report.verdict.removesuffix("."))
 
 
-def _by_reason(attentions: Sequence[AttentionReport]) -> str:
-    """Return the names of attentions that were not examined, with each reason once."""
+def _by_reason(report: Report) -> str:
+    """Return the names of the attentions that were not examined, with each reason once."""
     names: dict[str, list[str]] = {}
-    for one in attentions:
+    for one in report.not_examined:
         names.setdefault(one.missing, []).append(one.name)
     return "; ".join(
         f"{some[0]}{f' and {len(some) - 1} more' if len(some) > 1 else ''}, because {reason}"
