@@ -1,7 +1,10 @@
 """The web book: its build, and its pages made from the notebooks, the catalogue and the docstrings."""
 
-from course_lib.command import fast_startup  # noqa: F401  # before notebooks are read, here and in Sphinx
+import sys
 
-from .reference import as_literal_blocks
+# As in course_lib.command.fast_startup: jsonschema takes 1.8 s to build a grammar that no notebook needs.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+from .reference import as_literal_blocks  # noqa: E402
 
 __all__ = ["as_literal_blocks"]
