@@ -8,7 +8,6 @@ from .report import Report
 
 __all__ = [
     "CATALOGUE",
-    "AttentionReport",
     "Finding",
     "Mistake",
     "Report",

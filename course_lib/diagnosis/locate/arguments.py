@@ -26,5 +26,7 @@ def locate_argument(operation: Operation, name: str, subject: Subject) -> Source
     if isinstance(value, ast.Name):
         above = [one.line for one in assignments(source) if value.id in one.targets and one.end_line < value.lineno]
         return last_line_of(source, above or [value.lineno])
-    own = isinstance(value, ast.Attribute) and ast.unparse(value.value) == "self"
-    return (locate_attribute(subject, value.attr) if own else None) or last_line_of(source, [value.lineno])
+    made = None
+    if isinstance(value, ast.Attribute) and ast.unparse(value.value) == "self":
+        made = locate_attribute(subject, value.attr)
+    return made or last_line_of(source, [value.lineno])
