@@ -20,7 +20,7 @@ def locate_wrong_rotation(structure: Structure, turns: list[Operation]) -> Sourc
         if partners is None or signs is None:
             continue
         if not torch.equal(partners[partners], torch.arange(len(partners))) or not torch.equal(signs[partners], -signs):
-            return _line_of_join(structure, r)
+            return _line_of_join(structure, r, x)
         angles = table.tensor.expand(x.tensor.shape).reshape(-1, x.tensor.shape[-1]).double()
         if float((angles - angles[:, partners]).abs().max()) > 1e-3:
             return _line_of_join(structure, table)
@@ -56,11 +56,14 @@ def _exchange(structure: Structure, x: Value, r: Value) -> tuple[Tensor | None, 
     return partners, torch.sign(after * before[partners])
 
 
-def _line_of_join(structure: Structure, value: Value) -> SourceLine | None:
-    """Find the last line that joined or repeated what a value is made of."""
+def _line_of_join(structure: Structure, value: Value, start: Value | None = None) -> SourceLine | None:
+    """Find the last line that lengthened the rows of a value; of what was made from `start`, without one, the last."""
+    before = [] if start is None else structure.ancestors_of([start])
     made = [one for one in structure.ancestors_of([value]) if one.where and one.inputs and one.outputs]
+    made = [one for one in made if one not in before]
     wider = [one for one in made if one.outputs[0].tensor.shape[-1:] > one.inputs[0].tensor.shape[-1:]]
-    return wider[-1].where if wider else None
+    last = wider or (made if start is not None else [])
+    return last[-1].where if last else None
 
 
 def _locate_wrong_matrix(structure: Structure, turns: list[Operation]) -> SourceLine | None:

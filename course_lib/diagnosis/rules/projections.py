@@ -51,10 +51,11 @@ def _shares_a_role(row: Row) -> bool:
 
 
 def _is_applied_twice(attention: Attention, row: Row) -> bool:
-    """Return whether the same weights are multiplied with the tokens more than once."""
+    """Return whether the same weights are multiplied with a token more than once, as a loop over tokens does not."""
     structure, column = attention.structure, row.key_columns[0][0]
-    projections = (one for one in structure.projections if column in structure.columns_in(one.out))
-    return len({one.operation.frames for one in projections}) > 1  # a loop over tokens runs one line often
+    projected = [one.out for one in structure.projections if column in structure.columns_in(one.out)]
+    tokens = [set(structure.dependence.token_of(one).flatten().tolist()) for one in projected]
+    return sum(map(len, tokens)) > len(set().union(*tokens))
 
 
 def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unused: set[str]) -> SourceLine | None:
