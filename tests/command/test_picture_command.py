@@ -55,7 +55,7 @@ def test_an_error_of_the_code_is_on_the_page(file, tmp_path, capsys):
     call = "lambda m, x: m(x, turned=True)"
     assert main(["picture", f"{file}:Head", "--args", "4", "--call", call, "--d-in", "4"]) == 1
     assert "the code raised RuntimeError: " in capsys.readouterr().err
-    assert " the code raised RuntimeError: " in (tmp_path / "Head.html").read_text(encoding="utf-8")
+    assert ", raised RuntimeError: " in (tmp_path / "Head.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

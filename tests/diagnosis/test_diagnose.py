@@ -208,7 +208,7 @@ class Page(HTMLParser):
         self.tags.append(tag)
         if tag == "img":
             self.images.append(dict(attributes))
-        elif tag != "br":
+        elif tag not in ("br", "source"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):

@@ -45,7 +45,7 @@ class Plane(Canvas):
         xs, ys = ([0.0, *values] for values in zip(*((end.x, end.y) for end in ends), strict=True))
         across, up = max(xs) - min(xs), max(ys) - min(ys)
         side = 24 + max(SMALL.width(end.label) for end in ends)  # room for labels at the left and at the right
-        width = room() - 2 * side if narrow else WIDTH
+        width = max(room() - 2 * side, room() / 3) if narrow else WIDTH  # long labels need more than a phone's width
         self._scale = min(width / (across or up or 1.0), HEIGHT / (up or across or 1.0))
         self._zero = side - min(xs) * self._scale, 30 + max(ys) * self._scale
         self._taken: list[Box] = []
@@ -55,6 +55,7 @@ class Plane(Canvas):
             self._draw_point(end) if points else self._draw_arrow(end)
         for end in sorted(ends, key=lambda end: -math.hypot(end.x, end.y)):
             self._draw_label(end)
+        self.crowded |= narrow and self._right > room()
         self._grow(self._right, self._bottom)
 
     def _at(self, x: float, y: float) -> tuple[float, float]:
