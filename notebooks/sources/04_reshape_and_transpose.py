@@ -140,8 +140,9 @@ recording
 layout_steps(recording, words=words)
 
 # %% [markdown]
-# Read it from left to right, on a phone from top to bottom. First there is one table, then the same table with its heads
-# apart, and then two tables, one per head. At the bottom you see the memory that all three read, and it is untouched.
+# Read it from left to right, on a phone from top to bottom. First there is one table, then the same table with its
+# heads apart, and then two tables, one per head. At the bottom you see the memory that all three read, and it is
+# untouched.
 #
 # To follow every number, and not just 14, save the recording as a page:
 
