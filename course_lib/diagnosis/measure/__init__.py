@@ -23,6 +23,7 @@ from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
 from .token_sums import find_distance, find_token_sum
 from .visibility import Visibility
+from .walked_scale import walked_scale
 from .windows import other_window, unused_mask
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "context_argument", "factor_after_norms", "find_distance", "find_token_sum", "has_sink", "influence", "other_paths",
     "other_sizes", "other_window",
     "role_of", "rotated_rows", "unused_mask", "unused_roles", "usual_call",
+    "walked_scale",
 ]  # fmt: skip

@@ -9,7 +9,14 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_idle_scaling, locate_scaling, locate_unused_scaling, scale_by_choice
-from course_lib.diagnosis.measure import Attention, RotaryAngles, SoftmaxPath, Structure, factor_after_norms
+from course_lib.diagnosis.measure import (
+    Attention,
+    RotaryAngles,
+    SoftmaxPath,
+    Structure,
+    factor_after_norms,
+    walked_scale,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Value
 
@@ -29,13 +36,15 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
             yield f"the scale of the scores was not judged, because {reason}"
         return
     normalised = factor_before_scores(attention.structure) is None
-    if abs(factor / right - 1) < EXACT:
+    if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, factor)):
         return
     draw = partial(picture_of_weights, attention)
     chosen = None if given else scale_by_choice(attention.run.subject, factor)
     asked = f"scale={given:g} was given" if given else f"for head_dim {head_dim} it should be {right:.4f}"
-    if normalised and not given and abs(factor - 1) >= EXACT and not _meaning(attention, factor):
-        yield f"the scale of the scores was not judged, because it is {factor:.4g} after a norm; give `scale`"
+    several = attention.fitted_scale is None and len(attention.structure.score_products) > 1
+    if (several or normalised) and not given and abs(factor - 1) >= EXACT and not _meaning(attention, factor):
+        place = "after a norm" if normalised else "of a sum of several products"
+        yield f"the scale of the scores was not judged, because it is {factor:.4g} {place}; give `scale`"
     elif chosen is not None:
         yield f"the scale is {factor:.4f} because the code sets {chosen}; give `scale` to have it judged"
     elif abs(factor - 1) >= EXACT:
@@ -54,24 +63,42 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
         return ""
     if _is_learned(path):
         return "a learned factor multiplies them"
-    if attention.fitted_scale is None:
+    between = _between(attention, path)
+    if between is None:
         return "between scores and softmax there is more than a factor and a mask"
-    if given and all(abs(float(scale) / given - 1) < EXACT for scale in attention.fitted_scale):
+    if given and all(abs(scale / given - 1) < EXACT for scale in between.tolist()):
         return ""
     return "queries or keys are normalised, or scaled differently from head to head"
 
 
 def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> float | None:
     """Return the factor between projections and weights; None if it is learned, unknown or differs between heads."""
-    if attention.fitted_scale is None or _is_learned(path):
+    between = _between(attention, path)
+    if between is None or _is_learned(path):
         return None
     before = factor_before_scores(attention.structure) or factor_after_norms(attention.structure)
     if before is None:
         return None
-    scale = attention.fitted_scale * before / angles.stretch**2
+    scale = between * before / angles.stretch**2
     if float((scale - scale[0]).abs().max()) > EXACT * float(scale[0].abs()) or not float(scale[0]):
         return None
     return float(scale[0])
+
+
+def _between(attention: Attention, path: SoftmaxPath) -> Tensor | None:
+    """Return the factor between score products and softmax, (head,) or (1,); None if it is not known."""
+    if attention.fitted_scale is not None or not attention.options.normalised:
+        return attention.fitted_scale
+    walked = walked_scale(path)
+    return None if walked is None else torch.tensor([walked], dtype=torch.float64)
+
+
+def _is_of_a_sum(attention: Attention, factor: float) -> bool:
+    """Return whether a factor is right for scores that are a sum of products, some of them of positions alone."""
+    structure = attention.structure
+    widths = {product.size for product in structure.score_products} | {structure.head_dim}
+    sizes = {count * width for width in widths for count in (1, 2, 3)} | {sum(widths)}
+    return any(abs(factor * size**0.5 - 1) < EXACT for size in sizes)
 
 
 def factor_before_scores(structure: Structure) -> float | None:

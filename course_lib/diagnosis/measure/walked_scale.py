@@ -1,0 +1,77 @@
+"""Follow the scores to their softmax and multiply the plain numbers that they meet.
+
+Where something that depends on the tokens is added to the scores, such as relative positions or a second product,
+weights and scores alone don't tell the factor between them.
+"""
+
+import math
+
+from torch import Tensor
+
+from course_lib.tracing import Operation, Value
+
+from .softmax_path import MASKS, SoftmaxPath
+
+SCALINGS = ("mul", "mul_", "div", "div_", "true_divide")
+ADDITIONS = ("add", "add_", "sub", "sub_", "baddbmm", "addmm", "cat")
+
+
+def walked_scale(path: SoftmaxPath) -> float | None:
+    """Return the factor between score products and the first softmax.
+
+    Returns:
+        None if the scores go through anything but plain numbers, masks, additions and changes of layout, or if the
+        products of one sum get different factors.
+    """
+    products = {product.operation.number for product in path.structure.score_products}
+    factors: dict[int, float] = {}
+    for operation in path.operations:
+        if operation in path.softmaxes:
+            scores = operation.inputs[0].made_by
+            return None if scores is None else factors.get(scores)
+        if operation.number in products:
+            factors[operation.number] = _alpha(operation)
+            continue
+        given = [value for value in operation.inputs if value.made_by in factors]
+        before = {factors[value.made_by] for value in given if value.made_by is not None}
+        if len(before) != 1:
+            return None
+        step = _step(path, operation, given)
+        if step is None:
+            return None
+        factors[operation.number] = before.pop() * step
+    return None
+
+
+def _step(path: SoftmaxPath, operation: Operation, given: list[Value]) -> float | None:
+    """Return what an operation multiplies the scores by; None if it is not known."""
+    if operation.name in SCALINGS:
+        is_dividend = len(given) == 1 and operation.args[0] is given[0]
+        if not is_dividend or any(map(path.dependence.on_input, operation.inputs[1:])):
+            return None
+        return _number(operation, [value.tensor for value in operation.inputs if value not in given])
+    moves = operation.name in ADDITIONS or operation.name in MASKS
+    same = operation.outputs[0].tensor.numel() == given[0].tensor.numel()
+    return 1.0 if moves or (same and _keeps_numbers(operation, given[0])) else None
+
+
+def _keeps_numbers(operation: Operation, given: Value) -> bool:
+    """Return whether an operation only arranges its numbers anew or rounds them."""
+    before, after = given.tensor.double().flatten(), operation.outputs[0].tensor.double().flatten()
+    return bool(((before.sort().values - after.sort().values).abs() <= 1e-2 * (1 + before.sort().values.abs())).all())
+
+
+def _number(operation: Operation, others: list[Tensor]) -> float | None:
+    if others and others[0].numel() != 1:
+        return None
+    plain = [float(one) for one in operation.args if isinstance(one, (int, float))]
+    number = float(others[0]) if others else (plain or [math.nan])[0]
+    if not math.isfinite(number) or number == 0:
+        return None
+    return 1 / number if operation.name not in ("mul", "mul_") else number
+
+
+def _alpha(operation: Operation) -> float:
+    """Return the factor that a product with a sum takes as an argument."""
+    alpha = operation.kwargs.get("alpha", 1.0) if operation.name in ("baddbmm", "addmm") else 1.0
+    return float(alpha)

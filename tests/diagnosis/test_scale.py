@@ -1,0 +1,96 @@
+"""The factor between score products and softmax is judged where something is added to the scores, too."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+from tests.diagnosis.marked_lines import marked
+
+BATCH, TOKENS, HEADS, HEAD_DIM = 2, 6, 5, 4
+WIDTH = HEADS * HEAD_DIM
+
+
+class Relative(nn.Module):
+    """Causal attention whose scores get a second product, of the queries and a vector per distance."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.more_keys = nn.Linear(WIDTH, WIDTH)
+        self.distances = nn.Parameter(torch.randn(32, 32, HEAD_DIM))
+
+    def more(self, queries, x):
+        tokens = x.shape[1]
+        return torch.einsum("bhqd,qkd->bhqk", queries, self.distances[:tokens, :tokens])
+
+    def scaled(self, scores):
+        return scores / math.sqrt(HEAD_DIM)
+
+    def forward(self, x):
+        queries, keys, values = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = queries @ keys.mT + self.more(queries, x)  # unscaled
+        scores = self.scaled(scores)
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        return self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
+
+
+class Unscaled(Relative):
+    def scaled(self, scores):
+        return scores
+
+
+class ScaledByTheWidth(Relative):
+    def scaled(self, scores):
+        return scores / math.sqrt(WIDTH)  # wrong
+
+
+class ScaledForTwo(Relative):
+    """Both products together are sums of twice as many numbers."""
+
+    def scaled(self, scores):
+        return scores / math.sqrt(2 * HEAD_DIM)
+
+
+class TwoProducts(Relative):
+    """Each query has a second product with other keys of the same tokens."""
+
+    def more(self, queries, x):
+        return queries @ self.more_keys(x).unflatten(-1, (HEADS, -1)).permute(0, 2, 3, 1)
+
+    def scaled(self, scores):
+        return scores * 0.3
+
+
+def examined(code, **options):
+    torch.manual_seed(0)
+    return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, **options)
+
+
+@pytest.mark.parametrize("code", [Relative, ScaledForTwo])
+def test_right_scales_of_a_sum_pass(code):
+    report = examined(code)
+    assert report.ok and "not judged" not in str(report), report
+
+
+def test_a_scale_that_is_missing_beside_added_positions_is_named():
+    report = examined(Unscaled)
+    assert report.mistakes == ("missing-scale",), report
+    assert "head_dim is 4, so they should be multiplied by 0.5000" in report.findings[0].evidence, report
+    assert str(report.findings[0].where) in marked(Relative, "unscaled"), report
+
+
+def test_a_wrong_scale_beside_added_positions_is_named():
+    report = examined(ScaledByTheWidth)
+    assert report.mistakes == ("wrong-scale",), report
+    assert "scores are multiplied by 0.2236" in report.findings[0].evidence, report
+    assert str(report.findings[0].where) in marked(ScaledByTheWidth), report
+
+
+def test_one_factor_for_several_products_is_judged_only_against_a_given_one():
+    report = examined(TwoProducts)
+    assert report.ok and "it is 0.3 of a sum of several products; give `scale`" in str(report), report
+    assert examined(TwoProducts, scale=0.3).ok
+    assert examined(TwoProducts, scale=0.5).mistakes == ("wrong-scale",)
