@@ -26,7 +26,7 @@ def check_split(rows: Rows) -> Iterator[Finding]:
             return
     evidence = "" if rows.in_pieces else _scrambled(rows)
     if evidence:
-        operation = _first_scramble(rows.structure) or rows.structure.score_products[0].operation
+        operation = first_scramble(rows.structure) or rows.structure.score_products[0].operation
         draw = partial(picture_of_layout, rows.run)
         yield Finding.named("split-without-transpose", evidence, operation.where, draw)
 
@@ -50,7 +50,7 @@ def _scrambled(rows: Rows) -> str:
     return ""
 
 
-def _first_scramble(structure: Structure) -> Operation | None:
+def first_scramble(structure: Structure) -> Operation | None:
     """Return the first view that reorders an axis of tokens."""
     factors = [value for product in structure.value_products for value, _ in product.sides()]
     for operation in structure.ancestors_of([*structure.score_factors, *factors]):

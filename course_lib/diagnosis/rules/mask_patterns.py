@@ -19,7 +19,10 @@ from course_lib.diagnosis.locate import (
 )
 from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument, other_window, unused_mask
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import SourceLine, Value
+from course_lib.diagnosis.rules.layout import first_scramble
+from course_lib.tracing import Operation, SourceLine, Value
+
+WEAK = -30.0  # exp(-30) is the smallest weight that counts as seen
 
 
 @dataclass(frozen=True)
@@ -104,15 +107,19 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     hidden, missing = visibility.leaked, visibility.missing
     if not hidden.any() and not missing.any():
         return None
+    options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
     unused = unused_mask(visibility.attention) if hidden.any() else None
     if unused is not None:
         evidence = f"the mask that would hide the right tokens is never used, and {describe_leak(visibility)}"
         return Finding.named("mask-discarded", evidence, unused.where)
+    weak = weak_fill(visibility.path) if hidden.any() else None
+    if weak is not None:
+        evidence = f"all hidden scores count as {weak[1]:.4g}; {describe_leak(visibility)}"
+        return Finding.named("mask-with-zero", evidence, weak[0].where, draw)
     other = _other_window(visibility)
     if other is not None:
         return other
     elsewhere = _applied_elsewhere(visibility.attention)
-    options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
     for pattern in PATTERNS:
         possible = options.keep is not None if pattern.of_keep else options.causal and elsewhere is None
         if possible and visibility.fits(pattern.shown):
@@ -126,8 +133,36 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return Finding.named("mask-off-by-one", evidence, where, draw)
     if elsewhere is not None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
+    if _shows_the_opposite(visibility):
+        evidence = f"tokens see others only where they should not: {describe_leak(visibility)}"
+        where = locate_pattern(visibility.path) or locate_masking(visibility.path)
+        return Finding.named("mask-inverted", evidence, where, draw)
     # A window in the wrong corner shows what the right one hides.
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
+
+
+def weak_fill(path: SoftmaxPath) -> tuple[Operation, float] | None:
+    """Return the operation before softmax that hides scores behind a number which a score can reach, and the number."""
+    for operation in path.masking:
+        before = not path.softmaxes or operation.number < path.softmaxes[0].number
+        if operation.name in ("masked_fill", "masked_fill_") and before:
+            given = operation.args[2]
+            fill = float(given.tensor) if isinstance(given, Value) else float(given)
+            if fill > WEAK:
+                return operation, fill
+    return None
+
+
+def _shows_the_opposite(visibility: Visibility) -> bool:
+    """Return whether each query that a mask leaves some of its keys sees only what should be hidden from it.
+
+    A row whose keys are all hidden is uniform, and so it shows all of them.
+    """
+    seen, expected = visibility.attention.seen, visibility.attention.expected
+    compared = ~visibility.attention.scores.isnan()
+    masked = (compared & ~seen).any(-1) & seen.any(-1)
+    wrong = (seen & ~expected).any(-1) & ~(seen & expected).any(-1)
+    return bool(masked.any() and wrong[masked].all())
 
 
 def _other_window(visibility: Visibility) -> Finding | None:
@@ -160,6 +195,8 @@ def _applied_elsewhere(attention: Attention) -> str | None:
     each = expected[:, 0]
     differ = not (each == each[:1]).all()
     if (expected == expected[:, :1]).all() and not (seen == seen[:, :1]).all():
+        if first_scramble(attention.structure) is not None:  # the keys of a head then belong to other tokens
+            return None
         return "the heads of one sample have different masks"
     if differ and (seen == seen[:1]).all():
         return "every sample has the same mask although other tokens are hidden in each"

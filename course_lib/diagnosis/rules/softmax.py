@@ -13,6 +13,8 @@ from course_lib.diagnosis.measure import EXPONENTIALS, Attention, SoftmaxPath, T
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
+SUMS = ("sum", "cumsum", "mean", "logsumexp", "norm", "linalg_vector_norm")
+
 
 @rule(order=260)
 def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Finding | str]:
@@ -48,8 +50,18 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         yield Finding.named("mask-after-softmax", evidence, late[0].where, draw)
     elif off > 1e-5 and _is_difference(path):
         yield "this is differential attention: its weights are a difference of two softmaxes, whose sum was not judged"
-    elif off > 1e-5 and not _is_explained(attention):
-        where = path.softmaxes[-1].where if path.softmaxes else None
+    elif off > 1e-5:
+        yield from _unexplained_sums(attention, path, sums)
+
+
+def _unexplained_sums(attention: Attention, path: SoftmaxPath, sums: str) -> Iterator[Finding]:
+    """Rows of weights that don't sum to 1 for no reason that this course knows."""
+    draw = partial(picture_of_weights, attention)
+    where = path.softmaxes[-1].where if path.softmaxes else None
+    if _is_unnormalised(attention, path):
+        evidence = f"the exponentials of the scores are the weights, and nothing divides them by their sum: {sums}"
+        yield Finding.named("no-softmax", evidence, where, draw)
+    elif not _is_explained(attention):
         yield Finding.unnamed("the weights of a row don't sum to 1", f"row sums from {sums}", where, draw)
 
 
@@ -62,6 +74,15 @@ def _is_difference(path: SoftmaxPath) -> bool:
         if operation.name in ("sub", "sub_") and operation.number in after and len(weights) == 2:
             return True
     return False
+
+
+def _is_unnormalised(attention: Attention, path: SoftmaxPath) -> bool:
+    """Return whether softmax is written out and its sum was forgotten."""
+    if path.named_softmaxes or attention.fitted_scale is None:
+        return False
+    exponentials = path.trace.descendants({operation.number for operation in path.softmaxes})
+    return not any(operation.name in SUMS and operation.number in exponentials for operation in path.run.live_operations
+                   if any(path.scores.reaches(value) for value in operation.inputs))  # fmt: skip
 
 
 def _is_explained(attention: Attention) -> bool:
@@ -100,6 +121,8 @@ def _wrong_axis(attention: Attention, path: SoftmaxPath, *, is_off: bool) -> str
     axis = _axis_of(path)
     if axis is not None:
         return axis if axis != "keys" else None
+    if is_off and path.named_softmaxes and _has_one_element(path.named_softmaxes[0]):
+        return "axis of length 1"
     return _summing_to_one(attention) if path.softmaxes and is_off else None
 
 
@@ -132,6 +155,11 @@ def _axis_of(path: SoftmaxPath) -> str | None:
         return "samples"
     same = _is_constant(queries), _is_constant(keys)
     return {(True, False): "keys", (False, True): "queries", (True, True): "heads"}.get(same)
+
+
+def _has_one_element(softmax: Operation) -> bool:
+    """Return whether a softmax makes every weight 1."""
+    return softmax.outputs[0].tensor.shape[softmax.args[1]] == 1
 
 
 def _is_constant(rows: Tensor) -> bool:

@@ -1,0 +1,111 @@
+"""Masks that hide too little, the opposite, or in the wrong place are named by what they do."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+from tests.diagnosis.marked_lines import marked
+
+BATCH, TOKENS, HEADS, HEAD_DIM = 3, 6, 4, 5
+WIDTH = HEADS * HEAD_DIM
+KEEP = (torch.arange(TOKENS) < torch.tensor([6, 4, 5])[:, None])[:, None, None]  # three samples of other lengths
+
+
+def padding(scores):
+    """Hide the ends of the shorter samples."""
+    tokens = scores.shape[-1]
+    keep = KEEP[..., :tokens] if tokens <= TOKENS else torch.nn.functional.pad(KEEP, (0, tokens - TOKENS))
+    return ~keep.expand(3, 1, 1, tokens)[torch.arange(len(scores)) % 3]
+
+
+class Masked(nn.Module):
+    """Attention whose steps the classes below replace, each with one mistake."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def split(self, x):
+        return self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+
+    def hide(self, scores, hidden):
+        return scores.masked_fill(hidden, -torch.inf)
+
+    def weights(self, scores):
+        return scores.softmax(-1)
+
+    def hidden(self, scores):
+        return torch.ones_like(scores, dtype=torch.bool).triu(1)
+
+    def forward(self, x):
+        queries, keys, values = self.split(x)
+        scores = queries @ keys.mT / math.sqrt(HEAD_DIM)
+        weights = self.weights(self.hide(scores, self.hidden(scores)))
+        return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+class WeakFill(Masked):
+    def hide(self, scores, hidden):
+        return scores.masked_fill(hidden, -1.0)  # wrong
+
+
+class Opposite(Masked):
+    def hide(self, scores, hidden):
+        return scores.masked_fill(~hidden, -torch.inf)  # wrong
+
+
+class ScrambledHeads(Masked):
+    def split(self, x):
+        each = self.qkv(x).chunk(3, dim=-1)
+        return (one.reshape(x.shape[0], HEADS, x.shape[1], HEAD_DIM) for one in each)  # wrong
+
+
+class Unnormalised(Masked):
+    def weights(self, scores):
+        exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))  # wrong
+        return exponentials
+
+
+class WrittenOut(Masked):
+    def weights(self, scores):
+        exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
+        return exponentials / exponentials.sum(-1, keepdim=True)
+
+
+class SoftmaxOfOne(Masked):
+    def weights(self, scores):
+        return scores[:, :, None].softmax(2)[:, :, 0]  # wrong
+
+
+def examined(code, *, padded):
+    torch.manual_seed(0)
+    module, options = code(), {}
+    if padded:
+        module.hidden, options = padding, {"keep": KEEP, "causal": False}
+    return diagnose(module, torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, **options)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize(
+    ("code", "mistake", "evidence"),
+    [
+        (WeakFill, "mask-with-zero", "all hidden scores count as -1"),
+        (Opposite, "mask-inverted", ""),
+        (ScrambledHeads, "split-without-transpose", ""),
+        (Unnormalised, "no-softmax", "nothing divides them by their sum"),
+        (SoftmaxOfOne, "softmax-wrong-axis", "softmax runs over the axis of length 1"),
+    ],
+)
+def test_masks_and_weights_are_named_at_their_line(code, mistake, evidence, padded):
+    report = examined(code, padded=padded)
+    assert report.mistakes == (mistake,), report
+    assert evidence in report.findings[0].evidence and report.findings[0].where in marked(code), report
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("code", [Masked, WrittenOut])
+def test_right_masks_pass(code, padded):
+    assert examined(code, padded=padded).ok
