@@ -32,7 +32,7 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "fixed-batch": ALL_MEASURED,  # Samples that are folded into tokens attend to each other.
     # Missing keys, and keys of an earlier prompt, look like a wrong mask, shared heads or scrambled rows.
     "stale-cache": LAYOUT | SHARED | MASKS | LATER_PIECES | {
-        "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied",
+        "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied", "rotary-wrong-turn",
     },
     "window-off-by-one": MASKS | {"token-missing-from-cache"},  # The keys that it cuts from the cache.
     "token-missing-from-cache": LAYOUT | SHARED | MASKS | {

@@ -40,8 +40,8 @@ class RotaryAngles(AfterStructure):
 
     @cached_property
     def of_given_positions(self) -> list[Operation]:
-        """The operations, used or not, that read complex numbers that were made before the run."""
-        return [one for one in self.trace.operations if any(map(_is_given, one.inputs))]
+        """The operations, used or not, that rotate by a table which the caller gives."""
+        return [one for one in self.trace.operations if any(map(_is_given, one.inputs)) or one.number in self._by_given]
 
     @cached_property
     def readers(self) -> set[int]:
@@ -53,7 +53,27 @@ class RotaryAngles(AfterStructure):
             if (operation.name in TRIGONOMETRY and not self.dependence.on_input(operation.outputs[0]))
             or any(value.made_by is None and value.storage in tables for value in operation.inputs)
             or any(map(_is_given, operation.inputs))
+            or operation.number in self._by_given
         }
+
+    @cached_property
+    def _by_given(self) -> set[int]:
+        """The products of projected values with cosines or sines that the caller gives."""
+        tables = {one.number: self._given_table(one) for one in self.trace.operations}
+        # The first token's angle is 0, whose cosine and sine alone could be those of any mask.
+        lines = {self.trace.operations[number].where for number, one in tables.items() if _is_between(one)}
+        return {number for number, one in tables.items() if one and self.trace.operations[number].where in lines}
+
+    def _given_table(self, operation: Operation) -> Value | None:
+        """Return the numbers from -1 to 1, given by the caller, that an operation multiplies a projected value by."""
+        if operation.name not in ("mul", "mul_") or len(operation.inputs) != 2:
+            return None
+        fixed = [value for value in operation.inputs if not self.dependence.on_input(value)]
+        if len(fixed) != 1 or not any(map(self.structure.is_projected, operation.inputs)):
+            return None
+        numbers = fixed[0].tensor
+        inside = numbers.is_floating_point() and numbers.dim() > 1 and bool((numbers.abs() <= 1 + 1e-6).all())
+        return fixed[0] if inside and are_given(self.structure, fixed) else None
 
     @cached_property
     def all_readers(self) -> set[int]:
@@ -98,7 +118,8 @@ class RotaryAngles(AfterStructure):
     def stretch(self) -> float:
         """The factor by which the tables lengthen vectors: 1, except in models extended to longer contexts."""
         on_input, largest = self.dependence.on_input, 1.0
-        products = [one for one in self.run.in_order(self.descendants) if one.name in ("mul", "mul_")]
+        before = self.trace.ancestors(self.structure.score_factors) & self.descendants
+        products = [one for one in self.run.in_order(before) if one.name in ("mul", "mul_")]
         for operation in products:
             tables = [v for v in operation.inputs if v.tensor.dim() and not on_input(v)]
             if tables and any(map(self.structure.is_projected, operation.inputs)):
@@ -107,6 +128,10 @@ class RotaryAngles(AfterStructure):
 
     def _is_projected(self, operation: Operation) -> bool:
         return bool(operation.outputs) and self.structure.is_projected(operation.outputs[0])
+
+
+def _is_between(table: Value | None) -> bool:
+    return table is not None and bool(((table.tensor != 0) & (table.tensor.abs() != 1)).any())
 
 
 def _is_given(value: Value) -> bool:

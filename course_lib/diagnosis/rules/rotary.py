@@ -34,7 +34,7 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         where = _locate_unused(angles, readers) or locate_attribute(run.subject, unread[0].split(".")[0])
         yield Finding.named("rotary-unused", f"`{unread[0]}` is prepared and never changes the output", where)
     elif given and not any(operation.number in run.live for operation in given):
-        evidence = "the complex numbers of the positions are given and never change the output"
+        evidence = "the cosines and sines of the positions are given and never change the output"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, given))
     elif not computed and not tables:
         names = (

@@ -52,7 +52,7 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
     keys_differ = any(not _are_equal(list(one.keys)) for one in rows)
     if apart and not _rotates_only(by_head):  # adding positions instead of rotating is not a mistake
         return
-    if apart and queries_differ and keys_differ and found.in_pieces:
+    if apart and queries_differ and keys_differ and found.in_pieces and _are_repeated(by_head):
         evidence = f"{EQUAL} a query and its own token's key are not rotated alike in every position"
         yield Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     elif apart and queries_differ != keys_differ:
@@ -151,6 +151,16 @@ def _locate_positions(found: _Rotation) -> SourceLine | None:
     before = products[-2] if len(products) > 1 else 0
     made = found.angles.positions_of(len(queries), after=before) or found.angles.first_lookup
     return None if made is None else made.where
+
+
+def _are_repeated(by_head: list[list[RotatedRow]]) -> bool:
+    """Return whether queries of two positions, or keys, are rotated by the same angles."""
+    for rows in by_head:
+        queries = torch.stack([one.query for one in rows])
+        near = torch.cdist(queries, queries) <= SAME * queries.norm(dim=-1).max()
+        if near.triu(1).any() or any(one.equal_keys() for one in rows):
+            return True
+    return False
 
 
 def _rotates_only(by_head: list[list[RotatedRow]]) -> bool:

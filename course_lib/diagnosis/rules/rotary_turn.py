@@ -7,8 +7,9 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_wrong_rotation
-from course_lib.diagnosis.measure import SAME, Attention, RotatedRow, Structure, are_given, rotated_rows
+from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Structure, are_given, rotated_rows
 from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.rules.rotary_positions import check_rotary_positions
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
 
 PRODUCTS = ("mul", "mul_", "div", *FACTORS)
@@ -16,9 +17,11 @@ ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
 
 
 @rule(order=425)
-def check_turn(attention: Attention) -> Iterator[Finding]:
+def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """Whether scores depend on distance alone."""
-    turns = {} if attention.rows.in_pieces else _turns(attention.structure)
+    turns = _turns(attention.structure)
+    if attention.rows.in_pieces and any(check_rotary_positions.check(attention, angles)):
+        return
     if len(turns) < 2 or _is_learned_after(attention.structure, turns) or _differs_before(attention.structure):
         return
     rows, tolerance = rotated_rows(attention), _tolerance(attention.structure, turns)
@@ -44,7 +47,9 @@ def _turns(structure: Structure) -> dict[int, list[Operation]]:
     learned = {read.number for reads in run.parameter_reads.values() for read in reads}
     found: dict[int, list[Operation]] = {}
     for side in (0, 1):
-        for operation in structure.ancestors_of([structure.score_products[0].sides()[side][0]]):
+        # The first step of a decoder has the angle 0, so the last one counts, too.
+        ends = {structure.score_products[index].sides()[side][0] for index in (0, -1)}
+        for operation in structure.ancestors_of(list(ends)):
             if operation.name not in PRODUCTS or operation.number not in projected:
                 continue
             fixed = [value for value in operation.inputs if not dependence.on_input(value)]
