@@ -71,15 +71,27 @@ def test_a_norm_may_keep_its_parameters_in_float32():
 
 
 class Reduced(Base):
+    """Keys and values are made of two neighbours each; queries of one token or, as in CvT, of the same two."""
+
+    def __init__(self, queries):
+        super().__init__()
+        self.queries = queries
+
     def forward(self, x):
         fewer = x.unflatten(1, (-1, 2)).mean(2)
-        q, (_, k, v) = self.split(x)[0], self.split(fewer)
-        return self.merge((q @ k.mT / 2).softmax(-1) @ v)
+        q = self.split(fewer if self.queries else x)[0]
+        _, k, v = self.split(fewer)
+        heads = (q @ k.mT / 2).softmax(-1) @ v
+        return self.merge(heads.repeat_interleave(2, 2) if self.queries else heads)
 
 
-def test_reduced_keys_are_named_and_not_accused():
-    report = diagnose(Reduced(), torch.cat([X, X[:, :3]], 1), num_heads=HEADS, causal=False)
-    assert report.exit_status == 2 and "reduced tokens" in report.findings[0].title, report
+@pytest.mark.parametrize("queries", [False, True], ids=["keys", "queries and keys"])
+def test_reduced_tokens_are_examined_or_named_and_not_accused(queries):
+    report = diagnose(Reduced(queries), torch.cat([X, X[:, :3]], 1), num_heads=HEADS, causal=False)
+    if queries:
+        assert report.exit_status == 2 and "reduced tokens" in report.findings[0].title, report
+    else:
+        assert report.ok and "8 tokens and a context of 4" in str(report), report
 
 
 class Grid(Base):
@@ -153,6 +165,35 @@ class Renamed(Base):
         value = key  # wrong
         query = query.contiguous()
         return self.merge(attend(query, key, value))
+
+
+class FusedGroups(nn.Module):
+    """One projection of four heads of queries and of two heads of keys and values each, as in Falcon and Phi."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.qkv, self.proj = nn.Linear(D, 8 * HEAD_DIM), nn.Linear(4 * HEAD_DIM, D)
+
+    def forward(self, x):
+        parts = self.qkv(x).unflatten(-1, (8, HEAD_DIM)).transpose(1, 2)
+        q, k, v = parts.split((4, 2, 2), dim=1)
+        k, v = k.repeat_interleave(2, 1), self.of(k, v).repeat_interleave(2, 1)
+        return self.proj(attend(q, k, v).transpose(1, 2).flatten(2))
+
+    def of(self, k, v):
+        return v
+
+
+class FusedReused(FusedGroups):
+    def of(self, k, v):
+        return k
+
+
+def test_one_projection_of_groups_is_examined_and_its_reused_part_named():
+    assert diagnose(FusedGroups(), X, num_heads=4).ok
+    report = diagnose(FusedReused(), X, num_heads=4)
+    assert report.mistakes[:1] == ("projection-reused",), report
 
 
 @pytest.mark.parametrize(

@@ -50,4 +50,15 @@ def _unused_part(structure: Structure) -> set[str]:
             touched = [bool(set(part.tolist()) & used) for part in columns.view(len(roles), -1)]
             if sum(touched) == len(roles) - 1:
                 return {roles[touched.index(False)]}
+        unused = [int(column) for column in columns if int(column) not in used]
+        if 0 < len(unused) < len(columns) and product.operation.number in structure.run.live:
+            return _by_position(unused, columns.tolist())
     return set()
+
+
+def _by_position(unused: list[int], columns: list[int]) -> set[str]:
+    """Return the role of one block of unused columns: at the beginning the queries, at the end the values."""
+    start, end = columns.index(unused[0]), columns.index(unused[-1]) + 1
+    if end - start != len(unused):
+        return set()
+    return {"queries" if start == 0 else "values" if end == len(columns) else "keys"}
