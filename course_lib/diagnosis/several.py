@@ -47,8 +47,14 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
 def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Examine the attentions of a run from the tokens that their queries and keys are made from, whatever is before."""
     products = find_score_products(run.trace)
-    found = find_segments(Dataflow(run.trace, products), products, (run.x.shape[0], run.x.shape[1]))
-    return [_examined(run, place, rules) for place, _, _ in found]
+    flow, sizes = Dataflow(run.trace, products), (run.x.shape[0], run.x.shape[1])
+    examined: list[AttentionReport] = []
+    for fewer_keys in (False, True):
+        found = find_segments(flow, products, sizes, fewer_keys=fewer_keys)
+        examined = [_examined(run, place, rules) for place, _, _ in found]
+        if not any(one.missing for one in examined):
+            break
+    return examined
 
 
 def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:

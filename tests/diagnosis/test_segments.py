@@ -146,3 +146,34 @@ def test_attention_after_a_norm_of_all_tokens_is_examined(mistake):
 def test_a_norm_of_all_tokens_shows_the_future():
     report = diagnose(OfPixels(), X, num_heads=HEADS, causal=True)
     assert not report.ok and report.findings, report
+
+
+class FewerKeys(nn.Module):
+    """Self-attention over an image whose keys come from patches that a convolution puts together, as in PVT."""
+
+    def __init__(self, mistake=""):
+        super().__init__()
+        torch.manual_seed(4)
+        self.to_q, self.to_kv = nn.Linear(D, D), nn.Linear(D, 2 * D)
+        self.reduce, self.norm, self.out = nn.Conv2d(D, D, 2, 2), nn.LayerNorm(D), nn.Linear(D, D)
+        self.mistake = mistake
+
+    def forward(self, x):
+        side = int(x.shape[1] ** 0.5)
+        reduced = self.norm(self.reduce(x.mT.unflatten(-1, (side, side))).flatten(2).mT)
+        q = self.to_q(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        k, v = self.to_kv(reduced).unflatten(-1, (2, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT * (1.0 if self.mistake == "missing-scale" else q.shape[-1] ** -0.5)
+        heads = scores.softmax(-2 if self.mistake == "softmax-wrong-axis" else -1) @ v
+        heads = heads if self.mistake == "merge-without-transpose" else heads.transpose(1, 2)
+        merged = heads.reshape(x.shape)
+        return merged if self.mistake == "output-projection-missing" else self.out(merged)
+
+
+@pytest.mark.parametrize(
+    "mistake", ["", "missing-scale", "softmax-wrong-axis", "merge-without-transpose", "output-projection-missing"]
+)
+def test_attention_over_fewer_keys_is_examined(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(5))
+    report = diagnose(FewerKeys(mistake), x, num_heads=HEADS, causal=False)
+    assert report.mistakes == ((mistake,) if mistake else ()) and not report.not_examined, report

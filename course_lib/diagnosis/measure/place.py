@@ -1,5 +1,6 @@
 """Where one attention of a run is computed: in a module, or in some operations of the whole."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType
 
@@ -44,7 +45,7 @@ class Segment:
     queries: Point
     keys: Point | None
     output: Point
-    numbers: range
+    numbers: Sequence[int]
     columns_first: tuple[int, ...] = ()
 
 

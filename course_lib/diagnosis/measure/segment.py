@@ -19,15 +19,19 @@ Placed = tuple[Place, list[Value], list[ScoreProduct]]  # the memory that keys c
 Found = tuple[int, int | None]  # the operations that make the tokens of queries, and of keys if those are others
 
 
-def find_segments(flow: Dataflow, group: Sequence[ScoreProduct], sizes: Sizes) -> list[Placed]:
+def find_segments(
+    flow: Dataflow, group: Sequence[ScoreProduct], sizes: Sizes, *, fewer_keys: bool = False
+) -> list[Placed]:
     """Return the place of each attention among some products of the same depth.
 
     Args:
         flow: how x flows through the whole.
         group: products to place.
         sizes: batch and num_tokens of x.
+        fewer_keys: whether keys and values come from tokens that were combined into fewer, as by a convolution with a
+            stride; those are then a memory.
     """
-    search = _Search(flow, sizes)
+    search = _Search(flow, sizes, fewer_keys)
     parts: dict[tuple[Found | None, int | None], list[ScoreProduct]] = {}
     for product in group:
         parts.setdefault((search.entries(product), search.nearest(product)), []).append(product)
@@ -35,8 +39,8 @@ def find_segments(flow: Dataflow, group: Sequence[ScoreProduct], sizes: Sizes) -
 
 
 class _Search:
-    def __init__(self, flow: Dataflow, sizes: Sizes) -> None:
-        self._flow, self._sizes = flow, sizes
+    def __init__(self, flow: Dataflow, sizes: Sizes, fewer_keys: bool) -> None:
+        self._flow, self._sizes, self._fewer_keys = flow, sizes, fewer_keys
         self._trace = flow.trace
 
     def entries(self, product: ScoreProduct) -> Found | None:
@@ -47,8 +51,10 @@ class _Search:
         if not left.passed or not right.passed:
             return None
         one = self._common([left, right, *values], self._is_row)
-        if one is not None:
+        if one is not None and not self._fewer_keys:
             return one, None
+        if self._fewer_keys and self._sizes[1] not in at.outputs[0].tensor.shape:  # queries are reduced, too
+            return None
         for queries, keys in ((left, right), (right, left)):
             of_queries, of_keys = self._common([queries], self._is_row), self._common([keys, *values], self._is_memory)
             if of_queries is not None and of_keys is not None:
@@ -68,7 +74,8 @@ class _Search:
             return place, []
         queries, keys = entries
         first, last = max(queries, X), self._trace.operations[output]
-        numbers = range(first + 1, output + 1)
+        before = set() if keys is None else self._trace.ancestors([self._made(keys)])
+        numbers = [number for number in range(first + 1, output + 1) if number not in before]
         segment = Segment(
             self._point(queries), None if keys is None else self._point(keys), self._point(output), numbers
         )
@@ -136,7 +143,8 @@ class _Search:
 
     def _is_memory(self, number: int) -> bool:
         shape = self._made(number).tensor.shape
-        return self._is_tokens(number) and len(shape) == 3 and self._sizes[0] in shape[:2]
+        able = self._is_tokens(number) and len(shape) == 3 and self._sizes[0] in shape[:2]
+        return able and not (self._fewer_keys and self._sizes[1] in shape[:2])
 
     def _point(self, number: int) -> Point:
         if number == X:

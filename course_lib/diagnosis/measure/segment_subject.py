@@ -36,7 +36,7 @@ class SegmentSubject(Subject):
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
-        """The parameters that are read between the tokens and the output of the attention."""
+        """The parameters that are read between the tokens and the output of the attention, or nowhere in the run."""
         return {name: one for name, one in super().parameters.items() if name in self._read}
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
@@ -85,8 +85,9 @@ class SegmentSubject(Subject):
     def _names_read(self, trace: Trace) -> set[str]:
         names = {storage_of(one): name for name, one in self.whole.parameters.items()}
         numbers = self._segment.numbers
-        read = {value.storage for number in numbers for value in trace.operations[number].inputs}
-        return {name for storage, name in names.items() if storage in read}
+        own = {value.storage for number in numbers for value in trace.operations[number].inputs}
+        elsewhere = {value.storage for operation in trace.operations for value in operation.inputs} - own
+        return {name for storage, name in names.items() if storage not in elsewhere}
 
 
 class _Reached(BaseException):

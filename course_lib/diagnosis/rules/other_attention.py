@@ -27,13 +27,13 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
 
 
 def _reduced(dependence: Dependence) -> Operation | None:
-    """Return the product, with a softmax after it, of rows of one token with rows of several tokens; None without."""
+    """Return the product, with a softmax after it, of rows with rows of several tokens each; None without."""
     trace = dependence.run.trace
     softmaxes = {one.number for one in dependence.run.live_operations if one.name in SOFTMAXES}
     for product in contractions(trace):
         for (single, _), (several, _) in (product.sides(), product.sides()[::-1]):
-            meets = dependence.keeps_tokens_apart(single) and dependence.combines_tokens(several)
-            first = softmaxes.isdisjoint(trace.ancestors([several]))
+            meets = dependence.on_input(single) and dependence.combines_tokens(several)
+            first = softmaxes.isdisjoint(trace.ancestors([single, several]))
             if meets and first and softmaxes & trace.descendants({product.operation.number}):
                 return product.operation
     return None
