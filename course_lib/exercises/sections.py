@@ -41,7 +41,9 @@ SECTIONS: dict[str, str] = {
     "kv-head-zero-only": "The middle ground: grouped queries",
     # lesson 07
     "rotary-unused": "Rotate a head",
-    "rotary-on-values": "Three mistakes that raise no error",
+    "rotary-wrong-turn": "Four mistakes that raise no error",
+    "rotary-on-values": "Four mistakes that raise no error",
+    "bias-wrong-sign": "A bias in place of the rotation",
     # lesson 08
     "stale-cache": "A cache, one token at a time",
     "token-missing-from-cache": "A cache, one token at a time",
