@@ -47,4 +47,7 @@ SECTIONS: dict[str, str] = {
     # lesson 08
     "stale-cache": "A cache, one token at a time",
     "token-missing-from-cache": "A cache, one token at a time",
+    # lesson 09
+    "window-off-by-one": "Fewer tokens: a sliding window",
+    "window-lost-in-decode": "A cache that does not grow",
 }
