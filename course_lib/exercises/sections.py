@@ -24,6 +24,8 @@ SECTIONS: dict[str, str] = {
     "nan-on-hidden-rows": "A row that may look at nothing",
     "dropout-before-softmax": "Dropout",
     "dropout-at-eval": "Dropout",
+    "mask-scaled": "Does it work? Change the last token",
+    "is-causal-with-mask": "Two meanings of one mask",
     # lesson 03
     "projection-reused": "A mistake: copy, paste, forget",
     "heads-share-scores": "A mistake: copy, paste, forget",
