@@ -24,6 +24,8 @@ SECTIONS: dict[str, str] = {
     "nan-on-hidden-rows": "A row that may look at nothing",
     "dropout-before-softmax": "Dropout",
     "dropout-at-eval": "Dropout",
+    "mask-scaled": "Does it work? Change the last token",
+    "is-causal-with-mask": "Two meanings of one mask",
     # lesson 03
     "projection-reused": "A mistake: copy, paste, forget",
     "heads-share-scores": "A mistake: copy, paste, forget",
@@ -41,8 +43,13 @@ SECTIONS: dict[str, str] = {
     "kv-head-zero-only": "The middle ground: grouped queries",
     # lesson 07
     "rotary-unused": "Rotate a head",
-    "rotary-on-values": "Three mistakes that raise no error",
+    "rotary-wrong-turn": "Four mistakes that raise no error",
+    "rotary-on-values": "Four mistakes that raise no error",
+    "bias-wrong-sign": "A bias in place of the rotation",
     # lesson 08
     "stale-cache": "A cache, one token at a time",
     "token-missing-from-cache": "A cache, one token at a time",
+    # lesson 09
+    "window-off-by-one": "Fewer tokens: a sliding window",
+    "window-lost-in-decode": "A cache that does not grow",
 }

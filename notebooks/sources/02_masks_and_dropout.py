@@ -76,21 +76,6 @@ show("keep", keep, "query key", words)
 # Each row is a query. `tril` keeps the lower triangle and the diagonal, so "Dream" may attend to itself only, and
 # "it" may attend to everything. In this course a mask is always called `keep`, and True always means *may attend*.
 #
-# **Predict.** In a text of 1000 tokens, which fraction of all scores does a causal mask hide? (A number between 0 and
-# 1; within 10 percent counts as right.)
-
-# %%
-guess = ...  # write a number such as 0.1 in place of the dots
-predict(guess, lambda: 1 - torch.ones(1000, 1000).tril().mean().item())
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# It hides nearly half of them, all those above the diagonal. [Lesson 11](11_fast.ipynb) shows how fast kernels skip
-# that half.
-#
-# </details>
-#
 # The mask acts on the *scores*, before softmax. A hidden score becomes minus infinity, `-torch.inf`, whose
 # exponential is exactly 0. The hidden scores are those where `keep` is False, and `~keep` is True just there.
 #
@@ -253,6 +238,19 @@ for name, way in ways.items():
 #   predict.
 # - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
+# A mask can also be *added* to the scores: 0 for a token that may be seen, a negative number for one that is hidden. If
+# that number is finite and the sum is divided by the root of the width, as scores are, it shrinks. Here are two equal
+# scores of 0, with -20 added to the second:
+
+# %%
+for width in (2, 64, 256):
+    hidden_weight = ((torch.zeros(2) + torch.tensor([0.0, -20.0])) / width**0.5).softmax(dim=0)[1]
+    print(f"width {width:3}: the hidden token gets an attention weight of {hidden_weight:.4f}")
+
+# %% [markdown]
+# At a width of 2 nothing shows, and in wider heads the hidden token is seen. Add the mask after the division
+# ([mask-scaled](https://attention-course.github.io/attention-course/mistakes/mask-scaled.html)).
+#
 # It is tempting to test a causal head by comparing its last output with that of a right one.
 #
 # **Predict.** How far is the last token's output of "mask thrown away" from that of the right way?
@@ -305,6 +303,29 @@ mask_conventions(keep, words=words)
 # %% [markdown]
 # The red line below the tables reports what happens if you confuse the two. To stay safe, give the mask a name that
 # says what True means, such as `keep`, and write `~keep` at the one place where a function wants the opposite.
+#
+# Both functions also have a flag, `is_causal=True`, which stands for the causal mask. Suppose that you give
+# `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. **Predict**
+# which of the two it reads.
+
+# %%
+theirs = nn.MultiheadAttention(3, 1, batch_first=True).to(device)
+hidden = ~keep  # in the sense of this module
+hidden[1:, 0] = True
+flag = theirs(x, x, x, attn_mask=~keep, need_weights=False)[0]
+both = theirs(x, x, x, attn_mask=hidden, is_causal=True, need_weights=False)[0]
+guess = ...  # write "mask" or "flag" in place of the dots
+predict(guess, lambda: "flag" if torch.allclose(both, flag) else "mask")
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# The output is that of the flag alone, so everyone sees "Dream", and no error is raised. For this module the flag is a
+# *hint* that the mask is the causal one and need not be read. `F.scaled_dot_product_attention` combines the two in some
+# kernels and raises an error in others. So give one of them
+# ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
+#
+# </details>
 #
 # ## The padding mask
 #

@@ -118,8 +118,8 @@ predict(guess, lambda: moved(two_layers) > 1e-5)
 #
 # $$(a \cos t - b \sin t,\ b \cos t + a \sin t)$$
 #
-# The word at position 0 is not rotated, the word at position 1 is rotated by one radian (57 degrees), and the word at
-# position 2 by two radians:
+# The word at position 0 is not rotated, the word at position 1 is rotated by one radian (nearly a
+# sixth of a full turn), and the word at position 2 by two radians:
 
 # %%
 def turn(pair, angle):
@@ -160,21 +160,6 @@ predict(guess, lambda: score(100, 97))
 # and act as distances.
 #
 # </details>
-#
-# The next table has the angle from the key's arrow to the query's arrow, for all positions of both. Here the two are
-# the same arrow before they are rotated, so that the angle at distance 0 is 0:
-
-# %%
-def degrees(pair):  # the direction of an arrow
-    return torch.atan2(pair[1], pair[0]).rad2deg()
-
-
-between = [[degrees(turn(query, q)) - degrees(turn(query, k)) for k in range(4)] for q in range(4)]
-show("degrees from key to query", torch.tensor(between) % 360, "query key", digits=1)
-
-# %% [markdown]
-# Read along a diagonal: a query one position after its key is always 57.3 degrees ahead of it. Where the key comes
-# after the query, the angle is negative, and 302.7 is 360 minus 57.3.
 #
 # ## The table of rotations
 #
@@ -317,17 +302,22 @@ predict(guess, lambda: len(set(table.mul(1e4).round().int().flatten().tolist()))
 #
 # Now do exercises 1 and 2 of [the sheet](exercises/07_exercises.ipynb).
 #
-# ## Three mistakes that raise no error
+# ## Four mistakes that raise no error
 #
-# Rotary code is short, and wrong versions of it run just as well. In the first of these the values are rotated, too, in
-# the second the exponent has lost its 2, and in the third the pairs are neighbours (0 and 1, 2 and 3) instead of
-# halves. To make halves of neighbours, the code slices with a **step**: `x[..., 0::2]` begins at element 0 and takes
-# every second one (0, 2, 4), and `x[..., 1::2]` takes the others (1, 3, 5).
+# Rotary code is short, and wrong versions of it run just as well. In the first of these a minus has become a plus, in
+# the second the values are rotated, too, in the third the exponent has lost its 2, and in the fourth the pairs are
+# neighbours (0 and 1, 2 and 3) instead of halves. To make halves of neighbours, the code slices with a **step**:
+# `x[..., 0::2]` begins at element 0 and takes every second one (0, 2, 4), and `x[..., 1::2]` takes the others.
 
 # %%
 def attention(queries, keys, values, keep):  # keep broadcasts to (b, h, query, key)
     scores = queries @ keys.transpose(2, 3) / queries.shape[-1] ** 0.5
     return scores.masked_fill(~keep, -1e30).softmax(dim=-1) @ values  # -1e30: a row of padding must not become nan
+
+
+def without_minus(x, cos, sin):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cos + second * sin, second * cos + first * sin], dim=-1)
 
 
 def by_neighbours(x, cos, sin):
@@ -343,6 +333,7 @@ def run(rotation=rotate, with_values=False, exponent=-2.0, first=0):  # the word
 
 
 mistakes = {
+    "plus for minus": {"rotation": without_minus},
     "values rotated": {"with_values": True},
     "exponent -i / d": {"exponent": -1.0},
     "neighbours": {"rotation": by_neighbours},
@@ -351,8 +342,8 @@ for name, mistake in mistakes.items():
     print(f"{name:16} the output is off by {(run(**mistake) - run()).abs().max().item():.3f}")
 
 # %% [markdown]
-# All three are far off, and no error is raised. A test that needs no reference would help: moving the whole text by 100
-# positions must not change the output, because only distances count. **Predict** how many of the three mistakes this
+# All four are far off, and no error is raised. A test that needs no reference would help: moving the whole text by 100
+# positions must not change the output, because only distances count. **Predict** how many of the four mistakes this
 # test finds.
 
 # %%
@@ -360,15 +351,17 @@ def is_found(mistake):
     return (run(**mistake, first=100) - run(**mistake)).abs().max().item() > 1e-3
 
 
-guess = ...  # 0, 1, 2 or 3
+guess = ...  # 0 to 4
 predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It finds one, the rotated values. Queries and keys are used for the scores only, and these depend only on the
-# difference of two angles. The values are added up into the output, and rotated values bring their absolute positions
-# into it.
+# It finds the first two. With a plus for the minus the pairs are no longer rotated, and a score depends on the *sum* of
+# the two positions, too. (If the keys alone are rotated backwards, it depends on nothing but the sum.) Values are added
+# up into the output, and rotated values bring their absolute positions into it. Each has a page with the right code:
+# [rotary-wrong-turn](https://attention-course.github.io/attention-course/mistakes/rotary-wrong-turn.html) and
+# [rotary-on-values](https://attention-course.github.io/attention-course/mistakes/rotary-on-values.html).
 #
 # The other two are rotations as well, and a model may be *trained* with them. But a model that was trained with one
 # rotation computes other scores with another one, so you find these mistakes only if you compare with the model's own
@@ -378,6 +371,31 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 # </details>
 #
 # Exercise 3 of [the sheet](exercises/07_exercises.ipynb) asks for the rotation of neighbours, for any head.
+#
+# ## A bias in place of the rotation
+#
+# Some models, such as BLOOM, rotate nothing. They *subtract* from each score the distance times a slope, which differs
+# from head to head (**ALiBi**; Press et al., [Train Short, Test Long](https://arxiv.org/abs/2108.12409), 2022).
+# To see the bias alone, let one word be repeated six times, so that all products of queries and keys are equal, say 0.
+# **Predict** the place (0 to 5) that the last word attends to most if someone *adds* the bias.
+
+# %%
+distance = 5 - torch.arange(6)  # from the last query to each key
+right, wrong = (-0.5 * distance).softmax(dim=-1), (0.5 * distance).softmax(dim=-1)
+guess = ...  # 0 to 5
+predict(guess, lambda: int(wrong.argmax()))
+
+# %%
+show("subtracted and added", torch.stack([right, wrong]), "sign key")
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It is 0, the place that is furthest away. The right weights rise towards the word itself, the wrong ones are the same
+# numbers in reverse. The test repeats one word: within a row, the attention weights must fall with the distance
+# ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
+#
+# </details>
 #
 # ## A batch of different lengths
 #
@@ -483,29 +501,15 @@ head_heatmaps(weights[:1], words[3:], key_words=words[:5])
 
 # %% [markdown]
 # This is the first of two samples, with a row per word that asks and a column per word that is asked. The table need
-# not be square, but each row still sums to 1. **Predict** the shape of `weights @ v` for the whole batch, as four
-# numbers in parentheses. (A value has six elements.)
-
-# %%
-guess = ...  # (batch, head, token, head_dim)
-predict(guess, lambda: (weights @ v).shape)
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# It is (2, 2, 3, 6). The words that ask get the output, so there are three tokens. The five words that are asked have
-# been summed over.
-#
-# </details>
-#
-# The proof uses both samples and PyTorch's own function:
+# not be square, but each row still sums to 1. The proof uses both samples and PyTorch's own function:
 
 # %%
 torch.testing.assert_close(weights @ v, F.scaled_dot_product_attention(q, k, v))
-print("equal to F.scaled_dot_product_attention")
+print("equal to F.scaled_dot_product_attention, in the shape", tuple((weights @ v).shape))
 
 # %% [markdown]
-# Exercise 5 of [the sheet](exercises/07_exercises.ipynb) lets you write it for one head.
+# There are three output tokens, one per word that asks; the five words that are asked have been summed over. Exercise 5
+# of [the sheet](exercises/07_exercises.ipynb) lets you write it for one head.
 #
 # ## Widths that differ
 #
@@ -517,8 +521,6 @@ print("equal to F.scaled_dot_product_attention")
 
 # %%
 big = MultiHeadAttention(1024, 2048, num_heads=8, d_qk=512, d_v=888, bias=True)
-for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-    print(f"{name:8} {getattr(big, name).in_features:4} -> {getattr(big, name).out_features}")
 print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 
 # %% [markdown]

@@ -75,21 +75,6 @@ for name, (layers, heads, kv_heads, head_dim) in models.items():
 # attention** ([Beltagy et al., Longformer: The Long-Document Transformer, 2020](https://arxiv.org/abs/2004.05150);
 # [Jiang et al., Mistral 7B, 2023](https://arxiv.org/abs/2310.06825)).
 #
-# **Predict.** A text of eight tokens has 8 times 8 pairs of a query and a key. How many of them does a window of 3
-# allow?
-
-# %%
-guess = ...  # a number
-predict(guess, lambda: int(window_keep(8, 8, 3).sum()))
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# The first token has one key and the second has two, and the other six have three keys each. So the number grows with
-# `window` times the number of tokens, and no longer with the square of the number of tokens.
-#
-# </details>
-#
 # **Write it yourself.** You need the causal mask of lesson 02 and one more condition.
 
 
@@ -122,7 +107,30 @@ keep = window_mask(6, 3).to(device)
 heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 3")
 
 # %% [markdown]
-# The upper hatched corner is the causal mask, and the lower one is what the window adds.
+# The upper hatched corner is the causal mask, and the lower one is what the window adds. So the number of scores grows
+# with `window` times the number of tokens, and no longer with the square of the number of tokens.
+#
+# **Predict.** A window can be written with two triangles. How many of the six words does the last one see here?
+
+# %%
+def by_triangles(num_tokens, window):  # -> bool (query, key), True = may attend
+    return torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril().triu(-window)
+
+
+guess = ...  # 0 to 6
+predict(guess, lambda: int(by_triangles(6, 3)[-1].sum()))
+
+# %%
+print("2, 3, 4 tokens, equal to yours:", [torch.equal(by_triangles(t, 3), window_mask(t, 3)) for t in (2, 3, 4)])
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It sees four, because `triu(-window)` keeps the diagonal at distance `window`, too; `triu(1 - window)` is right. As
+# long as the text fits into the window, both masks are the same, so a test needs a longer text
+# ([window-off-by-one](https://attention-course.github.io/attention-course/mistakes/window-off-by-one.html)).
+#
+# </details>
 #
 # ## A cache that does not grow
 #
@@ -158,6 +166,27 @@ print("all tokens:", KVCache(1, 1, 40, 4).nbytes, "bytes, the rolling cache:", r
 # %% [markdown]
 # Both ways give the same outputs. The cache of all tokens grows with the text, while the ring always has three slots.
 # Exercise 2 of [the sheet](exercises/09_exercises.ipynb) asks for the slot of a token.
+#
+# A single new query needs no *causal* mask, so some code skips the mask while it decodes, and the window with it.
+# **Predict** the first of the 40 positions whose output is then wrong.
+
+# %%
+full = LlamaAttention(3, 5, num_kv_heads=1, head_dim=4).to(device)  # without a window
+full.load_state_dict(layer.state_dict())
+growing = KVCache(1, 1, 40, 4, device=device)
+with torch.no_grad():
+    decoded = torch.cat([full(text[:, [t]], cache=growing) for t in range(40)], dim=1)
+    wrong = (decoded - layer(text)).abs().amax(dim=(0, 2)) > 1e-5  # (position)
+guess = ...  # 0 to 39
+predict(guess, lambda: int(wrong.nonzero()[0]))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It is 3, the first position with more keys than the window allows. A test with a shorter text passes, and so does one
+# that runs the whole text at once ([window-lost-in-decode](https://attention-course.github.io/attention-course/mistakes/window-lost-in-decode.html)).
+#
+# </details>
 #
 # ## How far several layers reach
 #
@@ -278,20 +307,14 @@ sink_weights = filled("sink_weights", sink_weights)
 #
 # </details>
 #
-# **Predict.** A query has three keys whose scores are all 0, and the logit of its head is 0 as well. What do its three
-# attention weights sum to?
+# If all three scores of a query are 0, and the logit of its head is 0 as well, its attention weights sum to
 
 # %%
-guess = ...  # a number with decimals
-predict(guess, lambda: sink_weights(torch.zeros(1, 1, 3), torch.zeros(1)).sum())
+print(f"{sink_weights(torch.zeros(1, 1, 3), torch.zeros(1)).sum():.2f}")
 
 # %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# Four equal logits share the softmax, and one of the four parts goes to no key at all, so the row sums to less than 1.
-# With a larger logit even less is left for the keys, so that a head can attend to almost nothing without a first token.
-#
-# </details>
+# Four equal logits share the softmax, and one of the four parts goes to no key at all. With a larger logit even less is
+# left for the keys, so that a head can attend to almost nothing without a first token.
 #
 # ## Fewer numbers: one latent vector per token
 #
