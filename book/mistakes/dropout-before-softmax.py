@@ -1,6 +1,6 @@
 # you may notice: `nan` in training, but not in evaluation.
-# you may notice: No attention weight is zero in training despite dropout.
-# you may notice: More dropout makes attention flatter.
+# you may notice: No weight of a visible token is zero in training despite dropout.
+# you may notice: More dropout makes attention sharper.
 import torch
 from torch import nn
 

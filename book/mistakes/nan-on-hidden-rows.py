@@ -1,6 +1,6 @@
 # you may notice: `nan` after softmax.
 # you may notice: The loss becomes `nan` with padded batches.
-# you may notice: All parameters are `nan` after one training step.
+# you may notice: Parameters are `nan` after one training step.
 # you may notice: `nan` in the output of padding tokens.
 import torch
 from torch import nn

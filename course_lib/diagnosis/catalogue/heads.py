@@ -8,7 +8,7 @@ HEADS = (
         "The heads are cut by a view alone.",
         "`view(batch, heads, tokens, head_dim)` cuts memory into stretches, so a head gets whole tokens instead "
         "of a slice of each. The width must be split first and the axes exchanged afterwards. The shape is the "
-        "one that was wanted, and a causality test does not see it.",
+        "one that was wanted, so nothing complains.",
         "Permute the tokens: the outputs do not permute with them. The picture of the layout shows scrambled colours.",
         "The most common question under every explanation of multi-head attention.",
         "After the view, which token does row 1 of head 0 come from?",
@@ -52,7 +52,7 @@ HEADS = (
         "The heads' contexts are summed over the head axis. They must lie side by side, so that the output "
         "projection can weigh each of them. The width shrinks to that of one head, or is filled up again by the "
         "projection.",
-        "Exchange two heads' values: the output stays the same.",
+        "Exchange the results of two heads: the output stays the same.",
         "`.mean(dim=1)` where a merge should be.",
         "Can the output projection still tell the heads apart?",
         "03",

@@ -7,8 +7,7 @@ OUTPUTS = (
         "output-projection-missing",
         "The output projection is never applied.",
         "The module has the parameters of W_O and returns the merged heads without them. W_O is what lets the "
-        "heads' results be weighed and mixed. A quarter of the parameters never trains, and the shape is right "
-        "because W_O is square.",
+        "heads' results be weighed and mixed. Its parameters never train, and if W_O is square, the shape is right.",
         "The projection's weight gets no gradient; the output does not change with it.",
         "A published class of Llama's attention.",
         "Which line reads the output projection?",

@@ -70,9 +70,9 @@ PATHS = (
     Mistake(
         "is-causal-with-mask",
         "A mask and the causal flag are given together.",
-        "F.scaled_dot_product_attention refuses both, and nn.MultiheadAttention may take the flag and leave the "
-        "mask unread. Give one of them: the mask with the causal one in it, or the flag. Where only the flag is "
-        "read, padding and windows are lost without a word.",
+        "Some kernels of F.scaled_dot_product_attention refuse both and others combine them, and "
+        "nn.MultiheadAttention may take the flag and leave the mask unread. Give one of them: the mask with the "
+        "causal one in it, or the flag. Where only the flag is read, padding and windows are lost without a word.",
         "Hide a token by the mask: no output may move with it.",
         "Callers that pass `is_causal=True` as a hint, and a padding mask.",
         "Which of the two does the kernel read?",

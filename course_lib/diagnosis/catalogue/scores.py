@@ -7,8 +7,8 @@ SCORES = (
         "scores-from-values",
         "Queries are compared with the values instead of the keys.",
         "The product of scores takes the values, and the keys are computed for nothing. Keys say what a token can "
-        "be found by, values what it gives; one tensor must not do both. The shapes are equal, and on a small "
-        "example the outputs differ in the third decimal.",
+        "be found by, values what it gives; one tensor must not do both. The shapes are equal, so nothing "
+        "complains.",
         "The key projection gets no gradient; changing it changes nothing.",
         "A published notebook's single head.",
         "What is left if you follow the keys from their projection onwards?",
@@ -85,7 +85,7 @@ SCORES = (
         "Dropout is applied to the scores.",
         "A dropped score becomes zero, which softmax does not read as nothing but as an average match. Dropout "
         "belongs on the weights, after softmax. In evaluation both are the same, so no test of outputs sees it.",
-        "In training no weight is exactly zero, and the mean of many passes differs from evaluation.",
+        "In training no visible token has a weight of exactly 0, and the mean of many passes differs from evaluation.",
         "Code that puts all regularisation right after the product.",
         "In training, which weights are exactly zero?",
         "02",

@@ -33,7 +33,8 @@ def check_both_untraced(run: UntraceableRun) -> Iterator[Finding]:
 def _refused(error: Exception) -> Iterator[Finding]:
     message = error_message(error)
     if BOTH.search(message):
-        yield Finding.named("is-causal-with-mask", message, last_line(error))
+        evidence = f"{message} (in the kernel that the doctor runs; others combine the two)"
+        yield Finding.named("is-causal-with-mask", evidence, last_line(error))
 
 
 @rule(order=258)
