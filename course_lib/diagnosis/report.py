@@ -100,6 +100,9 @@ class Report:
     def _verdict_on_several(self) -> str:
         count = len(self.attentions)
         wrong = [one.name for one in self.attentions if one.findings]
+        inside = {(one.mistake, one.where) for attention in self.attentions for one in attention.findings}
+        if wrong and any((one.mistake, one.where) not in inside for one in self.findings):
+            wrong.append("elsewhere")
         result = f"{self._things_wrong()}{f' in {listed(wrong)}' if wrong else ''}"
         examined = f"{counted(count, 'attention')} found, {count - len(self.not_examined)} examined"
         return f"{examined}: {result if self.findings else 'nothing wrong was found'}."

@@ -31,7 +31,11 @@ def attention(model: Model) -> Iterator[Outcome]:
     for finding in report.findings:
         place = Place("", "", finding.where)  # type: ignore[arg-type]
         status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
-        yield Outcome("attention", status, finding.evidence, finding.mistake or "", place if finding.where else None)
+        said = finding.evidence
+        if finding.mistake in INTENTIONS:
+            at = f" at {finding.where}" if finding.where else ""
+            said += f"; if that is not meant, it is [{finding.mistake}]{at}"
+        yield Outcome("attention", status, said, finding.mistake or "", place if finding.where else None)
     if report.ok:
         yield Outcome("attention", "agrees", report.verdict.removesuffix("."))
 

@@ -105,12 +105,29 @@ RIGHT = {
 }
 
 
-@pytest.mark.parametrize(("make", "count"), zip(RIGHT.values(), (2, 2, 2, 3), strict=True), ids=RIGHT.keys())
+@pytest.mark.parametrize(("make", "count"), [*zip(RIGHT.values(), (2, 2, 2, 3), strict=True)], ids=[*RIGHT])
 def test_right_models_are_healthy(make, count):
     report = diagnose(nn.Sequential(*(Block(make()) for _ in range(count))), X)
     assert report.ok and names(report, wrong=False) == [f"{index}.attn" for index in range(count)], report
     assert report.verdict == f"{count} attentions found, {count} examined: nothing wrong was found."
     assert "In order: from outside: no output moves with a token that it should not see" in repr(report)
+
+
+class Pinned(GPT):
+    def forward(self, ids):
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))  # on the CPU, outside of its attentions
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def test_the_verdict_names_what_is_in_none_of_the_attentions():
+    ids = torch.arange(12).view(2, 6) % VOCABULARY
+    report = diagnose(Pinned(attention(), blind()), ids, num_heads=HEADS)
+    assert report.mistakes == ("no-causal-mask", "device-pinned")
+    assert report.verdict == "2 attentions found, 2 examined: 2 things are wrong in blocks.1.attn and elsewhere."
+    report = diagnose(Pinned(attention(), attention()), ids, num_heads=HEADS)
+    assert report.verdict == "2 attentions found, 2 examined: one thing is wrong."
 
 
 def test_one_mistake_in_several_attentions_is_said_once():

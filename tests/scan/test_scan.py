@@ -119,6 +119,26 @@ def test_a_difference_that_may_be_meant_is_counted_in_the_headline():
     assert report.verdict == "2 paths run, none wrong, 1 differs."
 
 
+class Unscaled(nn.Module):
+    """Attention whose scores are not scaled, as those of T5 are not."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(12, 36), nn.Linear(12, 12)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 3, 4)).permute(2, 0, 3, 1, 4)
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return self.out(((q @ k.mT).masked_fill(later, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_scale_that_may_be_meant_comes_with_its_name_and_line():
+    report = scan(Unscaled(), X, paths=["attention"])
+    (outcome,) = report.outcomes
+    assert report.exit_status == 0 and outcome.status == "remark"
+    assert "; if that is not meant, it is [missing-scale] at test_scan.py:" in outcome.said, outcome.said
+
+
 def test_the_course_s_classes_agree_on_all_their_paths():
     attention = GroupedQueryAttention(12, 12, 4, 2)
     report = scan(attention, X, make_cache=lambda x: KVCache(len(x), 2, 7, 3, dtype=x.dtype))
