@@ -19,6 +19,7 @@ from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
 from .measure.mask_input import measure
 from .measure.options import Options
+from .measure.reference import differs_from_reference
 from .measure.run import Attempt, Run, UntraceableRun
 from .measure.score_products import find_score_products
 from .measure.stages import Stages
@@ -27,6 +28,7 @@ from .precedence import OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
 from .several import examine_each, examine_parts, examine_whole
+from .shared import kinds, unshared
 from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
 
 
@@ -89,6 +91,7 @@ def diagnose(
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
     numbers = check_intentions(scale, window, lengths, normalised, x)
     check_expected(expect)
+    given, given_call = x, call
     labels = check_words(words, x)
     name = getattr(module_or_function, "__name__", None) or type(module_or_function).__name__
     options = Options(causal and context is None, num_heads, num_kv_heads, None if keep is None else keep.cpu(),
@@ -113,10 +116,17 @@ def diagnose(
                 raise not_embeddings(x)
             subject, x = found
         stages = measure(subject, x, options)
+        shared: frozenset[str] = frozenset()
+        if expect is not None and differs_from_reference(stages.attempt):
+            shared = kinds(diagnose(
+                expect, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads, keep=keep,
+                call=given_call, words=words, context=context, scale=scale, window=window, lengths=lengths,
+                normalised=normalised,
+            ).findings)  # fmt: skip
         if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
-            return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()))
-        alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt)
-        return alone or _report_of_one(name, stages)
+            return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()), shared)
+        alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt, shared)
+        return alone or _report_of_one(name, stages, shared)
 
 
 def _with_context(
@@ -134,8 +144,9 @@ def _with_context(
     return joined(x[None], context[None]), joined_call(of_samples, x[None], context[None])
 
 
-def _report_of_one(name: str, stages: Stages) -> Report:
+def _report_of_one(name: str, stages: Stages, shared: frozenset[str]) -> Report:
     findings, remarks = apply(_rules(), stages)
+    findings = list(unshared(findings, shared))
     if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
         findings = [finding for finding in findings if finding.mistake in OF_BEHAVIOUR]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
@@ -157,7 +168,7 @@ def _unseen(stages: Stages) -> Finding:
     return Finding(None, reason, title=f"{NOT_EXAMINED}: its attention weights were not seen.")
 
 
-def _report_of_part(name: str, attempt: Attempt) -> Report | None:
+def _report_of_part(name: str, attempt: Attempt, shared: frozenset[str]) -> Report | None:
     """Return the report of attention that begins after steps that combine the tokens; None if it can't be found.
 
     Code whose output has no row per token is not reported so: of it, that is the first thing to say.
@@ -167,11 +178,12 @@ def _report_of_part(name: str, attempt: Attempt) -> Report | None:
     attentions = examine_parts(attempt, _rules())
     if not attentions or any(one.missing for one in attentions):
         return None
-    return _report_of_several(name, attempt, attentions)
+    return _report_of_several(name, attempt, attentions, shared)
 
 
-def _report_of_several(name: str, run: Run, attentions: list[AttentionReport]) -> Report:
-    whole = examine_whole(run, attentions, _rules())
+def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], shared: frozenset[str]) -> Report:
+    attentions = [replace(one, findings=unshared(one.findings, shared)) for one in attentions]
+    whole = examine_whole(run, attentions, _rules(), shared)
     findings = (*said_once(attentions), *whole.findings)
     if AS_EXPECTED in whole.remarks:
         findings = tuple(finding for finding in findings if finding.mistake in OF_BEHAVIOUR)

@@ -3,13 +3,15 @@
 from collections.abc import Set
 
 from .catalogue import CATALOGUE
-from .finding import Finding
+from .finding import NOT_AS_EXPECTED, Finding
 
 # These are seen in the code's behaviour, and so remain valid if the weights can't be trusted.
 OF_BEHAVIOUR = {
     "returns-none", "dropout-at-eval", "input-modified", "device-pinned", "dtype-pinned", "batch-mixed", "fixed-batch",
     "fixed-length", "dropout-before-softmax",
 }  # fmt: skip
+# These show on another device, in another dtype, size or mode, and don't change the numbers of the plain run.
+ELSEWHERE = {"device-pinned", "dtype-pinned", "fixed-batch", "fixed-length", "dropout-before-softmax"}
 MASKS = {"no-causal-mask", "mask-with-zero", "mask-after-softmax"}
 SCALES = {"missing-scale", "wrong-scale"}
 SHARED = {
@@ -94,7 +96,8 @@ FALLBACKS = {"dead-parameter", "mask-lost-on-option", "paths-differ"}
 
 
 def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return each cause once, the likeliest first; findings without a name stay only if nothing else was found."""
+    """Return each cause once, the likeliest first; findings without a name stay only if nothing else was found, or if
+    they are a difference from a reference that nothing else explains."""
     left = [one for one in findings if one.mistake not in FALLBACKS]
     left = findings if all(one.mistake in OF_BEHAVIOUR | {None} for one in left) else left
     for cause, effects in SUPPRESSES.items():
@@ -104,4 +107,7 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     for finding in left:
         if finding.mistake is not None:
             named.setdefault(finding.mistake, finding)
-    return tuple(named.values()) or tuple(left[:1])
+    if named.keys() <= ELSEWHERE:
+        differing = [one for one in left if NOT_AS_EXPECTED in one.title]
+        return (*named.values(), *differing) or tuple(left[:1])
+    return tuple(named.values())

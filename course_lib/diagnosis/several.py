@@ -27,6 +27,7 @@ from .measure.stages import Stages, stages_of
 from .measure.subject import Subject
 from .precedence import root_causes
 from .registry import Rule, apply
+from .shared import unshared
 
 OF_WHOLE = {"cache", "device", "dtypes", "expectation", "purity", "samples"}  # files of rules about the code as a whole
 # What these rules find in one attention may be the fault of another, because they run all of the code another way.
@@ -99,10 +100,16 @@ def _subject_of(run: Run, place: Place) -> Subject:
     return SegmentSubject(run.subject, place, run.x, run.trace)
 
 
-def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]) -> AttentionReport:
-    """Probe the code from outside, and look for what is wrong wherever it is; leave out effects of what was found."""
+def examine_whole(
+    run: Run, attentions: list[AttentionReport], rules: list[Rule], shared: frozenset[str]
+) -> AttentionReport:
+    """Probe the code from outside, and look for what is wrong wherever it is.
+
+    Effects of what was found are left out, and so is what is `shared` with a reference.
+    """
     stages = Stages(run)
-    findings, remarks = apply([one for one in rules if _is_of_whole(one)], stages)
+    found, remarks = apply([one for one in rules if _is_of_whole(one)], stages)
+    findings = unshared(found, shared)
     inner = [finding for attention in attentions for finding in attention.findings]
     causes = root_causes([*inner, *findings])
     own = [one for one in findings if any(one is cause for cause in causes)]

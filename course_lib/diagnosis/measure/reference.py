@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from course_lib.tracing import LAYOUT, Operation, Trace, Value
 
-from .run import Run
+from .embedded import EmbeddedSubject, embedded
+from .run import Attempt, Run
 from .subject import Subject, SubjectFailed
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
@@ -173,7 +174,7 @@ def compare(run: Run) -> Comparison | None:
     expect = run.options.expect
     if expect is None:
         return None
-    reference = Subject(expect, run.subject.given_call)
+    reference = _as_run(run.subject, Subject(expect, run.subject.given_call))
     reference.widened = run.subject.widened
     copied = reference.code
     if isinstance(copied, nn.Module) and isinstance(run.subject.code, nn.Module):
@@ -185,6 +186,25 @@ def compare(run: Run) -> Comparison | None:
     if not isinstance(result, Tensor):
         raise SubjectFailed(f"expect can't be run: {type(result).__name__}: {result}")
     return Comparison(run, trace, result)
+
+
+def differs_from_reference(attempt: Attempt) -> bool:
+    """Return whether code that runs computes something else than its reference, which runs as well."""
+    try:
+        comparison = compare(attempt) if isinstance(attempt, Run) else None
+    except (SubjectFailed, RuntimeError):
+        return False
+    return comparison is not None and not comparison.is_equal
+
+
+def _as_run(subject: Subject, reference: Subject) -> Subject:
+    """Return a reference that takes what the code takes: x, or embeddings if the code is a model of ids."""
+    if not isinstance(subject, EmbeddedSubject):
+        return reference
+    found = embedded(reference, subject.template)
+    if found is None:
+        raise SubjectFailed("expect has no nn.Embedding that the token ids go to, as the model has")
+    return found[0]
 
 
 def _sorted(value: Value) -> Tensor:

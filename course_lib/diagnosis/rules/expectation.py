@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from course_lib.diagnosis.finding import AS_EXPECTED, NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.finding import AS_EXPECTED, NOT_AS_EXPECTED, NOT_EXAMINED, Finding, error_message
 from course_lib.diagnosis.measure import Run, SubjectFailed, compare
 from course_lib.diagnosis.registry import rule
 
@@ -27,11 +27,11 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         return
     evidence = f"its output is up to {found.output:.4g} off from that of `expect`"
     if found.operation is None:
-        yield Finding.unnamed("it does not compute what `expect` computes", evidence)
+        yield Finding.unnamed(NOT_AS_EXPECTED, evidence)
         return
     shape = tuple(found.operation.outputs[0].tensor.shape)
     evidence += f"; `{found.operation.name}` makes the first tensor, of the shape {shape}, that `expect` never computes"
     maker = None if found.nearest is None else comparison.trace.operations[found.nearest.made_by or 0].where
     if maker is not None:
         evidence += f" (the nearest, at {maker}, is up to {found.apart:.4g} apart)"
-    yield Finding.unnamed("it does not compute what `expect` computes", evidence, found.operation.where)
+    yield Finding.unnamed(NOT_AS_EXPECTED, evidence, found.operation.where)
