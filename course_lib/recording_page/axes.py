@@ -33,6 +33,8 @@ def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]])
         return unknown
     if step.op in PRODUCTS and len(inputs) == 2:
         return _of_product(step, *inputs)
+    if step.op == "einsum":
+        return _of_einsum(step, [names for _, names in inputs])
     shape, names = max(inputs, key=lambda one: sum(map(bool, one[1])))
     if step.op in ("linear", "embedding") and len(names) == len(step.shape):
         return (*names[:-1], "feature")
@@ -42,7 +44,7 @@ def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]])
             return followed
     if len(step.shape) == len(shape) and all(a == b or 1 in (a, b) for a, b in zip(shape, step.shape, strict=True)):
         return names
-    if math.prod(shape) == math.prod(step.shape):
+    if math.prod(shape) == math.prod(step.shape) and step.effect in ("view", "copy"):
         return _regrouped(shape, names, step.shape)
     return names if len(names) == len(step.shape) else unknown
 
@@ -57,6 +59,24 @@ def _of_product(step: Step, left: tuple, right: tuple) -> Names:
     elif row == "query" and column == "feature":  # weights times values: a context per token
         row = "token"
     return (*one[:-2], row, column)
+
+
+def _of_einsum(step: Step, inputs: Sequence[Names]) -> Names:
+    """Name each letter of the result as the input that has it does; two axes of tokens are queries and keys."""
+    equation = step.call.args[0] if step.call.args else None
+    if not isinstance(equation, str) or "->" not in equation or "." in equation:
+        return ("",) * len(step.shape)
+    left, right = equation.replace(" ", "").split("->")
+    known: dict[str, str] = {}
+    for letters, names in zip(left.split(","), inputs, strict=False):
+        known |= {letter: name for letter, name in zip(letters, names, strict=False) if name and letter not in known}
+    names = [known.get(letter, "") for letter in right]
+    if names.count("token") == 2:
+        first, second = (at for at, name in enumerate(names) if name == "token")
+        names[first], names[second] = "query", "key"
+    elif "key" not in names and "feature" in names:  # weights times values: a context per token
+        names = ["token" if name == "query" else name for name in names]
+    return tuple(names)
 
 
 def _followed(step: Step, shape: Sequence[int], names: Names) -> Names | None:

@@ -217,13 +217,15 @@
     const text = cellsIn(document.querySelector(`[data-t="${t}"]`))[position].textContent;
     const p = document.createElement("p"), more = document.createElement("p");
     const place = placeOf(t, position), slot = `slot ${slotOf(t, position)} of memory ${tensors[t].memory}`;
-    p.append(link(t), `${place ? ` at ${place}` : ""} is ${text}${stepOf.has(t) ? ` (${slot})` : ""}. `);
+    const later = tensors[t].overwritten, ended = later === null ? "" : " at the end of the run";
+    p.append(link(t), `${place ? ` at ${place}` : ""} is ${text}${ended}${stepOf.has(t) ? ` (${slot})` : ""}. `);
+    if (ended) p.append(`Step ${later} wrote into its memory, so it may have been another number at this step. `);
     const direct = sources(t, position);
     if (direct.length) {
       p.append(key("from", "It came from"), " ");
       direct.forEach((one, i) => p.append(i ? "; " : "", several(one)));
       p.append(". ");
-    } else p.append(stepOf.has(t) ? "This step made it from no other number. " : "It was there before the run. ");
+    } else p.append(stepOf.has(t) ? "This step made it from no other number. " : `${ended ? "Its memory" : "It"} was there before the run. `);
     const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));
     if (start.length) {
       p.append("All the way back: ");
@@ -237,7 +239,8 @@
       more.append(key("to", "It goes to"), " ");
       last.forEach((one, i) => more.append(i ? ", " : "", `${to.get(one).size} of `, link(one)));
       more.append(".");
-    } else more.append(partial ? "No later number shown here depends on it." : "No later number depends on it.");
+    } else if (!steps.some(step => step.in.includes(t))) more.append("No later step reads it.");
+    else more.append(`In this run it adds nothing to any later number${partial ? " shown here" : ""}.`);
     if (to.size && partial) more.append(" Numbers that this page leaves out are not counted.");
     said.replaceChildren(p, more);
   }
@@ -300,6 +303,7 @@
     root.classList.add("js");
     sections.forEach(section => section.removeAttribute("id"));  // or the browser would scroll to the step
     controls.hidden = false;
+    document.querySelector(".how").hidden = false;
     const moves = [["«", "First step", "Home"], ["◀ Back", "Step back", "ArrowLeft"], ["Next ▶", "Next step", "ArrowRight"], ["»", "Last step", "End"]];
     for (const [text, label, name] of moves) button(text, label, () => go(STEPS[name]())).dataset.go = name;
     const select = document.createElement("select");

@@ -36,7 +36,7 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
         f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style></head><body>'
-        f'<main><h1>{escape(title)}</h1><p class="how">{HOW}</p>{ending}'
+        f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>{ending}'
         f'<nav id=controls aria-label="Steps" hidden></nav>'
         f"<div id=said role=status aria-live=polite></div>"
         f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{code}</section>'
@@ -94,6 +94,7 @@ def _tensor(one: ShownTensor) -> dict:
         "offset": one.offset,
         "whole": one.is_whole,
         "memory": one.storage,
+        "overwritten": one.overwritten,  # by this step
     }
 
 

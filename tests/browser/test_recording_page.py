@@ -277,7 +277,29 @@ def test_a_path_through_numbers_that_are_left_out_is_called_incomplete(tab, tmp_
     tab.locator(".now .result td:not(.corner)").first.click()
     said = tab.locator("#said").inner_text()
     assert "it is not complete here" in said and "shown numbers of" in said
-    assert "No later number shown here depends on it." in said
+    assert "No later step reads it." in said
+
+
+def in_place(x):
+    weights = torch.ones(2, 3).tril() / 2
+    output = weights @ x
+    output += 1.0
+    return output
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("3.0.1", "Step 4 wrote into its memory, so it may have been another number at this step."),  # the product
+        ("2.0.2", "In this run it adds nothing to any later number."),  # a weight of 0
+        ("4.0.1", "No later step reads it."),
+    ],
+)
+def test_what_is_said_of_numbers_that_change_add_nothing_or_end_the_run(tab, tmp_path, address, words):
+    file = record(in_place, torch.ones(3, 2)).save_page(tmp_path / "in_place.html")
+    tab.goto("about:blank")
+    tab.goto(f"{file.as_uri()}#step-{address}")
+    assert words in " ".join(tab.locator("#said").inner_text().split())
 
 
 def test_an_address_is_a_moment(tab, saved):
@@ -296,7 +318,8 @@ def test_without_scripts_all_steps_stand_below_each_other(browser, saved):
     bare = browser.new_context(java_script_enabled=False, viewport={"width": 360, "height": 900})
     page = bare.new_page()
     page.goto(saved.as_uri())
-    assert page.locator("section.step:visible").count() == 25 and not page.locator("#controls").is_visible()
+    assert page.locator("section.step:visible").count() == 25
+    assert not page.locator("#controls").is_visible() and not page.locator(".how").is_visible()
     assert page.locator("#step-17 .words").inner_text().startswith("Line core.py:")
     bare.close()
 

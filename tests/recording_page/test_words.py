@@ -48,3 +48,16 @@ def test_an_input_has_the_name_in_the_line(html):
 def test_tables_of_heads_have_the_heads_colour():
     html = page_of(record(lambda x: x.view(1, 3, 2, 2).transpose(1, 2), torch.randn(1, 3, 4)))
     assert html.count("style=--h:var(--head0)") == html.count("style=--h:var(--head1)") == 1
+
+
+def by_einsum(x):
+    q, k, v = (x * number for number in (1.0, 2.0, 3.0))
+    q, k, v = (one.unflatten(-1, (2, 3)) for one in (q, k, v))
+    scores = torch.einsum("bqhd, bkhd -> bhqk", q, k)
+    return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(-1), v)
+
+
+def test_the_axes_of_einsum_are_those_of_its_letters():
+    html = page_of(record(by_einsum, torch.randn(2, 5, 6)))
+    assert "(2, 2, 5, 5) (batch, head, query, key)" in html and "mixed" not in html
+    assert "(2, 5, 2, 3) (batch, token, head, feature)" in html
