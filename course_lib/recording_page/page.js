@@ -183,8 +183,10 @@
   for (const one of Object.values(tensors)) (names.has(one.name) ? twice : names).add(one.name);
   const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
   function placeOf(t, position) {
-    return indexOf(t, position).map((i, axis) => {
-      const name = tensors[t].axes[axis] || `axis ${axis}`;
+    const index = indexOf(t, position), axes = tensors[t].axes;
+    if (index.length && !axes.some(name => name)) return `[${index.join(", ")}]`;
+    return index.map((i, axis) => {
+      const name = axes[axis] || `axis ${axis}:`;
       return `${name} ${["token", "query", "key"].includes(name) && tensors[t].size[axis] === words.length ? words[i] : i}`;
     }).join(", ");
   }

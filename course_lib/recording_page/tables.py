@@ -22,7 +22,7 @@ def tables(one: ShownTensor, words: Sequence[str]) -> str:
     parts = []
     for number, place in enumerate(product(*map(range, shape[:-2]))):
         caption = ", ".join(
-            f"{one.axes[axis] or f'axis {axis}'} {_word(one, axis, index, words)}" for axis, index in enumerate(place)
+            f"{one.axes[axis] or f'axis {axis}:'} {_word(one, axis, index, words)}" for axis, index in enumerate(place)
         )
         cells = range(number * size, (number + 1) * size)
         heads = [index for axis, index in enumerate(place) if one.axes[axis] == "head"]
