@@ -291,7 +291,7 @@ def in_place(x):
     ("address", "words"),
     [
         ("3.0.1", "Step 4 wrote into its memory, so it may have been another number at this step."),  # the product
-        ("2.0.2", "weights at [0, 2] is 0.00 (slot 2 of memory 2). It came from torch.ones(2, 3).tril() at [0, 2]. In this"),
+        ("2.0.2", "weights at [0, 2] is 0.00 (slot 2 of memory 2). It came from torch.ones(2, 3).tril() at [0, 2]."),
         ("2.0.2", "In this run it adds nothing to any later number."),  # a weight of 0
         ("4.0.1", "No later step reads it."),
     ],
