@@ -75,3 +75,49 @@ def test_a_norm_across_heads_is_wrong():
 
 def test_a_layer_with_weights_that_is_never_called_is_said():
     assert diagnose(NotCalled(), X, num_heads=HEADS).mistakes == ("rotary-unused",)
+
+
+class TwoProducts(nn.Module):
+    """Scores as the sum of two products, of which one is rotated, as DeepSeek writes them for its cache."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(2)
+        self.queries = nn.Linear(D_IN, HEADS * (OWN + SHARED), bias=False)
+        self.latent = nn.Linear(D_IN, RANK + SHARED, bias=False)
+        self.own = nn.Linear(RANK, 2 * HEADS * OWN, bias=False)
+        self.out = nn.Linear(HEADS * OWN, D_IN, bias=False)
+
+    def forward(self, x):
+        q = self.queries(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        latent, shared = self.latent(x).split([RANK, SHARED], -1)
+        to_keys, to_values = self.own.weight.view(HEADS, 2, OWN, RANK).unbind(1)
+        q_own, q_shared = q.split([OWN, SHARED], -1)
+        q_shared, shared = self.turned(q_shared, shared[:, None])
+        scores = (q_own @ to_keys) @ latent[:, None].mT + q_shared @ shared.mT
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        weights = (scores / (OWN + SHARED) ** 0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+        heads = weights @ latent[:, None] @ to_values.mT
+        return self.out(heads.transpose(1, 2).flatten(2))
+
+    def turned(self, q, k):
+        return rotated(q), rotated(k)
+
+
+class KeysForgotten(TwoProducts):
+    def turned(self, q, k):
+        rotated(k)  # wrong
+        return rotated(q), k
+
+
+class QueriesForgotten(TwoProducts):
+    def turned(self, q, k):
+        rotated(q)  # wrong
+        return q, rotated(k)
+
+
+@pytest.mark.parametrize("kind", [KeysForgotten, QueriesForgotten])
+def test_one_rotated_product_of_two_is_judged(kind):
+    assert diagnose(TwoProducts(), X, num_heads=HEADS).ok
+    report = diagnose(kind(), X, num_heads=HEADS)
+    assert report.mistakes == ("rotary-unused",) and report.findings[0].source.endswith("# wrong"), report

@@ -1,11 +1,12 @@
 """The queries and keys of a run in which all tokens are the same, so that only their positions differ."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from course_lib.tracing import Value
+from course_lib.tracing import Contraction, Value
 
 from .attention import Attention
 from .rows import Row
@@ -44,11 +45,20 @@ class RotatedRow:
         return (self.tokens[pairs[0][0]], self.tokens[pairs[0][1]]) if pairs else None
 
 
-def rotated_rows(attention: Attention) -> list[RotatedRow]:
-    """Return the first sample's rows of a run in which all tokens are the first token; [] if they are complex."""
+def rotated_rows(attention: Attention, among: Sequence[Contraction] = ()) -> list[RotatedRow]:
+    """Return the first sample's rows of a run in which all tokens are the first token; [] if they are complex.
+
+    Args:
+        attention: what was measured.
+        among: of scores that are sums of products, those to take queries and keys from; whichever is found if empty.
+    """
     rows, found = attention.rows, []
     for row in rows.all:
         product, element = rows.scores.origin_of(row.scores[0])
+        if among and product not in among:
+            product = _beside(product, among)
+            if product is None:
+                return []
         visible = [
             (key, score - row.scores[0] + element)
             for key, score in zip(row.score_keys, row.scores, strict=True)
@@ -63,6 +73,12 @@ def rotated_rows(attention: Attention) -> list[RotatedRow]:
         query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
         found.append(RotatedRow(row, query[0], keys, [key for key, _ in visible]))
     return found
+
+
+def _beside(product: Contraction, among: Sequence[Contraction]) -> Contraction | None:
+    """Return the nearest of some products that is added to another element by element; None without one."""
+    alike = [one for one in among if one.out.tensor.shape == product.out.tensor.shape]
+    return min(alike, key=lambda one: abs(one.operation.number - product.operation.number), default=None)
 
 
 def _elements(attention: Attention, side: tuple[Value, Tensor], elements: list[int]) -> Tensor:

@@ -39,9 +39,13 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
     ancestors = attention.trace.ancestors(attention.structure.score_factors) if angles.readers else set()
     products = attention.structure.score_products
     reached = [angles.readers & attention.trace.ancestors([value for value, _ in one.sides()]) for one in products]
-    if not all(reached):  # scores are sums of products, some of which have no positions
-        return
-    rows = rotated_rows(attention) if angles.readers & ancestors else []
+    among = [one for one, readers in zip(products, reached, strict=True) if readers]
+    if len(among) < len(products):  # scores are sums of products, some of which have no positions
+        if not all(attention.dependence.on_input(value) for one in among for value, _ in one.sides()):
+            return
+        rows = rotated_rows(attention, among) if among else []
+    else:
+        rows = rotated_rows(attention) if angles.readers & ancestors else []
     if not any(len(one.tokens) > 1 for one in rows):
         return
     found = _Rotation(attention, angles, rows)
