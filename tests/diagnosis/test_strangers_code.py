@@ -341,3 +341,52 @@ def test_heads_with_one_value_may_be_averaged():
     report = diagnose(OneValue(), X, num_heads=HEADS)
     assert report.ok, report
     assert "averaged" in str(report)
+
+
+# --- norms of queries and keys ---
+
+
+class WithNorms(Base):
+    def __init__(self):
+        super().__init__()
+        self.q_norm, self.k_norm = nn.LayerNorm(HEAD_DIM), nn.LayerNorm(HEAD_DIM)
+
+    def attended(self, q, k, v):
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+class Normed(WithNorms):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.attended(self.q_norm(q), self.k_norm(k), v)
+
+
+class KeysNormTwice(WithNorms):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        q = self.k_norm(q)  # wrong
+        k = self.k_norm(k)
+        return self.attended(q, k, v)
+
+
+class QueriesNormTwice(WithNorms):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        q = self.q_norm(q)
+        k = self.q_norm(k)  # wrong
+        return self.attended(q, k, v)
+
+
+class WithoutKeysNorm(WithNorms):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.attended(self.q_norm(q), k, v)
+
+
+def test_a_norm_of_queries_or_keys_that_is_never_called_is_named():
+    assert diagnose(Normed(), X, num_heads=HEADS).ok
+    for code in (KeysNormTwice(), QueriesNormTwice()):
+        report = diagnose(code, X, num_heads=HEADS)
+        assert report.mistakes == ("dead-parameter",) and report.findings[0].source.endswith("# wrong"), report
+    report = diagnose(WithoutKeysNorm(), X, num_heads=HEADS)
+    assert "`k_norm` is never called, and `q_norm` is called once" in report.findings[0].evidence, report

@@ -10,9 +10,10 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import attributes_in_source, locate_return
 from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import Operation, SourceLine, line_at
 
 GATE = re.compile(r"gat(e|ing)|(^|[._])g(_?proj)?([._]|$)", re.I)
+PAIR = ("queries", "keys")  # whose norms have the same weights, and are called in this order
 SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
 
 
@@ -56,6 +57,37 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
         evidence = f"`{name}` {shape} does not change the output"
         yield Finding.named("dead-parameter", evidence, _locate_dead(run, whole))
         return
+
+
+@rule(order=403)
+def check_norms(structure: Structure) -> Iterator[Finding]:
+    """Whether queries and keys each pass through their own norm."""
+    run, product = structure.run, structure.score_products[0].operation
+    layers = {name: one for name, one in run.subject.modules.items() if role_of(name.split(".")[-1]) in PAIR}
+    for name, layer in layers.items():
+        own = [f"{name}.{one}" for one, _ in layer.named_parameters(recurse=False)]
+        if not own or any(run.parameter_reads.get(one) or run.subject.parameters[one].dim() > 1 for one in own):
+            continue
+        if _is_optional(run, own[0]):
+            continue
+        parent, role = name.rpartition(".")[0], role_of(name.split(".")[-1])
+        for other, twin in layers.items():
+            last = other.split(".")[-1]
+            reads = [value.storage for one in own for value in run.parameter_reads.get(other + one[len(name) :], [])]
+            if (
+                other.rpartition(".")[0] != parent
+                or type(twin) is not type(layer)
+                or role_of(last) == role
+                or not reads
+            ):
+                continue
+            readers = [one for one in run.live_operations if any(value.storage in reads for value in one.inputs)]
+            lines = dict.fromkeys(line_at(one.statement_in(product.code)) for one in readers)
+            calls = "once" if len(lines) == 1 else f"{len(lines)} times"
+            evidence = f"`{name}` is never called, and `{other}` is called {calls}"
+            where = list(lines)[PAIR.index(role)] if len(lines) == len(PAIR) else None
+            yield Finding.named("dead-parameter", evidence, where)
+            return
 
 
 def _idle_squashes(structure: Structure) -> Iterator[Operation]:
