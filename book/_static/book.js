@@ -51,6 +51,8 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   markOverflow();
   window.addEventListener("load", markOverflow);
-  window.addEventListener("resize", markOverflow);
+  // Not at the window's resize: the theme's sidebar takes its room only afterwards.
+  const article = document.querySelector(".bd-article");
+  if (article) new ResizeObserver(() => requestAnimationFrame(markOverflow)).observe(article);
   document.addEventListener("toggle", markOverflow, true);
 });

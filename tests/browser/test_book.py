@@ -71,6 +71,18 @@ def widest(page, width):
     return page.evaluate(script, width)
 
 
+@pytest.mark.parametrize("path", ["notebooks/06_multi_query.html", "real_bugs.html"])
+def test_what_scrolls_is_reached_by_keyboard_after_the_window_grew(open_page, path):
+    page, _ = open_page(path)
+    for width in (1400, 360, 1400):
+        resize(page, width)
+    page.wait_for_timeout(500)  # the theme moves its sidebar in
+    script = """[...document.querySelectorAll(".scrolls")].filter(it => it.scrollWidth > it.clientWidth)
+        .map(it => it.tabIndex)"""
+    found = page.evaluate(script)
+    assert found and set(found) == {0}
+
+
 @pytest.mark.parametrize("path", ["index.html", "notebooks/04_reshape_and_transpose.html", "glossary.html"])
 def test_it_works_from_a_file(open_page, path):
     page, complaints = open_page(path, at=HTML.as_uri() + "/")

@@ -8,6 +8,7 @@ import argparse
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from course_lib.command import ensure_kernels, repository, sees_gpu
@@ -17,6 +18,7 @@ from . import book
 from .run import find_lessons
 
 APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and have their own options
+WITHOUT_BOOK = ("tests/browser/test_lab.py", "tests/browser/test_recording_page.py", "tests/browser/test_reports.py")
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
@@ -88,14 +90,23 @@ def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool) ->
 
 
 def check_browser(root: Path, workers: int) -> list[Row]:
-    """Build the book, then drive it and JupyterLab in a browser; return the table's rows."""
+    """Drive the browser: without the book while that is built in one process, then with it; return the table's rows."""
+    with ThreadPoolExecutor(1) as pool:
+        building = pool.submit(_build_book)
+        # JupyterLab's tests are one group
+        first = check_tests(root, "JupyterLab and recordings", list(WITHOUT_BOOK), workers, distribute="loadgroup")
+        built = building.result()
+    rows = [first, ("the book", "", built)]
+    if built.passed:  # else its pages are missing or outdated
+        others = ["tests/browser", *(f"--ignore={path}" for path in WITHOUT_BOOK)]
+        rows.append(check_tests(root, "the book in a browser", others, workers))
+    return rows
+
+
+def _build_book() -> Tally:
     start = time.perf_counter()
     built = book.run(argparse.Namespace()) == 0
-    row = ("the book", "", Tally(passed=int(built), failed=int(not built), seconds=time.perf_counter() - start))
-    if not built:
-        return [row]  # its pages are missing or outdated
-    # JupyterLab's tests are one group
-    return [row, check_tests(root, "the browser's tests", ["tests/browser"], workers, distribute="loadgroup")]
+    return Tally(passed=int(built), failed=int(not built), seconds=time.perf_counter() - start)
 
 
 def report(rows: list[Row], notes: list[str]) -> int:
