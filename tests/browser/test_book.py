@@ -59,6 +59,12 @@ def test_code_can_be_read(open_page, path, theme):
     assert not violations(page, only=".highlight")
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_for_a_wrong_address_can_be_read(open_page, theme):
+    page, _ = open_page("404.html", theme=theme)  # which has a style of its own
+    assert not violations(page)
+
+
 def test_every_kind_of_page_is_looked_at_whole():
     assert set(PAGES) >= WHOLE
     assert {LOOKS[PAGES.index(path) % len(LOOKS)] for path in MISTAKES[::5]} == set(LOOKS)

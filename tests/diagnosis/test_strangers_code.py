@@ -383,10 +383,40 @@ class WithoutKeysNorm(WithNorms):
         return self.attended(self.q_norm(q), k, v)
 
 
+class Factors(Base):
+    """Queries and keys of length 1, times learned factors, as in MaskGIT and Muse."""
+
+    def __init__(self):
+        super().__init__()
+        self.q_scale, self.k_scale = (nn.Parameter(torch.rand(HEAD_DIM) + 1) for _ in range(2))
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        q, k = F.normalize(q, dim=-1) * self.q_scale, F.normalize(k, dim=-1) * self.k_scale
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=8.0))
+
+
+class FactorForgotten(Base):
+    def __init__(self):
+        super().__init__()
+        self.q_scale, self.k_scale = (nn.Parameter(torch.rand(HEAD_DIM) + 1) for _ in range(2))
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        q, k = F.normalize(q, dim=-1), F.normalize(k, dim=-1) * self.k_scale
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=8.0))
+
+
+def test_learned_factors_of_queries_or_keys_that_are_never_used_are_named():
+    assert diagnose(Factors(), X, num_heads=HEADS, scale=8.0).ok
+    report = diagnose(FactorForgotten(), X, num_heads=HEADS, scale=8.0)
+    assert report.mistakes == ("dead-parameter",) and "`q_scale` is never used" in report.findings[0].evidence, report
+
+
 def test_a_norm_of_queries_or_keys_that_is_never_called_is_named():
     assert diagnose(Normed(), X, num_heads=HEADS).ok
     for code in (KeysNormTwice(), QueriesNormTwice()):
         report = diagnose(code, X, num_heads=HEADS)
         assert report.mistakes == ("dead-parameter",) and report.findings[0].source.endswith("# wrong"), report
     report = diagnose(WithoutKeysNorm(), X, num_heads=HEADS)
-    assert "`k_norm` is never called, and `q_norm` is called once" in report.findings[0].evidence, report
+    assert "`k_norm.weight` is never used, and `q_norm.weight` is used once" in report.findings[0].evidence, report

@@ -25,7 +25,7 @@ PAGE = """\
 <link rel="icon" href="data:,">
 <title>Page not found: the attention course</title>
 <style>
-:root {{ color-scheme: light dark }}
+:root {{ color-scheme: light dark; background: Canvas; color: CanvasText }}
 body {{ font: 1.1rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 12vh auto; padding: 0 1rem }}
 input, button {{ font: inherit; padding: .2em .5em }}
 </style>

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import permutations
 
 from torch import nn
 
@@ -61,33 +62,33 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
 
 @rule(order=403)
 def check_norms(structure: Structure) -> Iterator[Finding]:
-    """Whether queries and keys each pass through their own norm."""
+    """Whether queries and keys each pass through their own norm or factors."""
     run, product = structure.run, structure.score_products[0].operation
-    layers = {name: one for name, one in run.subject.modules.items() if role_of(name.split(".")[-1]) in PAIR}
-    for name, layer in layers.items():
-        own = [f"{name}.{one}" for one, _ in layer.named_parameters(recurse=False)]
-        if not own or any(run.parameter_reads.get(one) or run.subject.parameters[one].dim() > 1 for one in own):
+    for name, twin in _twins(run):
+        reads = {value.storage for value in run.parameter_reads.get(twin, [])}
+        if run.parameter_reads.get(name) or not reads or _is_optional(run, name):
             continue
-        if _is_optional(run, own[0]):
-            continue
-        parent, role = name.rpartition(".")[0], role_of(name.split(".")[-1])
-        for other, twin in layers.items():
-            last = other.split(".")[-1]
-            reads = [value.storage for one in own for value in run.parameter_reads.get(other + one[len(name) :], [])]
-            if (
-                other.rpartition(".")[0] != parent
-                or type(twin) is not type(layer)
-                or role_of(last) == role
-                or not reads
-            ):
-                continue
-            readers = [one for one in run.live_operations if any(value.storage in reads for value in one.inputs)]
-            lines = dict.fromkeys(line_at(one.statement_in(product.code)) for one in readers)
-            calls = "once" if len(lines) == 1 else f"{len(lines)} times"
-            evidence = f"`{name}` is never called, and `{other}` is called {calls}"
-            where = list(lines)[PAIR.index(role)] if len(lines) == len(PAIR) else None
-            yield Finding.named("dead-parameter", evidence, where)
-            return
+        readers = [one for one in run.live_operations if any(value.storage in reads for value in one.inputs)]
+        lines = list(dict.fromkeys(line_at(one.statement_in(product.code)) for one in readers))
+        calls = "once" if len(lines) == 1 else f"{len(lines)} times"
+        evidence = f"`{name}` is never used, and `{twin}` is used {calls}"
+        role = next(role for role in map(role_of, name.split(".")[::-1]) if role in PAIR)
+        where = lines[PAIR.index(role)] if len(lines) == len(PAIR) else None
+        yield Finding.named("dead-parameter", evidence, where)
+        return
+
+
+def _twins(run: Run) -> Iterator[tuple[str, ...]]:
+    """Yield pairs of vectors, one of the queries and one of the keys, such as "q_norm.weight" and "k_norm.weight"."""
+    places: dict[tuple[str, ...], list[str]] = {}  # the parts of names without the role -> the names
+    for name in (name for name, one in run.subject.parameters.items() if one.dim() < 2):
+        parts = name.split(".")
+        for at, part in enumerate(parts):
+            if role_of(part) in PAIR:
+                places.setdefault((*parts[:at], "", *parts[at + 1 :]), []).append(name)
+    for names in places.values():
+        if len(names) == len(PAIR):
+            yield from permutations(names)
 
 
 def _idle_squashes(structure: Structure) -> Iterator[Operation]:
