@@ -420,3 +420,47 @@ def test_a_norm_of_queries_or_keys_that_is_never_called_is_named():
         assert report.mistakes == ("dead-parameter",) and report.findings[0].source.endswith("# wrong"), report
     report = diagnose(WithoutKeysNorm(), X, num_heads=HEADS)
     assert "`k_norm.weight` is never used, and `q_norm.weight` is used once" in report.findings[0].evidence, report
+
+
+# --- keys and values through one more layer ---
+
+
+class Compressed(nn.Module):
+    """Keys and values that go through one more layer, each after its own projection."""
+
+    def __init__(self, reused=False):
+        super().__init__()
+        torch.manual_seed(3)
+        self.qkv, self.shorter, self.proj = nn.Linear(D, 3 * D), nn.Conv1d(D, D, 1), nn.Linear(D, D)
+        self.reused = reused
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        v = k if self.reused else v
+        k, v = (self.shorter(part.mT).mT for part in (k, v))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (q, k, v))
+        return self.proj(attend(q, k, v).transpose(1, 2).flatten(2))
+
+
+def test_one_more_layer_for_keys_and_values_is_no_reused_projection():
+    assert diagnose(Compressed(), X, num_heads=HEADS).ok
+    assert diagnose(Compressed(reused=True), X, num_heads=HEADS).mistakes == ("projection-reused",)
+
+
+class Pooled(Base):
+    """Computes a vector of the first token, as BERT's models do, which the caller does not take."""
+
+    def __init__(self, of_first=True):
+        super().__init__()
+        self.pooler, self.of_first = nn.Linear(D, D), of_first
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        output = self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        pooled = self.pooler(output[:, 0] if self.of_first else output).tanh()
+        return output, pooled
+
+
+def test_a_pooler_that_nobody_asks_for_is_no_dead_parameter():
+    assert diagnose(Pooled(), X, num_heads=HEADS).ok
+    assert diagnose(Pooled(of_first=False), X, num_heads=HEADS).mistakes == ("dead-parameter",)

@@ -43,6 +43,9 @@ def _unused_part(structure: Structure) -> set[str]:
     values = [v for p in (*structure.score_products, *structure.value_products) for v, _ in p.sides()]
     used = set().union(*map(structure.columns_in, values))
     for product in structure.projections:
+        number = product.operation.number
+        if (structure.trace.descendants({number}) - {number}) & structure.projection_operations:
+            continue  # what is projected again, as by a convolution, has the columns of that
         columns = torch.unique(structure.columns[product.out.number])
         for roles in (IN_ORDER, IN_ORDER[1:]):
             if len(columns) % len(roles) or product.operation.number not in structure.run.live:

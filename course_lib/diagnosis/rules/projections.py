@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+import torch
+from torch import Tensor
+
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, names_in
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
@@ -51,10 +54,19 @@ def _shares_a_role(row: Row) -> bool:
 
 
 def _is_applied_twice(attention: Attention, row: Row) -> bool:
-    """Return whether the same weights are multiplied with a token more than once, as a loop over tokens does not."""
+    """Return whether the same weights are multiplied with the same token more than once.
+
+    A loop over tokens does not, nor does a convolution that shortens keys and values after their own projections.
+    """
     structure, column = attention.structure, row.key_columns[0][0]
-    projected = [one.out for one in structure.projections if column in structure.columns_in(one.out)]
-    tokens = [set(structure.dependence.token_of(one).flatten().tolist()) for one in projected]
+    first: Tensor | None = None
+    tokens: list[set[int]] = []
+    for product in structure.projections:
+        given = product.left if structure.dependence.on_input(product.left) else product.right
+        first = given.tensor if first is None and column in structure.columns_in(product.out) else first
+        differs = first is not None and given.tensor.shape == first.shape and not torch.equal(given.tensor, first)
+        if column in structure.columns_in(product.out) and not differs:
+            tokens.append(set(structure.dependence.token_of(product.out).flatten().tolist()))
     return sum(map(len, tokens)) > len(set().union(*tokens))
 
 

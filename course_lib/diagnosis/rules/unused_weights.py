@@ -1,6 +1,7 @@
 """Every matrix of weights must have an effect, and a gate that is computed must be applied."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from itertools import permutations
@@ -53,6 +54,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
             or GATE.search(whole)
             or _is_optional(run, name)
             or _is_multiplied_by_zero(run, name)
+            or _reads_few_tokens(run, whole)
         ):
             continue
         evidence = f"`{name}` {shape} does not change the output"
@@ -62,7 +64,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
 
 @rule(order=403)
 def check_norms(structure: Structure) -> Iterator[Finding]:
-    """Whether queries and keys each pass through their own norm or factors."""
+    """Whether queries and keys each have their own norm."""
     run, product = structure.run, structure.score_products[0].operation
     for name, twin in _twins(run):
         reads = {value.storage for value in run.parameter_reads.get(twin, [])}
@@ -136,6 +138,19 @@ def _is_optional(run: Run, name: str) -> bool:
         if any(isinstance(one.ctx, ast.Load) for one in attributes_in_source(owner, attribute)):
             return True
     return False
+
+
+def _reads_few_tokens(run: Run, name: str) -> bool:
+    """Return whether a parameter meets only some tokens, as that of a pooler does, which is no part of attention."""
+    reads = {value.storage for value in run.parameter_reads.get(name, [])}
+    num_tokens = run.x.shape[1]
+    met = [
+        value.tensor.shape
+        for operation in run.trace.operations
+        for value in operation.inputs
+        if any(one.storage in reads for one in operation.inputs) and value.storage not in reads
+    ]
+    return bool(met) and not any(num_tokens in shape or math.prod(shape[:-1]) % num_tokens == 0 for shape in met)
 
 
 def _is_multiplied_by_zero(run: Run, name: str) -> bool:
