@@ -30,6 +30,7 @@ class ShownTensor:
         tensor: the tensor itself.
         axes: a name per axis, such as "head"; "" where it is not known.
         most: the most cells to show.
+        true_hides: of a mask, whether its True hides.
         overwritten: the step that later wrote into its memory, so that the numbers are those of the end, or None.
     """
 
@@ -43,6 +44,7 @@ class ShownTensor:
     tensor: Tensor = field(repr=False)
     axes: tuple[str, ...] = ()
     most: int = MOST_OF_ONE
+    true_hides: bool = False
     overwritten: int | None = None
 
     @property

@@ -12,6 +12,7 @@ from course_lib.tracing import SourceLine, layout_of
 
 from .axes import names_of_input, names_of_result
 from .encoding import encode
+from .masks import note_what_hides
 from .shown import ShownTensor, most_cells
 from .sources import Found, sources_of
 
@@ -69,6 +70,7 @@ def story_of(recording: Recording) -> Story:
         stages.append(Stage(step, result, inputs, _encoded(sources_of(step, result, inputs), inputs)))
         shown[id(step.tensor)] = result
     _note_overwritten(stages, leaves)
+    note_what_hides([(stage.step, stage.result, stage.inputs) for stage in stages])
     leaves.sort(key=lambda one: id(one.tensor) not in arguments)
     return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error, recording.error_line)
 

@@ -55,7 +55,7 @@ def _cell(one: ShownTensor, cell: int) -> str:
     text = one.texts[cell]
     if one.kind == "weights" and one.values is not None:
         return f"<td style=--w:{round(100 * float(one.values[cell]))}%>{text}"
-    if text == "-∞" or (one.kind == "mask" and text == "F"):
+    if text == "-∞" or (one.kind == "mask" and text == ("T" if one.true_hides else "F")):
         return f"<td class=off>{text}"
     return f"<td>{text}"
 
