@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tools.book.moved import MOVED
 
+OF_COLORS = ("color-contrast", "link-in-text-block")  # take longer than all other rules of axe-core
 HTML = Path(__file__).resolve().parents[2] / "build" / "book" / "html"
 
 
@@ -80,9 +81,16 @@ class Complaints:
             self.found.append(f"leaves the site: {request.url}")
 
 
-def violations(page, *, only=None, but=None):
-    """What axe-core finds, as (rule, impact, where): in all of the page, in one part only, or in all but one part."""
+def violations(page, *, only=None, but=None, colors=True):
+    """What axe-core finds, as (rule, impact, where): in all of the page, in one part only, or in all but one part.
+
+    Without `colors` it does not compare the colours of texts and grounds.
+    """
     part = {key: [[selector]] for key, selector in (("include", only), ("exclude", but)) if selector}
-    options = {"resultTypes": ["violations"], "preload": False}
+    options = {
+        "resultTypes": ["violations"],
+        "preload": False,
+        "rules": {rule: {"enabled": colors} for rule in OF_COLORS},
+    }
     found = Axe().run(page, context=part or None, options=options).response["violations"]
     return [(rule["id"], rule["impact"], node["target"]) for rule in found for node in rule["nodes"]]

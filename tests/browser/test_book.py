@@ -20,6 +20,7 @@ PAGES = pages() or ["index.html"]
 MISTAKES = [path for path in PAGES if path.startswith("mistakes/")]
 # axe-core takes half of a page's time, and the pages of mistakes come from one template: every fifth of them, so that
 # each look is among them. What a page alone can get wrong, its pictures' words and its width, is asked of every one.
+# Its colours come from one style sheet, so that those of one page of each kind are enough.
 LOOKED_AT = {*PAGES} - {*MISTAKES} | {*MISTAKES[::5]} | WHOLE
 
 
@@ -40,7 +41,7 @@ def test_a_page(open_page, path):
         assert wide <= width, f"{wide} pixels wide on a screen of {width}: {widest(page, width)}"
         if width == looked_at and path in LOOKED_AT:  # the colours of code are looked at below, once for all
             part = None if path in WHOLE else "main"
-            found = violations(page, only=part, but=".highlight")
+            found = violations(page, only=part, but=".highlight", colors=path in WHOLE)
             assert not found, f"at {width} pixels, {theme}: {found}"
     assert not complaints.found
 

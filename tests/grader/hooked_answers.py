@@ -48,7 +48,7 @@ AROUND_TORCH = {
         answer("import torch", f"return torch.as_strided({WRONG}, (5, 3, 2, 7), (1, 1, 1, 1), 10**6)"), "Error|should be",
     ),
     "an expanded result of one element": (answer("return x.new_zeros(1).expand(1 << 40)"), "can't be sent|MemoryError|Error"),
-    "ten thousand small results": (answer("return [x.new_zeros(1) for _ in range(10**5)]"), rf"can't be sent|gives back|{DONE_AFTER}"),
+    "ten thousand small results": (answer("return [x.new_zeros(1) for _ in range(10**4)]"), rf"can't be sent|gives back|{DONE_AFTER}"),
     "sparse": (answer(f"return ({WRONG}).to_sparse()"), rf"{REFUSED}|Error"),
     "quantized": (answer("import torch", f"return torch.quantize_per_tensor(({WRONG}).float(), 0.1, 0, torch.qint8)"), rf"{REFUSED}|Error"),
     "a nested tensor": (answer("import torch", "return torch.nested.nested_tensor([x[0], x[1][:2]])"), rf"{REFUSED}|Error"),

@@ -117,7 +117,7 @@ def test_the_same_bytes_again_and_not_too_wide():
     first, second = compare(A, B, WORDS), compare(A, B, WORDS)
     assert first.svg == second.svg
     assert ElementTree.fromstring(first.svg).tag.endswith("svg")
-    for size in (2, 6, 12, 40):
+    for size in (6, 40):
         svg = compare(torch.eye(size), torch.full((size, size), 1 / size), title="t").svg
         assert int(re.search(r'width="(\d+)"', svg)[1]) <= 910
         assert len(svg) < 90_000

@@ -25,7 +25,7 @@ def weights(*shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).softmax(dim=-1)
 
 
-@pytest.mark.parametrize("size", range(1, 13))
+@pytest.mark.parametrize("size", (1, 2, 3, 5, 8, 12))
 def test_one_head(tokens, size, figures):
     title = TITLES[size % len(TITLES)]
     heatmap(weights(size, size), tokens(size), title=title)

@@ -30,6 +30,7 @@ BOOK = r"(?P<owner>[\w-]+)\.github\.io/(?P<name>[\w-]+)"
 def wrong_addresses(text: str, address: Address) -> Iterator[str]:
     """Yield each address of the course in a text that has another owner, name or git ref than pyproject.toml."""
     owner, name = address.slug.split("/")
+    text = "\n".join(line for line in text.splitlines() if "github" in line or "mybinder" in line)  # or it takes 7 s
     for pattern in OWN:
         for found in re.finditer(pattern, text):
             if (found["slug"].replace("%2F", "/"), found["ref"]) != (address.slug, address.ref):
