@@ -6,6 +6,8 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -52,15 +54,35 @@ def grade_all(
     if scheduler is None:
         yield from grade_here(tasks, config, workers)
         return
-    run = _Run(iter(tasks), config)
-    patience = 0.0
-    while run.has_more():  # otherwise no workers need to be started
-        with _connect(scheduler, patience) as client, contextlib.suppress(*DISCONNECTED):
-            yield from run.on(client)
-            return
-        run.requeue()
-        say("The scheduler went away; waiting for it, nothing is lost.")
-        patience = RECONNECT_SECONDS
+    with _kept_interrupt() as interrupted:
+        run = _Run(iter(tasks), config, interrupted)
+        patience = 0.0
+        while run.has_more():  # otherwise no workers need to be started
+            with _connect(scheduler, patience) as client, contextlib.suppress(*DISCONNECTED):
+                yield from run.on(client)
+                return
+            run.requeue()
+            say("The scheduler went away; waiting for it, nothing is lost.")
+            patience = RECONNECT_SECONDS
+
+
+@contextlib.contextmanager
+def _kept_interrupt() -> Iterator[threading.Event]:
+    """Note that Ctrl-C was pressed, also where Python ignores the exception, as in the destructor of a Dask future."""
+    interrupted = threading.Event()
+
+    def interrupt(*_: object) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
+        yield interrupted
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
@@ -92,8 +114,8 @@ def _connect(scheduler: str, patience: float) -> Iterator[Client]:
 class _Run:
     """The tasks of one run that are not done: not sent yet, or sent to a worker."""
 
-    def __init__(self, waiting: Iterator[GradingTask], config: WorkerConfig) -> None:
-        self.waiting, self.config = waiting, config
+    def __init__(self, waiting: Iterator[GradingTask], config: WorkerConfig, interrupted: threading.Event) -> None:
+        self.waiting, self.config, self.interrupted = waiting, config, interrupted
         self.returned: list[GradingTask] = []  # sent earlier, but the scheduler went away
         self.sent: dict[Future, GradingTask] = {}
 
@@ -116,21 +138,26 @@ class _Run:
                 self.sent[client.submit(grade_in_worker, task, self.config, pure=False)] = task
             if not self.sent:
                 return
-            for future in _finished(client, self.sent):
+            for future in self._finished(client):
                 result = _result(future, self.sent[future])
                 del self.sent[future]
                 yield result
+                self._stop_if_interrupted()
 
+    def _finished(self, client: Client) -> list[Future]:
+        """Wait for at least one of the futures."""
+        from distributed import wait
 
-def _finished(client: Client, sent: dict[Future, GradingTask]) -> list[Future]:
-    """Wait for at least one of the futures."""
-    from distributed import wait
+        while not any(future.status != "pending" for future in self.sent):
+            with contextlib.suppress(TimeoutError):
+                wait(list(self.sent), timeout=2, return_when="FIRST_COMPLETED")
+            self._stop_if_interrupted()
+            client.nthreads()  # raises an error if the scheduler is gone
+        return [future for future in self.sent if future.status != "pending"]
 
-    while not any(future.status != "pending" for future in sent):
-        with contextlib.suppress(TimeoutError):
-            wait(list(sent), timeout=2, return_when="FIRST_COMPLETED")
-        client.nthreads()  # raises an error if the scheduler is gone
-    return [future for future in sent if future.status != "pending"]
+    def _stop_if_interrupted(self) -> None:
+        if self.interrupted.is_set():
+            raise KeyboardInterrupt
 
 
 def _result(future: Future, task: GradingTask) -> StudentResult:

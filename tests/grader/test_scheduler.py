@@ -11,11 +11,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import pytest
 
 from course_grader import LatePolicy, Release, StudentResult, WorkerConfig
+from course_grader import scheduler as scheduler_module
 from course_grader.grading import grade_student
 from course_grader.manifest import read_manifest
 from course_grader.pipeline import ResultStore, prepare_task
@@ -117,6 +118,42 @@ def test_nothing_is_lost_and_nothing_is_graded_twice(class_):
     assert len(rows) == CLASS_OF
     assert {row["Student"]: float(row["week4"]) for row in rows} == points
     assert whole(results, 10) == by_student(grade_alone(folder, 10))  # the same to the word as on one worker
+
+
+class Future:
+    """A future of Dask in whose destructor Ctrl-C is pressed."""
+
+    status = "finished"
+
+    def result(self, timeout):
+        return "a result"
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+class Client:
+    """Enough of a Dask client for `_Run`."""
+
+    def nthreads(self):
+        return {"worker": 1}
+
+    def submit(self, *_, **__):
+        return Future()
+
+
+def test_control_c_is_not_lost_in_the_destructor_of_a_future(monkeypatch):
+    ignored = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda one: ignored.append(one.exc_type))
+    monkeypatch.setattr(scheduler_module, "_connect", lambda *_: nullcontext(Client()))
+    handler = signal.getsignal(signal.SIGINT)
+    results = []
+    with pytest.raises(KeyboardInterrupt):
+        for result in scheduler_module.grade_all(["a task"] * 9, None, scheduler="tcp://nowhere"):
+            results.append(result)
+    assert KeyboardInterrupt in ignored  # what Python did with it
+    assert 1 <= len(results) < 9
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def whole(results, count):
