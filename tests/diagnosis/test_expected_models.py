@@ -82,3 +82,32 @@ def test_what_the_reference_does_as_well_hides_no_difference():
 def test_how_code_behaves_elsewhere_does_not_explain_its_numbers():
     device, difference = diagnose(Negated(pinned=True), X, num_heads=HEADS, expect=Attention()).findings
     assert device.mistake == "device-pinned" and difference.source.endswith("# wrong")
+
+
+class TakesMask(Attention):
+    """Attention that hides later tokens by itself, and what `attn_mask` hides as well."""
+
+    own = True
+
+    def forward(self, x, attn_mask=None):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, HEAD_DIM)).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.mT) / 2
+        if self.own:
+            later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+            scores = scores.masked_fill(later, -torch.inf)
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -torch.inf)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class LostItsOwnMask(TakesMask):
+    own = False
+
+
+def test_an_offered_mask_does_not_hide_that_the_own_one_is_lost():
+    assert diagnose(LostItsOwnMask(), X).ok, "with its argument, it can be causal"
+    report = diagnose(LostItsOwnMask(), X, expect=TakesMask())
+    (finding,) = report.findings
+    assert finding.evidence.startswith("without `attn_mask`, its output is up to"), report
+    assert diagnose(TakesMask(), X, expect=TakesMask()).ok
+    assert diagnose(LostItsOwnMask(), X, expect=LostItsOwnMask()).ok

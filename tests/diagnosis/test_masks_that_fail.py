@@ -69,6 +69,65 @@ class Unnormalised(Masked):
         return exponentials
 
 
+class UnnormalisedSum(Unnormalised):
+    """Its scores are sums of two products, as those of relative positions are."""
+
+    def __init__(self):
+        super().__init__()
+        self.distances = nn.Parameter(torch.randn(32, 32, HEAD_DIM))
+
+    def weights(self, scores):
+        return torch.exp(scores - scores.amax(-1, keepdim=True))  # wrong
+
+    def forward(self, x):
+        queries, keys, values = self.split(x)
+        scores = queries @ keys.mT
+        tokens = x.shape[1]
+        scores = scores + torch.einsum("bhqd,qkd->bhqk", queries, self.distances[:tokens, :tokens])
+        scores = scores / math.sqrt(HEAD_DIM)
+        weights = self.weights(self.hide(scores, self.hidden(scores)))
+        return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+class Sigmoid(Masked):
+    def weights(self, scores):
+        weights = scores.sigmoid()  # wrong
+        return weights * 1.5
+
+
+class AllHidden(Masked):
+    def hide(self, scores, hidden):
+        nothing = torch.zeros_like(hidden)
+        return scores.masked_fill(~nothing, torch.finfo(scores.dtype).min)  # wrong
+
+
+class AllHiddenBySum(Masked):
+    def hide(self, scores, hidden):
+        visible = (scores == scores).to(scores.dtype)
+        return scores + visible * torch.finfo(torch.float32).min  # wrong
+
+
+class HiddenTwice(Masked):
+    """It hides what is not later, and the mask that it can be given hides the rest."""
+
+    def forward(self, x, attn_mask=None):
+        queries, keys, values = self.split(x)
+        scores = queries @ keys.mT / math.sqrt(HEAD_DIM)
+        earlier = ~self.hidden(scores)  # wrong
+        scores = scores.masked_fill(earlier, torch.finfo(scores.dtype).min)
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, torch.finfo(scores.dtype).min)
+        return self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
+
+
+class NoKeys(Masked):
+    """Its keys are 0 until it is trained, so its weights are the same."""
+
+    def split(self, x):
+        queries, keys, values = super().split(x)
+        return queries, keys * 0.0, values
+
+
 class WrittenOut(Masked):
     def weights(self, scores):
         exponentials = torch.exp(scores - scores.amax(-1, keepdim=True))
@@ -96,6 +155,10 @@ def examined(code, *, padded):
         (Opposite, "mask-inverted", ""),
         (ScrambledHeads, "split-without-transpose", ""),
         (Unnormalised, "no-softmax", "nothing divides them by their sum"),
+        (UnnormalisedSum, "no-softmax", "nothing divides them by their sum"),
+        (Sigmoid, "no-softmax", "this is sigmoid attention"),
+        (AllHidden, "mask-inverted", "after `masked_fill` the scores have no effect"),
+        (AllHiddenBySum, "mask-inverted", "after `add` the scores have no effect"),
         (SoftmaxOfOne, "softmax-wrong-axis", "softmax runs over the axis of length 1"),
     ],
 )
@@ -109,3 +172,13 @@ def test_masks_and_weights_are_named_at_their_line(code, mistake, evidence, padd
 @pytest.mark.parametrize("code", [Masked, WrittenOut])
 def test_right_masks_pass(code, padded):
     assert examined(code, padded=padded).ok
+
+
+def test_an_offered_mask_does_not_hide_that_the_own_one_is_inverted():
+    report = examined(HiddenTwice, padded=False)
+    assert report.mistakes == ("mask-inverted",), report
+    assert report.findings[0].where in marked(HiddenTwice), report
+
+
+def test_keys_that_are_zero_are_no_hidden_keys():
+    assert "every key is hidden" not in str(examined(NoKeys, padded=False))

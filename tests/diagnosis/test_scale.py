@@ -64,12 +64,31 @@ class TwoProducts(Relative):
         return scores * 0.3
 
 
+class Capped(Relative):
+    """Its scores are bounded by 2, as those of Gemma 2 are by 50."""
+
+    def scaled(self, scores):
+        return 2 * torch.tanh(super().scaled(scores) / 2)
+
+
+class UnscaledBeforeCap(Capped):
+    def scaled(self, scores):
+        return 2 * torch.tanh(scores / 2)
+
+
+class Squashed(Capped):
+    """A tanh that is no cap: small scores come out multiplied by 4."""
+
+    def scaled(self, scores):
+        return 2 * torch.tanh(super().scaled(scores) * 2)
+
+
 def examined(code, **options):
     torch.manual_seed(0)
     return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, **options)
 
 
-@pytest.mark.parametrize("code", [Relative, ScaledForTwo])
+@pytest.mark.parametrize("code", [Relative, ScaledForTwo, Capped])
 def test_right_scales_of_a_sum_pass(code):
     report = examined(code)
     assert report.ok and "not judged" not in str(report), report
@@ -80,6 +99,17 @@ def test_a_scale_that_is_missing_beside_added_positions_is_named():
     assert report.mistakes == ("missing-scale",), report
     assert "head_dim is 4, so they should be multiplied by 0.5000" in report.findings[0].evidence, report
     assert str(report.findings[0].where) in marked(Relative, "unscaled"), report
+
+
+def test_a_scale_that_is_missing_before_a_cap_is_named():
+    report = examined(UnscaledBeforeCap)
+    assert report.mistakes == ("missing-scale",), report
+    assert str(report.findings[0].where) in marked(Relative, "unscaled"), report
+
+
+def test_a_tanh_that_multiplies_is_no_cap():
+    report = examined(Squashed)
+    assert report.ok and "the scale of the scores was not judged" in str(report), report
 
 
 def test_a_wrong_scale_beside_added_positions_is_named():

@@ -14,7 +14,7 @@ from .roles import OUTPUT, role_of, unused_roles
 from .rotary_angles import RotaryAngles, are_given
 from .rotated_rows import SAME, RotatedRow, rotated_rows
 from .rows import Row, Rows
-from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun
+from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun, noise_of
 from .scores import Scores
 from .second_prompt import FreshRuns, SecondPrompt
 from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
@@ -32,8 +32,7 @@ __all__ = [
     "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
     "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",
-    "context_argument", "factor_after_norms", "find_distance", "find_token_sum", "has_sink", "influence", "other_paths",
-    "other_sizes", "other_window",
-    "role_of", "rotated_rows", "unused_mask", "unused_roles", "usual_call",
-    "walked_scale",
+    "context_argument", "factor_after_norms", "find_distance", "find_token_sum", "has_sink", "influence", "noise_of",
+    "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask", "unused_roles",
+    "usual_call", "walked_scale",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Align the trace of code with that of a reference, and find the first value that the reference does not compute."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from course_lib.tracing import LAYOUT, Operation, Trace, Value
 
 from .embedded import EmbeddedSubject, embedded
-from .run import Attempt, Run
+from .run import Attempt, Run, measure_run
 from .subject import Subject, SubjectFailed
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
@@ -168,9 +168,20 @@ class Comparison:
 def compare(run: Run) -> Comparison | None:
     """Run the reference on the same x, with the code's parameters where their names and shapes agree; None without one.
 
+    Code that was offered a mask is compared without that mask first, because the mask hides what the code itself lost.
+
     Raises:
         SubjectFailed: the reference can't be run.
     """
+    if run.options.expect is not None and run.options.offered:
+        plain = measure_run(Subject(run.subject.original), run.x, replace(run.options, offered=""))
+        comparison = _compare(plain) if isinstance(plain, Run) else None
+        if comparison is not None and not comparison.is_equal:
+            return comparison
+    return _compare(run)
+
+
+def _compare(run: Run) -> Comparison | None:
     expect = run.options.expect
     if expect is None:
         return None

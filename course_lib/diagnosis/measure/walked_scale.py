@@ -13,6 +13,7 @@ from course_lib.tracing import Operation, Value
 from .softmax_path import MASKS, SoftmaxPath
 
 SCALINGS = ("mul", "mul_", "div", "div_", "true_divide")
+CAPS = ("tanh", "tanh_")
 ADDITIONS = ("add", "add_", "sub", "sub_", "baddbmm", "addmm", "cat")
 
 
@@ -20,8 +21,8 @@ def walked_scale(path: SoftmaxPath) -> float | None:
     """Return the factor between score products and the first softmax.
 
     Returns:
-        None if the scores go through anything but plain numbers, masks, additions and changes of layout, or if the
-        products of one sum get different factors.
+        None if the scores go through anything but plain numbers, soft caps, masks, additions and changes of layout, or
+        if the products of one sum get different factors.
     """
     products = {product.operation.number for product in path.structure.score_products}
     factors: dict[int, float] = {}
@@ -50,9 +51,21 @@ def _step(path: SoftmaxPath, operation: Operation, given: list[Value]) -> float 
         if not is_dividend or any(map(path.dependence.on_input, operation.inputs[1:])):
             return None
         return _number(operation, [value.tensor for value in operation.inputs if value not in given])
+    if operation.name in CAPS:
+        return 1.0 if _is_cap(path, operation, given[0]) else None
     moves = operation.name in ADDITIONS or operation.name in MASKS
     same = operation.outputs[0].tensor.numel() == given[0].tensor.numel()
     return 1.0 if moves or (same and _keeps_numbers(operation, given[0])) else None
+
+
+def _is_cap(path: SoftmaxPath, tanh: Operation, given: Value) -> bool:
+    """Return whether small scores come out as they are: c * tanh(scores / c)."""
+    before = None if given.made_by is None else path.trace.operations[given.made_by]
+    after = next((one for one in path.operations if tanh.outputs[0] in one.inputs), None)
+    if before is None or after is None or not {before.name, after.name} <= {*SCALINGS}:
+        return False
+    factors = [_number(one, [value.tensor for value in one.inputs[1:]]) for one in (before, after)]
+    return None not in factors and math.isclose(math.prod(filter(None, factors)), 1.0, rel_tol=1e-4)
 
 
 def _keeps_numbers(operation: Operation, given: Value) -> bool:

@@ -21,11 +21,13 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         yield AS_EXPECTED
         return
     found = comparison.difference()
-    mine, right = tuple(run.output.tensor.shape), tuple(comparison.right.shape)
+    mine, right = tuple(comparison.run.output.tensor.shape), tuple(comparison.right.shape)
     if mine != right:
         yield Finding.unnamed(f"its output has the shape {mine}, and that of `expect` {right}", "the shapes differ")
         return
-    evidence = f"its output is up to {found.output:.4g} off from that of `expect`"
+    unmasked = run.options.offered and not comparison.run.options.offered
+    evidence = f"without `{run.options.offered}`, " if unmasked else ""
+    evidence += f"its output is up to {found.output:.4g} off from that of `expect`"
     if found.operation is None:
         yield Finding.unnamed(NOT_AS_EXPECTED, evidence)
         return

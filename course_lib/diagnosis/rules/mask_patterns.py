@@ -22,6 +22,8 @@ from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.layout import first_scramble
 from course_lib.tracing import Operation, SourceLine, Value
 
+from .idle_scores import hides_everything
+
 WEAK = -30.0  # exp(-30) is the smallest weight that counts as seen
 
 
@@ -105,7 +107,7 @@ def check_pattern(visibility: Visibility) -> Iterator[Finding]:
 def wrong_pattern(visibility: Visibility) -> Finding | None:
     """Name the pattern of a wrong mask, or the axes that it was applied to; None if nothing is wrong or known."""
     hidden, missing = visibility.leaked, visibility.missing
-    if not hidden.any() and not missing.any():
+    if not (hidden.any() or missing.any()) or hides_everything(visibility.attention, visibility.path) is not None:
         return None
     options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
     unused = unused_mask(visibility.attention) if hidden.any() else None

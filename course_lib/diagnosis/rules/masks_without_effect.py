@@ -19,6 +19,7 @@ from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, Softm
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine
 
+from .idle_scores import hides_everything
 from .mask_patterns import describe_leak, wrong_pattern
 
 
@@ -35,6 +36,8 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     if not visibility.leaked.any() or visibility.missing.any() or wrong_pattern(visibility) is not None:
         return
     path, attention, leak = visibility.path, visibility.attention, describe_leak(visibility)
+    if hides_everything(attention, path) is not None:
+        return  # found by its own rule
     masking, late = path.masking, path.masking_after_softmax
     fill = _common_score(attention, visibility.leaked)
     discarded, broadcast = path.scores.first_unused((*MASKS, "add", "sub", "mul", "zero_")), _mask_of_one_element(path)

@@ -20,6 +20,8 @@ from course_lib.diagnosis.measure import (
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Value
 
+from .idle_scores import hides_everything
+
 Element = tuple[int, int, int]  # sample, token, column of weights
 SCALINGS = ("mul", "div", "mul_", "div_")
 EXACT = 1e-6
@@ -61,6 +63,8 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
     """Return why no factor leads from projections to weights, as a clause; "" if it is the right one all the same."""
     if not attention.options.normalised or attention.scores.isnan().any() or not path.softmaxes:
         return ""
+    if hides_everything(attention, path) is not None:
+        return "every key is hidden"
     if _is_learned(path):
         return "a learned factor multiplies them"
     between = _between(attention, path)

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_rename, locate_softmax_layer
-from course_lib.diagnosis.measure import EXPONENTIALS, Attention, SoftmaxPath, TokenlessWeights, has_sink
+from course_lib.diagnosis.measure import EXPONENTIALS, Attention, SoftmaxPath, TokenlessWeights, has_sink, walked_scale
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
@@ -30,9 +30,10 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     draw = partial(picture_of_weights, attention)
     if not path.softmaxes and (off > 1e-6 or bool((weights < -1e-9).any()) or _follow_scores(attention)):
         evidence = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from {sums}"
-        if any(operation.name.startswith("sigmoid") for operation in path.operations):
+        sigmoid = next((one for one in path.operations if one.name.startswith("sigmoid")), None)
+        if sigmoid is not None:
             evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
-        yield Finding.named("no-softmax", evidence, _locate_last_change(path))
+        yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_last_change(path))
     elif axis == "queries" and _is_transposed(attention, path):
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
         yield Finding.named("weights-transposed", evidence, _locate_transposed(attention), draw)
@@ -78,7 +79,7 @@ def _is_difference(path: SoftmaxPath) -> bool:
 
 def _is_unnormalised(attention: Attention, path: SoftmaxPath) -> bool:
     """Return whether softmax is written out and its sum was forgotten."""
-    if path.named_softmaxes or attention.fitted_scale is None:
+    if path.named_softmaxes or (attention.fitted_scale is None and walked_scale(path) is None):
         return False
     exponentials = path.trace.descendants({operation.number for operation in path.softmaxes})
     return not any(operation.name in SUMS and operation.number in exponentials for operation in path.run.live_operations
