@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     target = split(typed)
     say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
-    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.keep))
+    heads = (args.num_heads, args.num_kv_heads)
+    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.keep), heads=heads)
     say(args, opened.notes, notes)
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
@@ -66,7 +67,9 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     if opened.call is None:
         opened = with_guessed_call(opened, x, args, notes)
     if args.expect is not None:
-        options["expect"] = open_target(target._replace(name=args.expect), args.args, None, args.device).code
+        options["expect"] = open_target(
+            target._replace(name=args.expect), args.args, None, args.device, heads=heads
+        ).code
     return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args, x)})
 
 

@@ -211,6 +211,19 @@ def test_a_class_that_takes_a_configuration_is_built_with_a_guess_that_is_said(d
     assert doctor(f"gpt.py:{name}", "--args", GUESSES[name])[:2] == (status, shown)
 
 
+@pytest.mark.parametrize(
+    ("options", "guess"),
+    [
+        (["--num-heads", "3"], "block_size=64, n_head=3, n_embd=12"),
+        (["--num-kv-heads", "4"], "block_size=64, n_head=12, n_embd=48"),
+    ],
+)
+def test_a_guess_has_as_many_heads_as_were_said(doctor, gpt, options, guess):
+    status, shown, said = doctor("gpt.py:CausalSelfAttention", *options)
+    assert f"built as CausalSelfAttention(GPTConfig({guess})), a guess" in said
+    assert status == 1 and "[wrong-scale]" in shown and "num_heads=" not in shown
+
+
 def test_the_sizes_of_an_example_fit_each_other():
     def llama(num_key_value_heads, num_attention_heads, head_dim, hidden_size, max_position_embeddings, layer_idx):
         pass

@@ -383,6 +383,25 @@ def test_heads_need_not_be_told():
     assert diagnose(grouped, X).ok and diagnose(grouped, X, num_heads=6, num_kv_heads=2).ok
 
 
+@pytest.mark.parametrize(
+    ("code", "options", "said"),
+    [
+        (right, {"num_heads": 7}, "it has 3 heads, and num_heads=7 was given"),
+        (right, {"num_heads": 1}, "it has 3 heads, and num_heads=1 was given"),
+        (
+            lambda: GroupedQueryAttention(D_IN, 6 * HEAD_DIM, 6, num_kv_heads=2),
+            {"num_kv_heads": 1},
+            "it has 2 kv heads",
+        ),
+    ],
+)
+def test_heads_that_are_told_are_counted(code, options, said):
+    report = diagnose(code(), X, **options)
+    (finding,) = report.findings
+    assert said in finding.title and not report.ok, report
+    assert "a score is a sum of 7 terms" in finding.evidence and "@" in finding.source
+
+
 class Window(nn.Module):
     """Every token sees itself and the two before it."""
 

@@ -14,13 +14,14 @@ from typing import Any
 from course_lib.command.clone import CourseError
 
 from .errors import because
-from .examples import example_of, wider
+from .examples import example_of, resized
 from .names import callables
 from .stand_ins import StandIn, StandInUsed
 from .target import Target
 from .width import width_in
 
 WIDE = 512  # a wider one takes seconds
+Heads = tuple[int | None, int | None]  # how many heads and kv heads the code should have, as far as it was said
 
 
 def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
@@ -43,11 +44,13 @@ def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
         raise because(f"{option} {shown!r} can't be evaluated", error, remedy) from error
 
 
-def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> tuple[Any, tuple[str, ...]]:
+def build(
+    thing: Any, target: Target, text: str | None, module: ModuleType, heads: Heads = (None, None)
+) -> tuple[Any, tuple[str, ...]]:
     """Build a class or call a factory, unless what was named computes attention already.
 
     The text holds the arguments, as in a call, which are evaluated in the module; if it is None, those that a class
-    needs are guessed from their names, and a second result says so.
+    needs are guessed from their names and the number of heads, and a second result says so.
 
     Raises:
         CourseError: it cannot be built or run.
@@ -58,7 +61,7 @@ def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> t
     if isinstance(thing, StandIn):
         raise CourseError(f"{name} comes from a package that is not installed: {StandInUsed(thing)}.")
     if inspect.isclass(thing):
-        made, guesses = _instance(thing, name, text, module)
+        made, guesses = _instance(thing, name, text, module, heads)
     elif isinstance(thing, nn.Module) or not isinstance(thing, (types.FunctionType, functools.partial)):
         if text is not None:
             raise CourseError(
@@ -75,14 +78,14 @@ def build(thing: Any, target: Target, text: str | None, module: ModuleType) -> t
     return made, guesses
 
 
-def _instance(cls: type, name: str, text: str | None, module: ModuleType) -> tuple[Any, tuple[str, ...]]:
+def _instance(cls: type, name: str, text: str | None, module: ModuleType, heads: Heads) -> tuple[Any, tuple[str, ...]]:
     """Return an instance of a class; without a text, arguments are guessed, or chosen smaller than large defaults."""
     if text is not None:
         made = _called(cls, name, text, module)
         return made, _too_wide(made, cls, module)
     guess = example_of(cls, module)
     if guess and "..." not in guess:
-        return _guessed(cls, name, guess, module)
+        return _guessed(cls, name, guess, module, heads)
     made = _called(cls, name, None, module)
     smaller = example_of(cls, module, small=True)
     if width_in(made) > WIDE and smaller and "..." not in smaller:
@@ -92,14 +95,17 @@ def _instance(cls: type, name: str, text: str | None, module: ModuleType) -> tup
     return made, _too_wide(made, cls, module)
 
 
-def _guessed(cls: type, name: str, guess: str, module: ModuleType) -> tuple[Any, tuple[str, ...]]:
-    """Return an instance with guessed arguments, or with wider ones.
+def _guessed(cls: type, name: str, guess: str, module: ModuleType, heads: Heads) -> tuple[Any, tuple[str, ...]]:
+    """Return an instance with guessed arguments, or with heads of width 16, for code that wants a wider one.
 
     Raises:
         CourseError: neither fits; it says what the first raised.
     """
+    num_heads = heads[0] or (6 if heads[1] is None else 3 * heads[1])
+    num_kv_heads = heads[1] or (2 if num_heads % 2 == 0 else 1)
     first = None
-    for text in (guess, wider(guess)):
+    for head_dim in (4, 16):
+        text = resized(guess, num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim)
         try:
             return _called(cls, name, text, module), (f"built as {name}({text}), a guess: give --args for your own",)
         except CourseError as error:

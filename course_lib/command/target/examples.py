@@ -60,9 +60,10 @@ def example_of(thing: Callable, module: ModuleType, *, small: bool = False) -> s
     return ", ".join(found)
 
 
-def wider(example: str) -> str:
-    """Return an example with heads of width 16, for code that wants a width that 32 divides."""
-    return re.sub(r"\b(24|4|8)\b", lambda size: str(4 * int(size[0])), example)
+def resized(example: str, *, num_heads: int = 6, num_kv_heads: int = 2, head_dim: int = 4) -> str:
+    """Return an example with other sizes that fit each other."""
+    sizes = {24: num_heads * head_dim, 8: num_kv_heads * head_dim, 6: num_heads, 4: head_dim, 2: num_kv_heads}
+    return re.sub(r"\b(24|8|6|4|2)\b", lambda size: str(sizes[int(size[0])]), example)
 
 
 def _is_number(value: Any) -> bool:

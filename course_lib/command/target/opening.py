@@ -10,7 +10,7 @@ from typing import Any
 
 from course_lib.command.clone import CourseError
 
-from .building import build, evaluate
+from .building import Heads, build, evaluate
 from .importing import Importer
 from .names import callables, names_in
 from .partial import left_out
@@ -42,6 +42,7 @@ def open_target(
     call: str | None = None,
     device: str | None = None,
     names: tuple[str | None, ...] = (),
+    heads: Heads = (None, None),
 ) -> Opened:
     """Import and build what a target names.
 
@@ -50,6 +51,7 @@ def open_target(
         call: a function of (code, x) as text.
         device: "cpu", "cuda" or "mps", to build it there whatever device it asks for.
         names: texts of other options, whose names of the file have to be there, too.
+        heads: how many heads and kv heads a class gets whose arguments are guessed.
 
     Raises:
         CourseError: it can't be imported or built; the message gives the reason and the way out.
@@ -61,7 +63,7 @@ def open_target(
     torch.manual_seed(0)  # the same weights, and so the same results, each time
     with building_on(device):
         module, notes = load(target, names_in(args, call, *names))
-        code, guessed = build(getattr(module, target.name), target, args, module)
+        code, guessed = build(getattr(module, target.name), target, args, module, heads)
     function = None if call is None else evaluate("--call", call, module)
     if function is not None and not callable(function):
         raise CourseError(f'--call {call!r} is not a function of (code, x): give one such as "lambda m, x: m(x)[0]".')

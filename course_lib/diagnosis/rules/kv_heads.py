@@ -1,4 +1,4 @@
-"""Check which query head reads which kv head."""
+"""Check how many heads and kv heads there are, and which query head reads which kv head."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -39,6 +39,19 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
             evidence = f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
             yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True))
             return
+
+
+@rule(order=930)
+def check_numbers(attention: Attention) -> Iterator[Finding]:
+    """Whether there are as many heads and kv heads as the caller says."""
+    heads, rows, options = attention.rows.num_heads, attention.rows.first_of_head.values(), attention.options
+    kv_heads = max(len({row.key_columns[0] for row in rows}), len({row.value_columns[0] for row in rows}))
+    said = ("num_heads", "head", heads, options.num_heads), ("num_kv_heads", "kv head", kv_heads, options.num_kv_heads)
+    product = attention.structure.score_products[0]
+    for name, what, found, given in said:
+        if given and given != found > 1 and not _are_subtracted(attention):  # one for all is found by other rules
+            difference = f"it has {counted(found, what)}, and {name}={given} was given"
+            yield Finding.unnamed(difference, f"a score is a sum of {product.size} terms", product.operation.where)
 
 
 def _are_subtracted(attention: Attention) -> bool:
