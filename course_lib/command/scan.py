@@ -90,11 +90,10 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
 
 
 def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_cache: Any, name: str) -> Any:
-    from course_lib.scan import PATHS, scan
+    from course_lib.scan import ASKED, PATHS, scan
 
     few = len(args.targets) < TARGETS  # of many, the progress is shown per target
-    paths = None if args.paths is None else [one.strip() for one in args.paths.split(",")]
-
+    paths = None if args.paths is None else _split_names(args.paths, [one.name for one in (*PATHS, *ASKED)])
     names = paths or [one.name for one in PATHS]
 
     def show(path: str) -> None:
@@ -110,6 +109,16 @@ def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_ca
     if sys.stderr.isatty() and few:
         print("\r" + " " * 70 + "\r", end="", file=sys.stderr)
     return report
+
+
+def _split_names(text: str, known: list[str]) -> list[str]:
+    """Split names at commas, except the comma inside a known name, such as "padded, cached"."""
+    pieces, names = [one.strip() for one in text.split(",")], []
+    while pieces:
+        both = ", ".join(pieces[:2])
+        names.append(both if both in known else pieces[0])
+        del pieces[: 2 if both in known else 1]
+    return names
 
 
 def _vocabulary(module: Any) -> int | None:

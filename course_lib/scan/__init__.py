@@ -2,8 +2,8 @@
 
 from .configurations import NotBuilt, families, tiny_ids, tiny_model
 from .outcome import Outcome
-from .paths import PATHS
+from .paths import ASKED, PATHS
 from .report import ScanReport
 from .scan import scan
 
-__all__ = ["PATHS", "NotBuilt", "Outcome", "ScanReport", "families", "scan", "tiny_ids", "tiny_model"]
+__all__ = ["ASKED", "PATHS", "NotBuilt", "Outcome", "ScanReport", "families", "scan", "tiny_ids", "tiny_model"]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from course_lib.diagnosis import Report, diagnose
-from course_lib.wording import counted
+from course_lib.diagnosis import Finding, Report, diagnose
+from course_lib.wording import counted, listed
 
 from .compare import Place
 from .model import CannotRun, Model
@@ -28,7 +28,12 @@ def attention(model: Model) -> Iterator[Outcome]:
         unseen = _by_reason(report)
         count = f"{len(report.not_examined)} of {counted(len(report.attentions), 'attention')}"
         yield Outcome("attention", "not examined", f"{count}: {unseen}")
-    for finding in report.findings:
+    of_states = _of_states(model, report)
+    if of_states:
+        kinds = listed(sorted(set(model.recurrent.values())))
+        reason = "a layer of this name carries a state instead of comparing tokens"
+        yield Outcome("attention", "not examined", f"{kinds}, because {reason}")
+    for finding in (one for one in report.findings if one not in of_states):
         place = Place("", "", finding.where)  # type: ignore[arg-type]
         status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
         said = finding.evidence
@@ -38,6 +43,16 @@ def attention(model: Model) -> Iterator[Outcome]:
         yield Outcome("attention", status, said, finding.mistake or "", place if finding.where else None)
     if report.ok:
         yield Outcome("attention", "agrees", report.verdict.removesuffix("."))
+
+
+def _of_states(model: Model, report: Report) -> list[Finding]:
+    """Return the findings of a model with recurrent layers that are in none of its attentions."""
+    if not model.recurrent:
+        return []
+    states = tuple(f"{name}." for name in model.recurrent)
+    attending = [one for one in report.attentions if not f"{one.name}.".startswith(states)]
+    known = {(finding.mistake, finding.where) for one in attending for finding in one.findings}
+    return [finding for finding in report.findings if (finding.mistake, finding.where) not in known]
 
 
 def _by_reason(report: Report) -> str:

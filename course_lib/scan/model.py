@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from course_lib.tracing import tensors_in
 
 from .compare import difference
+from .recurrent import recurrent_modules
 
 MASKS = ("attention_mask", "attn_mask", "mask", "keep")
 KEY_MASKS = ("key_padding_mask", "padding_mask")
@@ -22,7 +22,6 @@ WEIGHTS = ("output_attentions", "need_weights", "return_weights", "return_attent
 CACHES = ("past_key_values", "past_key_value", "layer_past", "kv_cache", "cache")
 FUSED = ("flash", "use_flash", "use_flash_attn", "fused_attn", "use_sdpa", "use_fused", "fused")  # attributes
 WRITTEN_OUT, KERNELS = ("explicit", "eager", "math", "naive"), ("fused", "sdpa", "flash")  # values of an attribute
-RECURRENT = re.compile(r"mamba|ssm|rwkv|recurrent|rglru|rg_lru|deltanet|linear_?attention|lightning|xlstm|conv1d", re.I)
 POSITIONS = "position_ids"
 
 
@@ -97,9 +96,9 @@ class Model:
         return first_output(self.result(x, module=module, **options), x)
 
     @cached_property
-    def is_recurrent(self) -> bool:
-        """Whether some of its layers carry a state from token to token instead of attending."""
-        return any(RECURRENT.search(type(one).__name__) for one in self.module.modules())
+    def recurrent(self) -> dict[str, str]:
+        """Name -> class of the layers that carry a state from token to token instead of attending."""
+        return recurrent_modules(self.module)
 
     @cached_property
     def plain_output(self) -> Tensor:

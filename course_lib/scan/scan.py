@@ -15,7 +15,7 @@ from .paths import ASKED, PATHS
 from .report import ScanReport
 
 # paths on which the state of recurrent layers shows
-OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token", "attention"}
+OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token"}
 MIN_TOKENS = 6  # three for the first chunk, and several steps of one token
 
 
@@ -74,11 +74,11 @@ def _outcomes(name: str, check: Callable[[Model], Any], subject: Model) -> list[
         return [Outcome(name, "not run", str(error))]
     except CannotRun as error:
         return [Outcome(name, "not examined", str(error))]
-    if subject.is_recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
+    if subject.recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
         return [_as_remark(one, "some of its layers are recurrent") for one in found]
     if name != "one pass" and max(subject.keeps_state, subject.is_random) > UNTOUCHED:
         return [_as_remark(one, "two plain passes already differ from each other") for one in found]
-    if name != "one pass" and subject.sees_the_future > UNTOUCHED:
+    if name not in ("one pass", "attention") and subject.sees_the_future > UNTOUCHED:
         return [_as_remark(one, "it can't agree with a plain pass that sees the future") for one in found]
     return found
 

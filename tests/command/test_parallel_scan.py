@@ -67,3 +67,10 @@ def test_a_line_survives_the_way_from_one_process_to_another(file):
     line = SourceLine(str(file), 13)
     copy = pickle.loads(pickle.dumps(line))
     assert (copy, copy.text, copy.file, copy.line) == (line, line.text, str(file), 13)
+
+
+def test_a_path_with_a_comma_in_its_name_can_be_chosen(file, capsys):
+    names = "one sample, padded, cached, train, no dropout"
+    assert main(["scan", f"{file}:Right", "--d-in", "12", "--paths", names, "--json"]) == 0
+    (report,) = [json.loads(capsys.readouterr().out)]
+    assert [one["path"] for one in report["paths"]] == ["padded, cached", "train, no dropout", "one sample"]

@@ -111,3 +111,25 @@ def test_an_offered_mask_does_not_hide_that_the_own_one_is_lost():
     assert finding.evidence.startswith("without `attn_mask`, its output is up to"), report
     assert diagnose(TakesMask(), X, expect=TakesMask()).ok
     assert diagnose(LostItsOwnMask(), X, expect=LostItsOwnMask()).ok
+
+
+class Factored(Attention):
+    """Attention after a BatchNorm that has learned its statistics, with a factor that is a buffer."""
+
+    def __init__(self, factor=1.0):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(D)
+        self.register_buffer("factor", torch.tensor(factor))
+
+    def forward(self, x):
+        return self.factor * super().forward(self.norm(x.mT).mT)
+
+
+def test_the_reference_keeps_its_own_buffers_but_gets_the_statistics_of_norms():
+    trained = Factored()
+    trained.norm.running_mean.normal_()
+    trained.norm.running_var.uniform_(0.5, 2)
+    assert diagnose(trained, X, expect=Factored()).ok
+    trained.factor.fill_(2.0)
+    (finding,) = diagnose(trained, X, expect=Factored()).findings
+    assert "does not compute what `expect` computes" in finding.title

@@ -15,6 +15,7 @@ from .subject import Subject, SubjectFailed
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
 SCALINGS = ("mul", "div", "mul_", "div_")
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # of a BatchNorm, which learns them
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ class Comparison:
 
 
 def compare(run: Run) -> Comparison | None:
-    """Run the reference on the same x, with the code's parameters where their names and shapes agree; None without one.
+    """Run the reference on the same x, with the code's parameters if all names and shapes agree; None without one.
 
     Code that was offered a mask is compared without that mask first, because the mask hides what the code itself lost.
 
@@ -187,16 +188,21 @@ def _compare(run: Run) -> Comparison | None:
         return None
     reference = _as_run(run.subject, Subject(expect, run.subject.given_call))
     reference.widened = run.subject.widened
-    copied = reference.code
-    if isinstance(copied, nn.Module) and isinstance(run.subject.code, nn.Module):
-        own, other = run.subject.copy(torch.float64), copied.state_dict()
-        state = own.state_dict() if isinstance(own, nn.Module) else {}
+    copied, own = reference.code, run.subject.copy(torch.float64)
+    if isinstance(copied, nn.Module) and isinstance(own, nn.Module):
+        state, other = _learned(own), _learned(copied)
         if {name: one.shape for name, one in state.items()} == {name: one.shape for name, one in other.items()}:
-            copied.load_state_dict(state)
+            copied.load_state_dict(state, strict=False)
     trace, result = reference.trace(run.x)
     if not isinstance(result, Tensor):
         raise SubjectFailed(f"expect can't be run: {type(result).__name__}: {result}")
     return Comparison(run, trace, result)
+
+
+def _learned(module: nn.Module) -> dict[str, Tensor]:
+    """Return the parameters and the statistics of norms; other buffers, such as masks, belong to the code."""
+    buffers = {name: one for name, one in module.named_buffers() if name.rpartition(".")[2] in STATISTICS}
+    return dict(module.named_parameters()) | buffers
 
 
 def differs_from_reference(attempt: Attempt) -> bool:
