@@ -1,5 +1,6 @@
 """The picture of a finding shows the mistake; code that can't be traced is still asked from outside."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -86,3 +87,25 @@ def test_what_can_not_be_traced_and_is_right_is_not_accused_but_not_called_right
 def test_what_can_not_be_traced_is_asked_from_outside(inner, mistake, words):
     (finding,) = diagnose(Untraceable(inner), X).findings
     assert finding.mistake == mistake and words in finding.evidence
+
+
+class InNumPy(nn.Module):
+    """Attention whose scores and weights are computed by NumPy, where a trace can't follow."""
+
+    def __init__(self, see=0):
+        super().__init__()
+        self.to_q, self.to_k, self.see = nn.Linear(11, 11), nn.Linear(11, 11), see
+
+    def forward(self, x):
+        queries, keys = (project(x).detach().numpy() for project in (self.to_q, self.to_k))
+        scores = queries @ keys.swapaxes(1, 2) / 11**0.5
+        exponentials = np.exp(scores) * np.tril(np.ones_like(scores), self.see)
+        return torch.from_numpy(exponentials / exponentials.sum(-1, keepdims=True)) @ x
+
+
+@pytest.mark.parametrize(("see", "status"), [(0, 2), (1, 1)])
+def test_numbers_that_pass_by_the_trace_are_only_probed_from_outside(see, status):
+    report = diagnose(InNumPy(see), torch.randn(2, 5, 11))
+    assert report.exit_status == status, report
+    said = "outside of PyTorch, as in NumPy" if status == 2 else "the output of token 0 moves when token 1 changes"
+    assert said in report.findings[0].evidence

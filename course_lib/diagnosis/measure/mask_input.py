@@ -10,8 +10,9 @@ from .attention import Attention
 from .calling import Call, first_tensor, mask_argument
 from .offers import SENSES, Sense, masking_subjects
 from .options import Options
-from .run import FailedRun, measure_run
+from .run import FailedRun, Run, UntraceableRun, measure_run
 from .stages import Stages
+from .structure import Structure
 from .subject import Subject
 
 
@@ -21,7 +22,7 @@ def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
     Returns:
         The stages in which the right tokens are visible, or else those of the code as it is called without a mask.
     """
-    stages = _measure_with_keep(subject, x, options)
+    stages = _followed(_measure_with_keep(subject, x, options))
     attention = None if options.has_call or not options.causal else stages.reach(Attention)
     if attention is None or not (attention.seen & ~attention.expected).any():
         return stages
@@ -30,6 +31,15 @@ def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
         if _is_right(masked):
             return masked
     return stages
+
+
+def _followed(stages: Stages) -> Stages:
+    """Return the stages, or those of a run that can't be traced if numbers pass by the trace, as through NumPy."""
+    run = stages.attempt
+    if not isinstance(run, Run) or stages.reach(Structure) is not None or run.is_followed:
+        return stages
+    error = RuntimeError("some of its numbers are computed outside of PyTorch, as in NumPy")
+    return Stages(UntraceableRun(run.subject, run.options, run.given, run.x, run.trace, error))
 
 
 def _measure_with_keep(subject: Subject, x: Tensor, options: Options) -> Stages:

@@ -124,9 +124,25 @@ class Run(Attempt):
         """Return how much each element of a value changes when all of x does."""
         return (self._with_noise[value.number] - value.tensor).double()
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether the trace computes what the code does for another x, too; not if numbers pass through NumPy."""
+        try:
+            same, now = self.subject.run(self.x), self.subject.run(self._noisy)
+        except SubjectFailed:
+            return True
+        if changed(same, self.output.tensor).any():  # the code is random
+            return True
+        replayed = self._with_noise[self.output.number]
+        return now.shape == replayed.shape and not changed(now, replayed).any()
+
     @cached_property
     def _with_noise(self) -> list[Tensor]:
-        return replay(self.trace, self.x + noise_of(self.x.shape, seed=13).to(self.x.dtype))
+        return replay(self.trace, self._noisy)
+
+    @cached_property
+    def _noisy(self) -> Tensor:
+        return self.x + noise_of(self.x.shape, seed=13).to(self.x.dtype)
 
 
 def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
