@@ -110,6 +110,7 @@ class ModuleCall:
         first, last: its operations are those from `first` up to, without, `last`.
         inputs: position or name of each tensor argument -> its value.
         output: the tensor that it returned, or None if it returned anything else.
+        outputs: all tensors in what it returned.
     """
 
     module: nn.Module
@@ -118,6 +119,7 @@ class ModuleCall:
     last: int = 0
     inputs: dict[int | str, Value] = field(default_factory=dict)
     output: Value | None = None
+    outputs: tuple[Value, ...] = ()
 
     def chain(self) -> Iterator[ModuleCall]:
         """Yield the call itself and those around it, from the inside outwards."""

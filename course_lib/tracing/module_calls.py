@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from .graph import ModuleCall, Value
+from .tensors import tensors_in
 
 
 @contextmanager
@@ -33,6 +34,7 @@ def noting_calls(now: Callable[[], int], value_of: Callable[[Tensor], Value]) ->
         given = {**dict(enumerate(args)), **kwargs}
         call.inputs = {name: value_of(one) for name, one in given.items() if isinstance(one, Tensor)}
         call.output = value_of(output) if isinstance(output, Tensor) else None
+        call.outputs = tuple(map(value_of, tensors_in(output)))
 
     hooks = register_module_forward_pre_hook(before), register_module_forward_hook(after, with_kwargs=True)
     try:

@@ -458,9 +458,120 @@ class Pooled(Base):
         q, k, v = self.split(x)
         output = self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
         pooled = self.pooler(output[:, 0] if self.of_first else output).tanh()
-        return output, pooled
+        return (output, pooled) if self.of_first else output
 
 
 def test_a_pooler_that_nobody_asks_for_is_no_dead_parameter():
     assert diagnose(Pooled(), X, num_heads=HEADS).ok
     assert diagnose(Pooled(of_first=False), X, num_heads=HEADS).mistakes == ("dead-parameter",)
+
+
+class BatchNormed(Base):
+    """Queries, keys and values after a BatchNorm, whose statistics are as new."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.BatchNorm1d(D, eps=1e-3) for _ in range(3))
+
+    def forward(self, x):
+        parts = zip((self.q_proj(x), self.k_proj(x), self.v_proj(x)), self.norms, strict=True)
+        q, k, v = (norm(part.mT).mT.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part, norm in parts)
+        return self.merge((q @ k.mT * self.scale).softmax(-1) @ v)
+
+    scale = HEAD_DIM**-0.5
+
+
+class BatchNormedUnscaled(BatchNormed):
+    scale = 1.0
+
+
+def test_the_eps_of_a_batch_norm_is_no_wrong_scale():
+    assert diagnose(BatchNormed(), X, causal=False, num_heads=HEADS).ok
+    assert diagnose(BatchNormedUnscaled(), X, causal=False, num_heads=HEADS).mistakes == ("missing-scale",)
+
+
+class PlacedValues(Base):
+    """Learned positions are added to keys and values, as in models that recommend the next purchase."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_keys, self.of_values = (nn.Parameter(torch.randn(16, D)) for _ in range(2))
+
+    def forward(self, x):
+        tokens = x.shape[1]
+        parts = self.q_proj(x), self.k_proj(x) + self.of_keys[:tokens], self.v_proj(x) + self.of_values[:tokens]
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def test_positions_that_are_added_to_values_are_no_rotation():
+    report = diagnose(PlacedValues(), X, num_heads=HEADS)
+    assert report.ok, report
+    assert "something that differs from position to position is added to the values" in report.remarks
+
+
+class TwoOutputs(nn.Module):
+    """Two gated attentions on the same tokens, one for each of two tasks."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.second = (nn.ModuleList([nn.Linear(D, 3 * D), nn.Linear(D, D), nn.Linear(D, 7)]) for _ in "ab")
+
+    def one(self, x, layers):
+        qkv, gate, out = layers
+        q, k, v = qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        merged = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        return out(merged * gate(x).sigmoid())
+
+    def forward(self, x):
+        return self.one(x, self.first), self.one(x, self.second)
+
+
+class SecondThrownAway(TwoOutputs):
+    def forward(self, x):
+        return super().forward(x)[0]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_weights_of_an_output_that_call_leaves_out_are_used(which):
+    report = diagnose(TwoOutputs(), X, num_heads=HEADS, call=lambda m, x: m(x)[which])
+    assert report.ok, report
+
+
+def test_the_weights_of_an_output_that_is_thrown_away_are_unused():
+    report = diagnose(SecondThrownAway(), X, num_heads=HEADS)
+    assert report.mistakes and set(report.mistakes) <= {"gate-unused", "dead-parameter"}, report
+
+
+class OfAWindow(Base):
+    """Cross-attention of a window of four tokens with a context."""
+
+    def forward(self, x, context):
+        batch, tokens, _ = x.shape
+        q = self.q_proj(x).reshape(batch, tokens, HEADS, -1).transpose(1, 2)
+        k, v = (project(context).view(batch, 4, HEADS, -1).transpose(1, 2) for project in (self.k_proj, self.v_proj))
+        return self.merge(F.scaled_dot_product_attention(q, k, v)[:, :, :4])
+
+
+def test_lengths_are_those_of_x_beside_a_context():
+    options = {"num_heads": HEADS, "context": torch.randn(2, 4, D, generator=torch.Generator().manual_seed(3))}
+    assert diagnose(OfAWindow(), X[:, :4], lengths=[4], **options).ok
+    assert diagnose(OfAWindow(), X[:, :4], **options).mistakes == ("fixed-length",)
+
+
+class EdgesInScores(Base):
+    """The products of a query's and a key's elements are multiplied with features of the pair before the sum."""
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        places = torch.arange(x.shape[1], device=x.device)
+        pairs = torch.cos(places[:, None, None] - places[:, None] + torch.arange(HEAD_DIM, device=x.device))
+        scores = (q[:, :, :, None] * k[:, :, None] * pairs).sum(-1) * HEAD_DIM**-0.5
+        return self.merge(scores.softmax(-1) @ v)
+
+
+def test_elements_that_are_changed_before_the_sum_are_not_called_channel_attention():
+    report = diagnose(EdgesInScores(), X, causal=False, num_heads=HEADS)
+    assert report.exit_status == 2, report
+    assert "its scores are no dot products" in report.findings[0].title

@@ -21,7 +21,7 @@ from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
 from .stages import NoStructure, Stages
 from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
-from .token_sums import find_distance, find_token_sum
+from .token_sums import find_distance, find_elementwise, find_token_sum
 from .visibility import Visibility
 from .walked_scale import walked_scale
 from .windows import other_window, unused_mask
@@ -32,7 +32,8 @@ __all__ = [
     "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
     "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",
-    "context_argument", "factor_after_norms", "find_distance", "find_token_sum", "has_sink", "influence", "noise_of",
+    "context_argument", "factor_after_norms", "find_distance", "find_elementwise", "find_token_sum",
+    "has_sink", "influence", "noise_of",
     "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask", "unused_roles",
     "usual_call", "walked_scale",
 ]  # fmt: skip

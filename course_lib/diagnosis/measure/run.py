@@ -93,6 +93,7 @@ class Run(Attempt):
     def unused_parameters(self) -> list[str]:
         """The matrices that do not affect the output, in order: "k_proj.weight", or "w[3]" for part of a packed matrix.
 
+        A matrix that affects another tensor of tokens that the module returns, which `call` leaves out, is used.
         Biases are left out because that of the keys never has an effect.
         """
         found = []
@@ -107,13 +108,27 @@ class Run(Attempt):
         return found
 
     def _matters(self, values: list[Value], part: int | slice) -> bool:
-        """Return whether the output changes with a part of some parameters."""
+        """Return whether the output, or one beside it, changes with a part of some parameters."""
         leaves = {}
         for value in values:
             noise = noise_of(value.tensor.shape, seed=5)
             leaves[value.number] = value.tensor.clone()
             leaves[value.number][part] += noise.to(value.tensor.dtype)[part]
-        return bool(changed(replay(self.trace, leaves=leaves)[self.output.number], self.output.tensor).any())
+        now = replay(self.trace, leaves=leaves)
+        outputs = (self.output, *self._outputs_beside)
+        return any(bool(changed(now[value.number], value.tensor).any()) for value in outputs)
+
+    @cached_property
+    def _outputs_beside(self) -> list[Value]:
+        """What the module returns besides the output, as far as it has as many axes; not the weights of heads."""
+        returned = (value for call in self.trace.calls if call.outer is None for value in call.outputs)
+        made = (value for value in returned if value.made_by is not None and value is not self.output)
+        return [value for value in made if value.tensor.dim() == self.output.tensor.dim()]
+
+    @cached_property
+    def returned(self) -> set[int]:
+        """The operations that the output, or one beside it, comes from."""
+        return self.live | self.trace.ancestors(self._outputs_beside)
 
     @cached_property
     def with_equal_tokens(self) -> list[Tensor]:
@@ -129,11 +144,11 @@ class Run(Attempt):
         """Whether the trace computes what the code does for another x, too; not if numbers pass through NumPy."""
         try:
             same, now = self.subject.run(self.x), self.subject.run(self._noisy)
-        except SubjectFailed:
+            replayed = self._with_noise[self.output.number]
+        except RuntimeError:  # it takes no other x, or the trace can't be run again: then nothing is known
             return True
         if changed(same, self.output.tensor).any():  # the code is random
             return True
-        replayed = self._with_noise[self.output.number]
         return now.shape == replayed.shape and not changed(now, replayed).any()
 
     @cached_property

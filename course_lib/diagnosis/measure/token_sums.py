@@ -45,12 +45,20 @@ def find_distance(dependence: Dependence) -> Operation | None:
     return None
 
 
+def find_elementwise(dependence: Dependence) -> Operation | None:
+    """Return the live operation that multiplies, element by element, the vectors of each two tokens; None without."""
+    multiplications = (one for one in dependence.run.live_operations if one.name == "mul")
+    num_tokens = dependence.sizes[1]
+    return next((one for one in multiplications if _is_table(dependence, one, num_tokens)), None)
+
+
 def _is_table(dependence: Dependence, operation: Operation, num_tokens: int) -> bool:
-    """Return whether an operation makes a number, or a difference of vectors, for each pair of tokens."""
+    """Return whether an operation makes a number, or a vector from two vectors, for each pair of tokens."""
     table, factors = operation.outputs[0], [value for value in operation.inputs if dependence.on_input(value)]
-    shape = table.tensor.shape[:-1] if operation.name == "sub" else table.tensor.shape
+    of_vectors = operation.name in ("sub", "mul")
+    shape = table.tensor.shape[:-1] if of_vectors else table.tensor.shape
     pairs = shape[-2:] == (num_tokens, num_tokens) and dependence.combines_tokens(table)
-    return pairs and (operation.name != "sub" or _are_apart(dependence, factors))
+    return pairs and (not of_vectors or _are_apart(dependence, factors))
 
 
 def _are_apart(dependence: Dependence, values: list[Value]) -> bool:

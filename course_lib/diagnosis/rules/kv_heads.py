@@ -42,8 +42,8 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
 
 
 @rule(order=930)
-def check_numbers(attention: Attention) -> Iterator[Finding]:
-    """Whether there are as many heads and kv heads as the caller says."""
+def check_head_count(attention: Attention) -> Iterator[Finding]:
+    """Whether there are as many heads as the caller says."""
     heads, rows, options = attention.rows.num_heads, attention.rows.first_of_head.values(), attention.options
     kv_heads = max(len({row.key_columns[0] for row in rows}), len({row.value_columns[0] for row in rows}))
     said = ("num_heads", "head", heads, options.num_heads), ("num_kv_heads", "kv head", kv_heads, options.num_kv_heads)

@@ -3,11 +3,19 @@
 from collections.abc import Iterator
 
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
-from course_lib.diagnosis.measure import SOFTMAXES, Dependence, NoStructure, find_distance, find_token_sum
+from course_lib.diagnosis.measure import (
+    SOFTMAXES,
+    Dependence,
+    NoStructure,
+    find_distance,
+    find_elementwise,
+    find_token_sum,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, contractions
 
 DISTANCE = "this is attention by distance: its scores are distances of queries and keys, and no dot products"
+ELEMENTWISE = "its scores are no dot products: products of a query's and a key's elements are changed before the sum"
 CHANNEL = "this is channel attention: softmax compares columns, each of which is summed over the tokens"
 REDUCED = "this is attention over reduced tokens: each key, or each query, is made of several tokens"
 LINEAR = "this is linear attention: keys and values are summed over the tokens before a query reads them"
@@ -19,6 +27,8 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
     distance, found = find_distance(dependence), find_token_sum(dependence)
     if distance is not None:
         yield _not_examined(DISTANCE, distance)
+    elif (elementwise := find_elementwise(dependence)) is not None:
+        yield _not_examined(ELEMENTWISE, elementwise)
     elif found is not None:
         square = any(_compares_columns(dependence, operation) for operation in found.before)
         yield _not_examined(CHANNEL if square else LINEAR, found.operation)

@@ -14,6 +14,7 @@ from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value, line_at
 
 CHOICE = re.compile(r"\b(if self\.\w+[^\n]*):\n[^\n]*(?:rot|rope)", re.I)
 ROTARY = re.compile("rot|rope", re.I)
+SUMS = ("add", "add_", "sub", "sub_")
 
 
 @rule(order=420)
@@ -68,7 +69,7 @@ def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine |
 
 
 @rule(order=421)
-def check_rotated_values(scores: Scores) -> Iterator[Finding]:
+def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
     """Whether the values are rotated."""
     structure = scores.structure
     for product in structure.value_products:
@@ -79,10 +80,18 @@ def check_rotated_values(scores: Scores) -> Iterator[Finding]:
         if apart < 1e-6 or not projected or any(_difference(structure, [value]) > 1e-9 for value in projected):
             continue
         rotation = _first_rotation(structure, values, projected[0])
+        if rotation is not None and _adds_positions(structure, rotation):
+            yield "something that differs from position to position is added to the values"
+            return
         where = None if rotation is None else line_at(rotation.statement_in(product.operation.code))
         evidence = f"with the same token everywhere, the values differ from position to position by up to {apart:.4f}"
         yield Finding.named("rotary-on-values", evidence, where)
         return
+
+
+def _adds_positions(structure: Structure, operation: Operation) -> bool:
+    """Return whether something that does not come from x is added; a rotation adds two products of x."""
+    return operation.name in SUMS and not all(map(structure.dependence.on_input, operation.inputs))
 
 
 def _first_rotation(structure: Structure, values: Value, projected: Value) -> Operation | None:

@@ -89,8 +89,10 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     used = any(product.operation.number in run.live for product in structure.score_products)
     if run.options.keep is not None or not used:  # the size of a mask, or of weights from elsewhere, is fixed
         return
-    one_query = run.x.shape[1] - run.options.num_context == 1
-    lengths = (run.x.shape[1] + 1,) if run.options.num_context and one_query else run.options.lengths
+    num_context = run.options.num_context  # of the tokens of run.x
+    lengths = [length + num_context for length in run.options.lengths]
+    if num_context and run.x.shape[1] - num_context == 1:
+        lengths = [run.x.shape[1] + 1]
     failed = other_sizes(run.subject, run.x, lengths)
     learned = _learned_bias(structure) if "tokens" in failed and not run.options.lengths else None
     if learned is not None:

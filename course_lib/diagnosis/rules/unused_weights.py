@@ -98,7 +98,7 @@ def _idle_squashes(structure: Structure) -> Iterator[Operation]:
     run = structure.run
     after = structure.trace.descendants(structure.projection_operations)
     for operation in run.trace.operations:
-        unused = operation.number not in run.live and operation.number in after and operation.name in SQUASHES
+        unused = operation.number not in run.returned and operation.number in after and operation.name in SQUASHES
         if unused and operation.number not in structure.score_descendants and operation.where:
             yield operation
 
