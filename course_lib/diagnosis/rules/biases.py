@@ -83,7 +83,7 @@ def _scaling_after(path: SoftmaxPath, operation: Operation) -> Operation | None:
 
 
 def _slopes(attention: Attention, path: SoftmaxPath, operation: Operation) -> list[float]:
-    """Return what an operation adds to each head's scores for each step away from the query; [] if it isn't a line."""
+    """Return what an operation adds to each head's scores for each step away; [] if it isn't monotonic."""
     added = _added(attention, path, operation)
     if added is None or _is_learned(path, operation):
         return []
@@ -97,22 +97,22 @@ def _slopes(attention: Attention, path: SoftmaxPath, operation: Operation) -> li
 
 
 def _slope(added: Tensor, expected: Tensor) -> float | None:
-    """Return the slope of (query, key) over the distance, nan without three keys in a row; None if it isn't a line."""
-    slopes = []
-    for query in range(len(added)):
-        usable = expected[query] & added[query].isfinite() & (added[query] > HIDDEN)
-        if usable.sum() < 3:
-            continue
-        away = (torch.arange(len(added)) - query).abs().double()[usable]
-        y = added[query][usable]
-        slope = float(((away - away.mean()) * (y - y.mean())).sum() / ((away - away.mean()) ** 2).sum().clamp(min=1e-9))
-        rest = (y - y.mean() - slope * (away - away.mean())).abs().max()
-        if abs(slope) < 1e-9 or float(rest) > 1e-4 * abs(slope) * len(added):
-            return None
-        slopes.append(slope)
-    if not slopes:
+    """Return the mean slope of (query, key) over the distance, nan below three distances; None if not monotonic."""
+    tokens = torch.arange(len(added))
+    usable = expected & added.isfinite() & (added > HIDDEN)
+    away = (tokens[:, None] - tokens).abs()
+    nearest = away.masked_fill(~usable, len(tokens)).argmin(-1, keepdim=True)
+    rest = added - added.gather(-1, nearest)  # softmax is the same with another number in the whole row
+    away, y = away[usable], rest[usable]
+    distances, which = torch.unique(away, return_inverse=True)
+    if len(distances) < 3:
         return float("nan")
-    return slopes[0] if max(slopes) - min(slopes) <= 1e-4 * abs(slopes[0]) else None
+    empty = torch.zeros(len(distances), dtype=y.dtype)
+    small, large = (empty.scatter_reduce(0, which, y, end, include_self=False) for end in ("amin", "amax"))
+    steps = small.diff() / distances.diff()
+    one_way = bool((steps > 1e-9).all() or (steps < -1e-9).all())
+    of_distance = float((large - small).max()) <= 1e-4 * float(steps.abs().max())
+    return float(small[-1] - small[0]) / int(distances[-1] - distances[0]) if one_way and of_distance else None
 
 
 def _added(attention: Attention, path: SoftmaxPath, operation: Operation) -> Tensor | None:

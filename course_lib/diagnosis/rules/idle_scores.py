@@ -1,6 +1,7 @@
-"""Scores must have an effect: where a mask hides every key of every row, softmax weighs them all alike."""
+"""Scores must have an effect: on the weights, and through them on the output."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -9,13 +10,13 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_negation
-from course_lib.diagnosis.measure import NO_WEIGHT, Attention, SoftmaxPath, noise_of
+from course_lib.diagnosis.measure import NO_WEIGHT, SOFTMAXES, Attention, Run, SoftmaxPath, Structure, noise_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, replay
 
 
 @rule(order=249)
-def check_effect_of_scores(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
+def check_effect_on_weights(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether the scores have an effect on the weights."""
     hides = hides_everything(attention, path)
     if hides is not None:
@@ -28,6 +29,23 @@ def check_effect_of_scores(attention: Attention, path: SoftmaxPath) -> Iterator[
         yield Finding.named("mask-inverted", evidence, where, partial(picture_of_weights, attention))
 
 
+@rule(order=112)
+def check_effect_on_output(structure: Structure) -> Iterator[Finding]:
+    """Whether the scores have an effect on the output."""
+    run, after = structure.run, structure.score_descendants
+    softmaxes = [one for one in run.trace.operations if one.name in SOFTMAXES and one.number in after]
+    if not softmaxes or not structure.dependence.combines_tokens(run.output):  # then another rule finds it
+        return
+    noisy = _with_other_scores(structure)
+    moved = _moved(run, noisy)
+    if run.output.number not in moved and softmaxes[-1].outputs[0].number in moved:
+        last = [one for one in run.in_order(after) if _reads(one, moved) and one.where]
+        found = Finding.named(
+            "weights-not-applied", "the output stays the same whatever the scores are", last[-1].where
+        )
+        yield replace(found, title="The weights are computed and not applied to the values.")
+
+
 def hides_everything(attention: Attention, path: SoftmaxPath) -> Operation | None:
     """Return the operation after which no score has an effect, or None if the weights follow the scores."""
     weights = attention.weights
@@ -36,16 +54,24 @@ def hides_everything(attention: Attention, path: SoftmaxPath) -> Operation | Non
     least = weights.masked_fill(~seen, torch.inf).amin(-1)
     if not path.named_softmaxes or not rows.any() or (weights.amax(-1) - least)[rows].max() > 1e-9:
         return None
-    products = {product.operation.number for product in attention.structure.score_products}
-    noisy = replay(path.trace, after=dict.fromkeys(products, _with_noise))
-    moved = {value.number for value in path.trace.values if not torch.equal(noisy[value.number], value.tensor)}
+    moved = _moved(path.run, _with_other_scores(attention.structure))
     stopped = [one for one in path.operations if one.outputs[0].number not in moved and _reads(one, moved)]
     return stopped[-1] if stopped and not _reads(path.named_softmaxes[-1], moved) else None
 
 
-def _reads(operation: Operation, values: set[int]) -> bool:
-    return any(value.number in values for value in operation.inputs)
+def _with_other_scores(structure: Structure) -> list[Tensor]:
+    """Return each value's tensor in a run in which the score products have other results."""
+    products = {product.operation.number for product in structure.score_products}
+    return replay(structure.trace, after=dict.fromkeys(products, _with_noise))
 
 
 def _with_noise(scores: Tensor) -> Tensor:
     return scores + noise_of(scores.shape, seed=17).to(scores.dtype)
+
+
+def _moved(run: Run, noisy: list[Tensor]) -> set[int]:
+    return {value.number for value in run.trace.values if not torch.equal(noisy[value.number], value.tensor)}
+
+
+def _reads(operation: Operation, values: set[int]) -> bool:
+    return any(value.number in values for value in operation.inputs)

@@ -46,10 +46,17 @@ class Pattern:
     of_keep: bool = False
 
 
+def _differs_between_queries(mask: Tensor) -> bool:
+    return bool((mask != mask[..., :1, :]).any())
+
+
 # The caller gave the keep mask, so its patterns come before those that merely fit.
 PATTERNS = (
     Pattern("mask-inverted", "every token sees exactly those that keep should hide",
             lambda causal, keep: causal & ~keep, locate_combination, of_keep=True),
+    Pattern("mask-transposed", "queries and keys are exchanged in the mask",
+            lambda causal, keep: causal & keep.mT & _differs_between_queries(keep),
+            partial(locate_pattern, transposed=True), of_keep=True),
     Pattern("mask-rank", "the mask of the keys is applied to the queries",
             lambda causal, keep: causal & keep.mT, locate_combination, of_keep=True),
     Pattern("mask-inverted", "every token sees exactly the later ones that it should not see",
