@@ -252,7 +252,55 @@ class MergedAtOnce(Base):
         return out.reshape(out.shape[0], out.shape[-2], -1)  # wrong
 
 
+class QueriesMixed(Base):
+    """The queries are mixed, and the values are unused."""
+
+    def attend(self, q, k, v):
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)
+        scores = scores.masked_fill(self.mask(scores), -torch.inf)
+        weights = scores.softmax(dim=-1)
+        return weights @ q  # wrong
+
+
+class GateOfItself(Base):
+    """The layer of the gate is never called."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(WIDTH, WIDTH)
+
+    def merge(self, out):
+        merged = super().merge(out)
+        merged = merged * torch.sigmoid(merged)  # wrong
+        return merged
+
+
+class GivenInverted(Base):
+    """A mask that is True for padded tokens is read as if True were a token that may be seen."""
+
+    def forward(self, x):
+        q, k, v = self.project(x)
+        hidden = KEEP.eq(1)  # wrong
+        hidden = hidden[:, None, None]
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)
+        scores = scores.masked_fill(hidden, -torch.inf)
+        weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
+        return self.to_out(self.merge(weights @ v))
+
+
+KEEP = torch.ones(BATCH, TOKENS, dtype=torch.bool)
+KEEP[1, 3:] = KEEP[0, 4:] = False
+
+
+def test_the_line_that_negates_a_given_mask():
+    torch.manual_seed(0)
+    x, keep = torch.randn(BATCH, TOKENS, WIDTH), KEEP[:, None, None]
+    report = diagnose(GivenInverted(), x, causal=False, num_heads=HEADS, keep=keep)
+    assert report.mistakes[:1] == ("mask-inverted",) and report.findings[0].where in marked(GivenInverted), report
+
+
 CASES = [
+    (QueriesMixed, "projection-reused"), (GateOfItself, "gate-unused"),
     (IdleMask, "no-causal-mask"), (IdleBias, "no-causal-mask"), (FlagOfKernel, "no-causal-mask"),
     (FlagInKernel, "no-causal-mask"), (SkippedMask, "no-causal-mask"), (ScaleInKernel, "wrong-scale"),
     (ScalePassedOn, "wrong-scale"), (ScaleThrownAway, "missing-scale"), (WrongHalf, "rotary-wrong-turn"),

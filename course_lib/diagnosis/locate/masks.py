@@ -31,7 +31,7 @@ def locate_masking(path: SoftmaxPath) -> SourceLine | None:
 def locate_negation(path: SoftmaxPath) -> SourceLine | None:
     """Find the last line that negates the mask or turns it into numbers, or else the one that masks."""
     ancestors = _ancestors_of_mask(path, path.hiding[0]) if path.hiding else []
-    negated = [one for one in ancestors if one.name in NEGATIONS and one.where]
+    negated = [one for one in ancestors if one.name in NEGATIONS and one.where and _is_of_code(path, one)]
     return negated[-1].where if negated else locate_masking(path)
 
 

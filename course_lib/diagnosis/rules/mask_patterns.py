@@ -50,10 +50,16 @@ def _differs_between_queries(mask: Tensor) -> bool:
     return bool((mask != mask[..., :1, :]).any())
 
 
+def _locate_inverted(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line that negates a given mask, or else the one that combines it with another."""
+    negated = locate_negation(path)
+    return locate_combination(path) if negated == locate_masking(path) else negated
+
+
 # The caller gave the keep mask, so its patterns come before those that merely fit.
 PATTERNS = (
     Pattern("mask-inverted", "every token sees exactly those that keep should hide",
-            lambda causal, keep: causal & ~keep, locate_combination, of_keep=True),
+            lambda causal, keep: causal & ~keep, _locate_inverted, of_keep=True),
     Pattern("mask-transposed", "queries and keys are exchanged in the mask",
             lambda causal, keep: causal & keep.mT & _differs_between_queries(keep),
             partial(locate_pattern, transposed=True), of_keep=True),

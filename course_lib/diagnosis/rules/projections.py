@@ -35,7 +35,8 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
         evidence = f"{' and '.join(roles)} come from the same columns of weights, {count}"
         idle = f"; those of the {', '.join(sorted(unused))} don't change the output" if unused else ""
         renamed = locate_renamed_role(product.operation, unused)
-        where = renamed or _locate_branch(attention, row, roles, unused) or product.operation.where
+        read_at = row.product.operation if "values" in unused else product.operation
+        where = renamed or _locate_branch(attention, row, roles, unused) or read_at.where
         yield Finding.named("projection-reused", f"{evidence}{idle}", where)
     # otherwise one projection is meant to serve two roles
 

@@ -33,7 +33,10 @@ def check_gate(structure: Structure) -> Iterator[Finding]:
         if GATE.search(name.removesuffix(".weight")) and not _is_optional(run, name):
             shape = tuple(run.subject.parameters[name.partition("[")[0]].shape)
             evidence = f"`{name}` {shape} does not change the output"
-            yield Finding.named("gate-unused", evidence, locate_return(_own(run)[-1]) if _own(run) else None)
+            squashes = [one for one in run.live_operations if one.name in SQUASHES and one.where]
+            unread = not run.parameter_reads.get(name.partition("[")[0])
+            where = squashes[0].where if unread and len(squashes) == 1 else None  # the gate is made of something else
+            yield Finding.named("gate-unused", evidence, where or (locate_return(_own(run)[-1]) if _own(run) else None))
             return
 
 
