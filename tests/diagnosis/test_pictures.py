@@ -109,3 +109,14 @@ def test_numbers_that_pass_by_the_trace_are_only_probed_from_outside(see, status
     assert report.exit_status == status, report
     said = "outside of PyTorch, as in NumPy" if status == 2 else "the output of token 0 moves when token 1 changes"
     assert said in report.findings[0].evidence
+
+
+def test_steps_that_depend_on_x_are_no_numbers_outside_of_pytorch():
+    """They can't be run again for another x, as those of a mixture of experts."""
+
+    def routed(x):
+        chosen = torch.nonzero(x[..., 0] > 0).unbind(0)  # another x has another number of them
+        return x + sum(row.sum() * 0.0 for row in chosen)
+
+    report = diagnose(routed, X)
+    assert "outside of PyTorch" not in str(report), report

@@ -145,7 +145,7 @@ class Run(Attempt):
         try:
             same, now = self.subject.run(self.x), self.subject.run(self._noisy)
             replayed = self._with_noise[self.output.number]
-        except RuntimeError:  # it takes no other x, or the trace can't be run again: then nothing is known
+        except Exception:  # it takes no other x, or its steps depend on x, so that they can't be run again
             return True
         if changed(same, self.output.tensor).any():  # the code is random
             return True
