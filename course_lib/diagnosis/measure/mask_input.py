@@ -38,7 +38,7 @@ def _followed(stages: Stages) -> Stages:
     run = stages.attempt
     if not isinstance(run, Run) or stages.reach(Structure) is not None or run.is_followed:
         return stages
-    error = RuntimeError("some of its numbers are computed outside of PyTorch, as in NumPy")
+    error = RuntimeError("some of its numbers leave PyTorch, for NumPy or for Python")
     return Stages(UntraceableRun(run.subject, run.options, run.given, run.x, run.trace, error))
 
 
