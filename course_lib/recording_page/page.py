@@ -77,8 +77,7 @@ def _data(story: Story, words: Sequence[str]) -> str:
     """Return what the script reads: each tensor, and for each step the sources of its numbers."""
     tensors = {one.key: _tensor(one) for one in (*story.leaves, *(stage.result for stage in story.stages))}
     steps = [
-        {"t": stage.result.key, "in": [one.key for one in stage.inputs], "from": stage.sources}
-        for stage in story.stages
+        {"t": stage.result.key, "in": [one.key for one in stage.reads], "from": stage.sources} for stage in story.stages
     ]
     text = json.dumps({"tensors": tensors, "steps": steps, "words": words}, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c")  # a title may hold </script>

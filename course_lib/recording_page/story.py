@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from course_lib.recorder import Recording, Step
-from course_lib.tracing import SourceLine, layout_of
+from course_lib.tracing import SourceLine, layout_of, storage_of
 
 from .axes import names_of_input, names_of_result
 from .encoding import encode
 from .masks import note_what_hides
+from .memory import Memory, Table
 from .shown import ShownTensor, most_cells
-from .sources import Found, sources_of
+from .sources import sources_of
 
 MOST_STEPS = 200
 
@@ -26,14 +27,16 @@ class Stage:
     Attributes:
         step: of the recording.
         result: what it made.
-        inputs: what it read, in order.
-        sources: for each input [different texts, place per cell], [] if each cell came from the one in the same place,
-            or "all" if the operation may have read all of it.
+        inputs: the tensors that it was given, in order.
+        reads: the tensors that held their numbers then: also what a step wrote into their memory through another view.
+        sources: for each of `reads` [different texts, place per cell], [] if each cell came from the one in the same
+            place, or "all" if the operation may have read all of it.
     """
 
     step: Step
     result: ShownTensor
     inputs: Sequence[ShownTensor]
+    reads: Sequence[ShownTensor]
     sources: Sequence[list | str]
 
 
@@ -57,6 +60,7 @@ def story_of(recording: Recording) -> Story:
     stages: list[Stage] = []
     arguments = {id(tensor) for tensor in recording.arguments}
     memories: dict[int, int] = {}
+    memory, writers = Memory(), _writers(steps)
     for step in steps:
         inputs = []
         for tensor, name in zip(step.call.tensors, step.inputs, strict=True):
@@ -67,9 +71,14 @@ def story_of(recording: Recording) -> Story:
         if step.part and step.part[0]:  # several results of one call read the same versions
             inputs = list(stages[-1].inputs)
         result = _result(step, inputs, most)
-        stages.append(Stage(step, result, inputs, _encoded(sources_of(step, result, inputs), inputs)))
+        for one in (*inputs, result):
+            one.writers = writers.get(storage_of(one.tensor), ())
+            one.overwritten = max((number for number in one.writers if number > one.made), default=None)
+        read = memory.trace(inputs, sources_of(step, result, inputs))
+        stages.append(Stage(step, result, inputs, [one for one, _ in read], [_encoded(*pair) for pair in read]))
         shown[id(step.tensor)] = result
-    _note_overwritten(stages, leaves)
+        if step.effect == "in-place":
+            memory.note(result)
     note_what_hides([(stage.step, stage.result, stage.inputs) for stage in stages])
     leaves.sort(key=lambda one: id(one.tensor) not in arguments)
     return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error, recording.error_line)
@@ -101,27 +110,19 @@ def _result(step: Step, inputs: Sequence[ShownTensor], most: int) -> ShownTensor
     )  # fmt: skip
 
 
-def _encoded(found: Found, inputs: Sequence[ShownTensor]) -> list[list | str]:
-    encoded: list[list | str] = []
-    for table, one in zip(found, inputs, strict=True):
-        if table is None:
-            encoded.append("all")
-            continue
-        visible = table[:, one.cells]
-        hidden = (table.sum(1) - visible.sum(1)).tolist()
-        encoded.append(
-            encode((row.nonzero().flatten().tolist(), more) for row, more in zip(visible, hidden, strict=True))
-        )
-    return encoded
+def _encoded(one: ShownTensor, table: Table) -> list | str:
+    if table is None:
+        return "all"
+    visible = table[:, one.cells]
+    hidden = (table.sum(1) - visible.sum(1)).tolist()
+    return encode((row.nonzero().flatten().tolist(), more) for row, more in zip(visible, hidden, strict=True))
 
 
-def _note_overwritten(stages: Sequence[Stage], leaves: Sequence[ShownTensor]) -> None:
-    """Note on each tensor which later step wrote into its memory: the recording keeps tensors, not copies of them."""
-    for i, stage in enumerate(stages):
-        if stage.step.effect != "in-place":
-            continue
-        written = stage.result.tensor
-        before = [*leaves, *(one.result for one in stages[:i])]
-        for one in before:
-            if layout_of(one.tensor).storage == layout_of(written).storage:
-                one.overwritten = stage.step.number
+def _writers(steps: Sequence[Step]) -> dict[int, tuple[int, ...]]:
+    """Return the steps that wrote into each memory: the recording keeps tensors, not copies of their numbers."""
+    found: dict[int, tuple[int, ...]] = {}
+    for step in steps:
+        if step.effect == "in-place":
+            storage = storage_of(step.tensor)
+            found[storage] = (*found.get(storage, ()), step.number)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from course_lib.tracing import storage_of
 from course_lib.wording import counted, listed
 
 from .shown import ShownTensor
@@ -42,7 +43,19 @@ def _names(stage: Stage) -> Iterator[str]:
     called = CALLED_WITH.fullmatch(stage.step.code)
     for number, one in enumerate(stage.inputs):
         other = called[1] if called and number == 0 and called[1] != one.title else None
-        yield f"`{other}` (the tensor `{one.title}`)" if other else f"`{one.title}`"
+        name = f"`{other}` (the tensor `{one.title}`)" if other else f"`{one.title}`"
+        yield name + _written_into(one, stage)
+
+
+def _written_into(one: ShownTensor, stage: Stage) -> str:
+    """Name the steps whose writes through another view are among the numbers that a step reads of a tensor."""
+    storage = storage_of(one.tensor)
+    writers = [other.key for other in stage.reads if other not in stage.inputs and storage_of(other.tensor) == storage]
+    return f" with what {_steps(writers)} wrote into its memory" if writers else ""
+
+
+def _steps(keys: Sequence[str]) -> str:
+    return f"step {keys[0]}" if len(keys) == 1 else f"steps {listed(sorted(keys, key=int))}"
 
 
 def of_tensor(one: ShownTensor) -> str:
