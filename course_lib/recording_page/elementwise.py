@@ -25,6 +25,7 @@ NAMES = TO_TYPE | {
     *("detach", "alpha_dropout"),
 }
 ADDITIONS = {"add": 1, "iadd": 1, "radd": 1, "sub": -1, "isub": -1, "subtract": -1}  # sign of the second number
+DIVISIONS = ("div", "divide", "true_divide", "truediv")
 HUGE = 1e4  # a mask of numbers adds at least that much to a score that it hides
 # Calls that take shape, type or memory of their first tensor, but no number of it.
 MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_", "trunc_normal_")
@@ -71,6 +72,8 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
         condition = condition.cpu()
         kept = {of[id(other)]: ~condition} if isinstance(other, Tensor) else {}
         return kept | ({of[id(one)]: condition} if isinstance(one, Tensor) and one is not other else {})
+    if op.removeprefix("i") in DIVISIONS and len(tensors) == 2 and not inputs[0].is_overwritten_after(step.number):
+        return {1: tensors[0].detach().cpu() != 0}
     if (op in ADDITIONS or op.removeprefix("i") == "mul") and len(tensors) == 2:
         return _not_hidden(op, step, inputs)
     return {}

@@ -14,6 +14,7 @@ from .axes import names_of_input, names_of_result
 from .encoding import encode
 from .masks import note_what_hides
 from .memory import Memory, Table
+from .naming import names_of_inputs
 from .shown import ShownTensor, most_cells
 from .sources import sources_of
 
@@ -28,6 +29,7 @@ class Stage:
         step: of the recording.
         result: what it made.
         inputs: the tensors that it was given, in order.
+        names: of the inputs, as the step's line has them, in backticks.
         reads: the tensors that held their numbers then: also what a step wrote into their memory through another view.
         sources: for each of `reads` [different texts, place per cell], [] if each cell came from the one in the same
             place, or "all" if the operation may have read all of it.
@@ -36,6 +38,7 @@ class Stage:
     step: Step
     result: ShownTensor
     inputs: Sequence[ShownTensor]
+    names: Sequence[str]
     reads: Sequence[ShownTensor]
     sources: Sequence[list | str]
 
@@ -65,7 +68,7 @@ def story_of(recording: Recording) -> Story:
         inputs = []
         for tensor, name in zip(step.call.tensors, step.inputs, strict=True):
             if id(tensor) not in shown:
-                shown[id(tensor)] = _leaf(tensor, name, len(leaves), most, id(tensor) in arguments, memories)
+                shown[id(tensor)] = _leaf(tensor, name, len(leaves), most, id(tensor) in arguments, memories, step.op)
                 leaves.append(shown[id(tensor)])
             inputs.append(shown[id(tensor)])
         if step.part and step.part[0]:  # several results of one call read the same versions
@@ -75,7 +78,9 @@ def story_of(recording: Recording) -> Story:
             one.writers = writers.get(storage_of(one.tensor), ())
             one.overwritten = max((number for number in one.writers if number > one.made), default=None)
         read = memory.trace(inputs, sources_of(step, result, inputs))
-        stages.append(Stage(step, result, inputs, [one for one, _ in read], [_encoded(*pair) for pair in read]))
+        names = names_of_inputs(step, inputs, steps)
+        sources = [_encoded(*pair) for pair in read]
+        stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources))
         shown[id(step.tensor)] = result
         if step.effect == "in-place":
             memory.note(result)
@@ -85,18 +90,21 @@ def story_of(recording: Recording) -> Story:
 
 
 def _leaf(
-    tensor: Tensor, name: int | str, number: int, most: int, is_argument: bool, memories: dict[int, int]
+    tensor: Tensor, name: int | str, number: int, most: int, is_argument: bool, memories: dict[int, int], op: str
 ) -> ShownTensor:
     layout = layout_of(tensor)
     title = name if isinstance(name, str) else f"memory of step {name}"
-    axes = names_of_input(layout.shape) if is_argument else _axes_of_parameter(title, layout.shape)
+    axes = names_of_input(layout.shape, op) if is_argument else _axes_of_parameter(title, layout.shape, op)
     storage = -1 - memories.setdefault(layout.storage, len(memories))
     return ShownTensor(
         f"in{number}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype, tensor, axes, most
     )
 
 
-def _axes_of_parameter(name: str, shape: Sequence[int]) -> tuple[str, ...]:
+def _axes_of_parameter(name: str, shape: Sequence[int], op: str) -> tuple[str, ...]:
+    """Name the axes of a tensor by its own name and by the operation that reads it first."""
+    if op == "embedding" and len(shape) == 2:
+        return ("vocabulary", "feature")
     if name.endswith("weight") and len(shape) == 2:
         return ("output feature", "feature")
     return ("",) * len(shape)

@@ -87,6 +87,7 @@ WRITING = {
 }
 HIDING = {
     "a factor of 0": (torch.mul, [X, BOTH.float()]),
+    "a 0 that is divided": (torch.div, [BOTH.float(), X]),
     "a weight of 0": (torch.matmul, [BOTH.float(), X.T.contiguous()]),
     "a mask of infinities": (torch.add, [X, torch.where(BOTH, 0.0, -torch.inf)]),
     "new_full": (lambda x: x.new_full((2,), 0.5), [X]),

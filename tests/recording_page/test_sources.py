@@ -106,6 +106,15 @@ AXES = {
     "scores": (lambda x: x @ x.mT, ("batch", "query", "key")),
     "context": (lambda x: (x @ x.mT).softmax(-1) @ x, ("batch", "token", "feature")),
     "the view that scrambles": (lambda x: x.view(2, 2, 3, 2), ("batch", "mixed", "mixed", "mixed")),
+    "batches in a row": (lambda x: x.reshape(-1, 4) * 2, ("batch and token", "feature")),
+    "tokens in a row": (lambda x: x.flatten(1), ("batch", "token and feature")),
+    "windows of tokens": (lambda x: x.view(3, 2, 4), ("", "", "feature")),
+    "heads in a row": (
+        lambda x: x.view(2, 3, 2, 2).transpose(1, 2).flatten(0, 1),
+        ("batch and head", "token", "feature"),
+    ),
+    "scores of baddbmm": (lambda x: torch.baddbmm(torch.zeros(1), x, x.mT), ("batch", "query", "key")),
+    "scores of bmm": (lambda x: torch.bmm(x, x.mT), ("batch", "query", "key")),
     "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
     "one sample": (lambda x: x[0], ("token", "feature")),
     "half a token": (lambda x: x.chunk(2, dim=-1)[1] * 2, ("batch", "token", "feature")),
@@ -116,3 +125,9 @@ AXES = {
 def test_axes_have_names(call):
     run, expected = AXES[call]
     assert story_of(record(run, torch.randn(2, 3, 4))).stages[-1].result.axes == expected
+
+
+def test_the_weights_of_an_embedding_have_rows_of_a_vocabulary():
+    story = story_of(record(torch.nn.Embedding(7, 4), torch.tensor([[3, 1]])))
+    assert {one.title: one.axes for one in story.leaves}["weight"] == ("vocabulary", "feature")
+    assert story.stages[-1].result.axes == ("batch", "token", "feature")

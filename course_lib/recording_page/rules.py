@@ -1,0 +1,49 @@
+"""Say by which rule a step's sources were chosen, where some numbers that it was given are left out."""
+
+from __future__ import annotations
+
+from .elementwise import ADDITIONS, HUGE
+from .fused import OP
+from .gradients import CONTRACTIONS
+from .selected import RUNNING, WITH_INDICES, WITHOUT_INDICES
+from .shown import ShownTensor
+from .story import Stage
+
+ZERO = "Where a factor is 0, the page does not count the other one as a source, because it adds nothing; the 0 counts."
+WEIGHTS = (
+    "A weight of exactly 0 comes from its own score alone. That score is hidden, and counts for the rest of its row."
+)
+ADDED = "Where a mask adds -∞, or a number so large that the score does not matter, the score is no source."
+FUSED = "Keys and values with a weight of exactly 0 are no sources, because they add nothing; what hides them is one."
+SELECTED = "A number comes from the one that was selected, not from those that lost the comparison."
+
+
+def rule_of(stage: Stage) -> str:
+    """Return the sentence on a step's rule, or nothing if all that a number could come from counts."""
+    op = stage.step.op.removesuffix("_")
+    if op == OP:
+        hides = any(one is not None for one in (*stage.step.call.args[3:4], stage.step.call.kwargs.get("attn_mask")))
+        return FUSED if hides or _is_causal(stage) else ""
+    if op == "softmax":
+        return WEIGHTS if _has_zero(stage.result) else ""
+    if (op in WITH_INDICES and stage.step.part is not None and stage.step.part[0] == 0) or (
+        op in WITHOUT_INDICES and stage.step.part is None and len(stage.inputs) == 1
+    ):
+        return SELECTED if op not in RUNNING else SELECTED.replace("those", "the earlier ones")
+    if op in CONTRACTIONS or op.removeprefix("i") == "mul":
+        return ZERO if len(stage.inputs) > 1 and any(map(_has_zero, stage.inputs)) else ""
+    return ADDED if op in ADDITIONS and any(map(_hides, stage.inputs)) else ""
+
+
+def _is_causal(stage: Stage) -> bool:
+    call = stage.step.call
+    return bool(call.kwargs.get("is_causal", call.args[5] if len(call.args) > 5 else False))
+
+
+def _has_zero(one: ShownTensor) -> bool:
+    return one.values is not None and bool((one.values == 0).any())
+
+
+def _hides(one: ShownTensor) -> bool:
+    values = one.values
+    return values is not None and values.dtype.is_floating_point and bool((values <= -HUGE).any())
