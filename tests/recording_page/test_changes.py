@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from course_lib.recorder import record
+from course_lib.recording_page import sources
 from course_lib.recording_page.sources import sources_of
 from course_lib.recording_page.story import story_of
 
@@ -149,3 +150,18 @@ def test_sources_are_the_numbers_whose_change_shows(name):
             assert not (shows & ~found[id(one)]).any()
         else:
             assert torch.equal(found[id(one)], shows), number
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [("selected", "topk"), ("scattered", "scatter"), ("moved", "gather"), ("elementwise", "max of two")],
+)
+def test_a_wrong_rule_is_found(monkeypatch, rule, name):
+    def turned(*given):
+        found = right(*given)
+        return found and [table if table is None else table.roll(1, dims=-1) for table in found]
+
+    right = getattr(sources, rule)
+    monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
+    with pytest.raises(AssertionError):
+        test_sources_are_the_numbers_whose_change_shows(name)

@@ -5,6 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from course_lib.recorder import record
+from course_lib.recording_page import sources
 from course_lib.recording_page.story import story_of
 
 from .paths import table_of
@@ -49,6 +50,16 @@ def told(code, mask):
 def test_fused_and_written_out_tell_the_same(code, mask):
     mask = MASKS[mask]
     assert told(code, mask) == told(fused, mask)
+
+
+def test_a_wrong_rule_is_found(monkeypatch):
+    def turned(*given):
+        found = sources.fused(*given)
+        return found and [table.roll(1, dims=-1) for table in found]
+
+    rules = [turned if rule is sources.fused else rule for rule in sources.RULES]
+    monkeypatch.setattr(sources, "RULES", rules)
+    assert told(written_out, VISIBLE) != told(fused, VISIBLE)
 
 
 @pytest.mark.parametrize("mask", MASKS)
