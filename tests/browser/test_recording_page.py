@@ -309,9 +309,9 @@ def test_what_is_said_of_numbers_that_change_add_nothing_or_end_the_run(tab, tmp
     [
         ("0.0.0", "It may depend on 3 numbers of x: the page does not know which of them this step reads for it."),
         ("0.0.0", "It goes to 1 of x.nonzero() * 2."),
-        ("1.0.0", "It came from x.nonzero() at [0, 0]. All the way back: at most 3 of 3 numbers of x. Not all of them"),
+        ("1.0.0", "It came from .nonzero() at [0, 0]. All the way back: at most 3 of 3 numbers of x. Not all of them"),
         ("1.0.0", "Not all of them need count: the page does not know which numbers step 0 reads for each result."),
-        ("1~in0.1", "It goes at most to 2 of x.nonzero(), 2 of x.nonzero() * 2. Not all of them need count"),
+        ("1~in0.1", "It goes at most to 2 of .nonzero(), 2 of x.nonzero() * 2. Not all of them need count"),
     ],
 )
 def test_what_a_page_does_not_know_is_said_of_the_number(tab, tmp_path, address, words):
