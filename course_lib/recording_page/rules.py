@@ -5,7 +5,7 @@ from __future__ import annotations
 from .elementwise import ADDITIONS, HUGE
 from .fused import OP
 from .gradients import CONTRACTIONS
-from .selected import RUNNING, WITH_INDICES, WITHOUT_INDICES
+from .selected import RUNNING, TRUTHS, WITH_INDICES, WITHOUT_INDICES
 from .shown import ShownTensor
 from .story import Stage
 
@@ -15,7 +15,9 @@ WEIGHTS = (
 )
 ADDED = "Where a mask adds -∞, or a number so large that the score does not matter, the score is no source."
 FUSED = "Keys and values with a weight of exactly 0 are no sources, because they add nothing; what hides them is one."
-SELECTED = "A number comes from the one that was selected, not from those that lost the comparison."
+SELECTED = (
+    "A number comes from the one that was selected, or from all that equal it, not from those that lost the comparison."
+)
 
 
 def rule_of(stage: Stage) -> str:
@@ -27,7 +29,7 @@ def rule_of(stage: Stage) -> str:
     if op == "softmax":
         return WEIGHTS if _has_zero(stage.result) else ""
     if (op in WITH_INDICES and stage.step.part is not None and stage.step.part[0] == 0) or (
-        op in WITHOUT_INDICES and stage.step.part is None and len(stage.inputs) == 1
+        op in WITHOUT_INDICES | TRUTHS and stage.step.part is None and len(stage.inputs) == 1
     ):
         return SELECTED if op not in RUNNING else SELECTED.replace("those", "the earlier ones")
     if op in CONTRACTIONS or op.removeprefix("i") == "mul":

@@ -1,4 +1,4 @@
-"""Follow numbers through calls that select some of a row, such as max and sort, or that judge a row, such as any."""
+"""Follow numbers through calls that select some of a row, such as max, sort and any, or its place, such as argmax."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ WITH_INDICES = {
     **{"topk": 2, "kthvalue": 2},
 }
 WITHOUT_INDICES = {"max": 1, "min": 1, "amax": 1, "amin": 1, "median": 1, "nanmedian": 1}  # ... these only numbers,
-JUDGING = {"any": 1, "all": 1, "argmax": 1, "argmin": 1, "argsort": 1, "count_nonzero": 1}  # and these neither
+TRUTHS = {"any": 1, "all": 1}  # the largest and the smallest of truth values
+JUDGING = {"argmax": 1, "argmin": 1, "argsort": 1, "count_nonzero": 1}  # and these neither
 BY_DEFAULT_LAST = ("mode", "sort", "topk", "kthvalue", "argsort")
 RUNNING = ("cummax", "cummin")
 
 
 def selected(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
-    """Return the sources of selected numbers and of judgements on a row, or None if the operation is another one.
+    """Return the sources of selected numbers and of their indices, or None if the operation is another one.
 
-    A selected number came from the one that was selected, its index and a judgement from the whole row.
+    A selected number came from the one that was selected, its index from the whole row.
     """
     if len(inputs) != 1 or step.effect == "in-place":
         return None
@@ -37,7 +38,7 @@ def selected(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> 
         if step.part[0] == 0:
             return [_of_indices(result, inputs[0], axis, indices)]
         return [_row(step, result, inputs[0], (axis,))]
-    if step.part is None and step.op in WITHOUT_INDICES | JUDGING:
+    if step.part is None and step.op in WITHOUT_INDICES | TRUTHS | JUDGING:
         axis = _axis(step, 1, inputs[0])
         row = _row(step, result, inputs[0], axis if isinstance(axis, (tuple, list)) else (axis,))
         return [row if step.op in JUDGING else _equal(step, result, inputs[0], row)]
@@ -87,5 +88,6 @@ def _equal(step: Step, result: ShownTensor, one: ShownTensor, row: Tensor) -> Te
     if one.is_overwritten_after(step.number):
         return row
     values = step.call.tensors[0].detach().cpu()
+    values = values != 0 if step.op in TRUTHS else values
     found = row & (call_again(step, [values]).flatten()[result.cells][:, None] == values.flatten()[None, :])
     return torch.where(found.any(1, keepdim=True), found, row)
