@@ -12,11 +12,15 @@ from torch import Tensor
 from course_lib.recorder import Step
 from course_lib.tracing import map_instances, tensors_in
 
+from .selected import axis_of
+
 Names = tuple[str, ...]
 INPUT = ("batch", "token", "feature")
 ADDED_PRODUCTS = ("addmm", "baddbmm", "addbmm")
 PRODUCTS = ("matmul", "bmm", "mm", "rmatmul")
 RESHAPES = ("view", "reshape", "flatten", "unflatten", "expand", "view_as", "reshape_as")
+COLLECTING = ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "bincount", "histc")
+RANKING = ("sort", "topk", "argsort")
 # One per axis, none a product of others and sizes.
 STRIDES: tuple[int, ...] = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)
 
@@ -31,6 +35,16 @@ def names_of_input(shape: Sequence[int], op: str) -> Names:
 
 def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]) -> Names:
     """Name the axes of a step's result, given shape and names of each input."""
+    if step.op in COLLECTING:
+        return ("",) * len(step.shape)
+    names = _names_of_result(step, inputs)
+    if step.op in RANKING and names and isinstance(axis := axis_of(step), int):
+        axis %= len(names)  # along this axis stand ranks, no longer tokens or features
+        return (*names[:axis], "", *names[axis + 1 :])
+    return names
+
+
+def _names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]) -> Names:
     unknown = ("",) * len(step.shape)
     if not inputs or step.op == "embedding":
         return (*inputs[0][1], "feature")[-len(step.shape) :] if inputs else unknown

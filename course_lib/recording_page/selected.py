@@ -22,6 +22,7 @@ WITHOUT_INDICES = {"max": 1, "min": 1, "amax": 1, "amin": 1, "median": 1, "nanme
 TRUTHS = {"any": 1, "all": 1}  # the largest and the smallest of truth values
 JUDGING = {"argmax": 1, "argmin": 1, "argsort": 1, "count_nonzero": 1}  # and these neither
 BY_DEFAULT_LAST = ("mode", "sort", "topk", "kthvalue", "argsort")
+PLACES = ("nonzero", "argwhere", "where")  # `where` with one tensor
 RUNNING = ("cummax", "cummin")
 
 
@@ -32,25 +33,26 @@ def selected(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> 
     """
     if len(inputs) != 1 or step.effect == "in-place":
         return None
+    if step.op in PLACES and step.call.func is not Tensor.where:
+        return [_of_places(step, result, inputs[0])]
     if step.part is not None and step.op in WITH_INDICES:
-        axis = _axis(step, WITH_INDICES[step.op], inputs[0])
+        axis = axis_of(step)
         indices = step.call.results[1]
         if step.part[0] == 0:
             return [_of_indices(result, inputs[0], axis, indices)]
         return [_row(step, result, inputs[0], (axis,))]
     if step.part is None and step.op in WITHOUT_INDICES | TRUTHS | JUDGING:
-        axis = _axis(step, 1, inputs[0])
+        axis = axis_of(step)
         row = _row(step, result, inputs[0], axis if isinstance(axis, (tuple, list)) else (axis,))
         return [row if step.op in JUDGING else _equal(step, result, inputs[0], row)]
     return None
 
 
-def _axis(step: Step, position: int, one: ShownTensor) -> Any:
+def axis_of(step: Step) -> Any:
     """Return the axis that a call was given, several of them as a tuple; None for all numbers."""
     args, kwargs = step.call.args, step.call.kwargs
+    position = WITH_INDICES.get(step.op, 1)
     given = kwargs.get("dim", kwargs.get("axis", args[position] if len(args) > position else None))
-    if step.op == "sort" and isinstance(given, bool):  # x.sort(True) is not among PyTorch's signatures
-        given = None
     return (-1 if step.op in BY_DEFAULT_LAST else None) if given is None else given
 
 
@@ -64,6 +66,16 @@ def _of_indices(result: ShownTensor, one: ShownTensor, axis: int, indices: Tenso
     places = numbers.gather(axis, indices) if one.shape else torch.zeros((), dtype=torch.long)
     found[torch.arange(len(found)), places.flatten()[result.cells]] = True
     return found
+
+
+def _of_places(step: Step, result: ShownTensor, one: ShownTensor) -> Tensor:
+    """Mark for the place of a number that is not 0 that number and all before, which decide how many places precede."""
+    found = cells_by_element(result, one)
+    places = [place.detach().cpu() for place in step.call.results]
+    places = torch.stack(places, 1) if step.part else places[0]
+    numbers = torch.arange(one.numel).view(one.shape)[tuple(places.unbind(1))]
+    numbers = numbers[:, None].expand(places.shape) if step.part is None else numbers
+    return found | (torch.arange(one.numel)[None, :] <= numbers.flatten()[result.cells][:, None])
 
 
 def _row(step: Step, result: ShownTensor, one: ShownTensor, axes: Sequence[int | None]) -> Tensor:

@@ -307,15 +307,15 @@ def test_what_is_said_of_numbers_that_change_add_nothing_or_end_the_run(tab, tmp
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("0.0.0", "It may depend on 3 numbers of x: the page does not know which of them this step reads for it."),
-        ("0.0.0", "It goes to 1 of x.nonzero() * 2."),
-        ("1.0.0", "It came from .nonzero() at [0, 0]. All the way back: at most 3 of 3 numbers of x. Not all of them"),
-        ("1.0.0", "Not all of them need count: the page does not know which numbers step 0 reads for each result."),
-        ("1~in0.1", "It goes at most to 2 of .nonzero(), 2 of x.nonzero() * 2. Not all of them need count"),
+        ("0.0", "It may depend on 3 numbers of x: the page does not know which of them this step reads for it."),
+        ("0.0", "It goes to 1 of x.unique() * 2."),
+        ("1.0", "It came from .unique() at [0]. All the way back: at most 3 of 3 numbers of x. Not all of them"),
+        ("1.0", "Not all of them need count: the page does not know which numbers step 0 reads for each result."),
+        ("1~in0.1", "It goes at most to 3 of .unique(), 3 of x.unique() * 2. Not all of them need count"),
     ],
 )
 def test_what_a_page_does_not_know_is_said_of_the_number(tab, tmp_path, address, words):
-    file = record(lambda x: x.nonzero() * 2, torch.tensor([0.0, 3.0, 4.0])).save_page(tmp_path / "unknown.html")
+    file = record(lambda x: x.unique() * 2, torch.tensor([0.0, 3.0, 4.0])).save_page(tmp_path / "unknown.html")
     tab.goto("about:blank")
     tab.goto(f"{file.as_uri()}#step-{address}")
     assert words in " ".join(tab.locator("#said").inner_text().split())
