@@ -99,9 +99,11 @@ def _not_hidden(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int,
 def _hides(mask: Tensor, other: Tensor | None) -> Tensor:
     """Return where a number hides the one that it is added to: as infinity does, or as a mask of numbers does.
 
-    Such a mask holds 0 and large negative numbers. With others, a sum may still be rounded to the mask's own number.
+    Such a mask holds 0 and large negative numbers. With others, a sum may still be rounded to the mask's own number,
+    as it is for all but the largest of such numbers if the other one is not known any more.
     """
     below = mask <= -HUGE
-    is_mask = bool((below | (mask == 0)).all())
-    hides = below if is_mask or other is None else below & (mask + other == mask)
-    return (hides | mask.isinf()) if other is None else (hides | mask.isinf()) & (other.abs() < HUGE)
+    if not bool((mask == 0).any()) or not bool((below | (mask == 0)).all()):
+        below &= (mask <= -(HUGE**2)) if other is None else (mask + other == mask)
+    hides = below | mask.isinf()
+    return hides if other is None else hides & (other.abs() < HUGE)

@@ -29,15 +29,16 @@ def fused(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> lis
     shape = visible.shape[:-1]  # (..., query)
     row = torch.arange(shape.numel()).view(shape)[..., None].expand(result.shape).flatten()[result.cells]
     column = result.cells % result.shape[-1]
-    visible = visible.reshape(shape.numel(), -1)[row]  # (cell, key)
+    row = torch.unravel_index(row, shape)
+    visible = visible[row]  # (cell, key)
     found: dict[int, Tensor] = {}
     for tensor, name in ((query, "query"), (key, "key"), (value, "value"), (mask, "mask")):
         if tensor is None:
             continue
         i = next(i for i, one in enumerate(step.call.tensors) if one is tensor)
         table = cells_by_element(result, inputs[i])
-        numbers = _by_row(torch.arange(tensor.numel()).view(tensor.shape), shape, name)[row]
-        table |= _marked(table, numbers, visible, column, name)
+        numbers = _of_queries(torch.arange(tensor.numel()).view(tensor.shape), shape, name)
+        table |= _marked(table, numbers[row], visible, column, name)
         found[i] = found[i] | table if i in found else table
     return [found.get(i) for i in range(len(inputs))]
 
@@ -56,13 +57,13 @@ def visible_keys(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: boo
     return scores.softmax(-1) != 0
 
 
-def _by_row(numbers: Tensor, shape: torch.Size, name: str) -> Tensor:
-    """Return the numbers of an input that belong to each query: (row, feature), (row, key, feature) or (row, key)."""
+def _of_queries(numbers: Tensor, shape: torch.Size, name: str) -> Tensor:
+    """Return the numbers of an input that belong to each query, as (..., query, feature) or (..., query, key, feature)."""
     if name in ("query", "mask"):
-        return numbers.expand(*shape, numbers.shape[-1]).flatten(0, -2)
+        return numbers.expand(*shape, numbers.shape[-1])
     if numbers.dim() > 2 and len(shape) > 1 and numbers.shape[-3] != shape[-2]:
         numbers = numbers.repeat_interleave(shape[-2] // numbers.shape[-3], dim=-3)
-    return numbers.unsqueeze(-3).expand(*shape, *numbers.shape[-2:]).flatten(0, -3)
+    return numbers.unsqueeze(-3).expand(*shape, *numbers.shape[-2:])
 
 
 def _marked(table: Tensor, numbers: Tensor, visible: Tensor, column: Tensor, name: str) -> Tensor:

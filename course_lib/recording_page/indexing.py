@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
-from .calling import cells_by_element
+from .calling import MOST_PAIRS, cells_by_element
 from .shown import ShownTensor
 
 Part = tuple[int, Tensor]  # the first axis that a part of a key indexes, and the part
@@ -111,6 +110,8 @@ def _of_indices(indices: Sequence[Part], shape: tuple[int, ...], coordinates: Se
     if not indices:
         return
     broad = torch.broadcast_shapes(*(part.shape for _, part in indices))
+    if len(coordinates[0]) * broad.numel() > MOST_PAIRS:
+        raise ValueError("too many pairs")
     agree = [
         (part.detach().cpu().expand(broad).flatten() % shape[axis])[None, :] == coordinates[axis][:, None]
         for axis, part in indices
@@ -120,4 +121,4 @@ def _of_indices(indices: Sequence[Part], shape: tuple[int, ...], coordinates: Se
         for other, same in enumerate(agree):
             could &= same if other != number else True
         own = torch.arange(part.numel()).view(part.shape).expand(broad).flatten()
-        yield could.double() @ one_hot(own, max(part.numel(), 1)).double() > 0
+        yield torch.zeros(len(could), part.numel(), dtype=torch.int32).index_add_(1, own, could.int()) > 0

@@ -59,16 +59,16 @@ def _sources(result: ShownTensor, src: Tensor, places: Tensor, like: Tensor, *, 
     """Mark the number that was written to each cell; where several were, all if they were added, else the last."""
     numbers = torch.arange(src.numel()).view(src.shape)
     numbers = numbers[tuple(map(slice, places.shape))] if src.dim() == places.dim() else numbers.expand(places.shape)
-    whole = torch.zeros(result.numel, like.shape[1], dtype=torch.bool)
+    cell_of = torch.full((result.numel,), -1)
+    cell_of[result.cells] = torch.arange(len(like))
+    cells, numbers = cell_of[places.flatten()], numbers.flatten()
+    found, shown = torch.zeros_like(like), cells >= 0
     if adds:
-        whole[places.flatten(), numbers.flatten()] = True
-        return whole[result.cells]
-    last = torch.full((result.numel,), -1)
-    for place, number in zip(places.flatten().tolist(), numbers.flatten().tolist(), strict=True):
-        last[place] = number
-    written = (last >= 0).nonzero().flatten()
-    whole[written, last[written]] = True
-    return whole[result.cells]
+        found[cells[shown], numbers[shown]] = True
+        return found
+    last = dict(zip(cells[shown].tolist(), numbers[shown].tolist(), strict=True))
+    found[list(last), list(last.values())] = True
+    return found
 
 
 def _indices(result: ShownTensor, base: Tensor, index: Tensor, axis: int, by_row: bool, like: Tensor) -> Tensor:

@@ -70,6 +70,7 @@ KNOWN = {
         [torch.randn(2)],
         [["0", ""], ["0", "1"]],
     ),
+    "one large number": (lambda x: x - torch.tensor(1e5), [torch.randn(2)], [["0", "1"], ["0", "0"]]),
     "a large number": (lambda x: x + torch.tensor([5.0, 1e5]), [torch.randn(2)], [["0", "1"], ["0", "1"]]),
     "made": (lambda x: torch.ones(2), [torch.randn(3)], []),
 }
