@@ -58,7 +58,7 @@ def visible_keys(query: Tensor, key: Tensor, mask: Tensor | None, *, causal: boo
 
 
 def _of_queries(numbers: Tensor, shape: torch.Size, name: str) -> Tensor:
-    """Return the numbers of an input that belong to each query, as (..., query, feature) or (..., query, key, feature)."""
+    """Return the numbers of an input that belong to each query: (..., query, feature) or (..., query, key, feature)."""
     if name in ("query", "mask"):
         return numbers.expand(*shape, numbers.shape[-1])
     if numbers.dim() > 2 and len(shape) > 1 and numbers.shape[-3] != shape[-2]:
