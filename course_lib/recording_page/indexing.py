@@ -39,14 +39,14 @@ def read_by_index(result: ShownTensor, one: ShownTensor, index: Tensor, read: Ca
     return found
 
 
-def read_by_mask(result: ShownTensor, one: ShownTensor, places: Tensor) -> Tensor:
+def read_by_mask(result: ShownTensor, one: ShownTensor, elements: Tensor) -> Tensor:
     """Mark for each cell the mask's number at its place and those before, which decide how many cells stand before it.
 
     Args:
-        places: the element of the mask that let each cell through.
+        elements: the element of the mask that let each cell through.
     """
     found = cells_by_element(result, one)
-    return found | (torch.arange(one.numel)[None, :] <= places[:, None])
+    return found | (torch.arange(one.numel)[None, :] <= elements[:, None])
 
 
 def written_by(

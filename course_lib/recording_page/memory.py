@@ -43,9 +43,9 @@ class Memory:
         return list(found.values())
 
     def owners(self, one: ShownTensor) -> list[tuple[ShownTensor, Tensor | None]]:
-        """Return the tensors that hold the numbers of one now, each with the place in it of each element, or -1.
+        """Return the tensors that hold the numbers of one now, each with the index in it of each element, or -1.
 
-        The places are None if no number was overwritten since the tensor was made.
+        The indices are None if no number was overwritten since the tensor was made.
         """
         later = [written for written in self._writes.get(storage_of(one.tensor), ()) if written.made > one.made]
         if not later or len(one.stride) != len(one.shape):

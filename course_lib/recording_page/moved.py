@@ -46,7 +46,7 @@ def moved(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> lis
 
 
 def _data(step: Step, inputs: Sequence[ShownTensor]) -> set[int]:
-    """Return which inputs hold numbers that are moved; the others hold places, or only a shape."""
+    """Return which inputs hold numbers that are moved; the others hold indices, or only a shape."""
     of = {id(tensor): i for i, tensor in enumerate(step.call.tensors)}
     if step.op in JOINED or step.op == "copy_":
         return set(range(len(inputs)))

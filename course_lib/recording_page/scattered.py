@@ -1,4 +1,4 @@
-"""Follow numbers through calls that write to places that an index tensor names along one axis, such as scatter."""
+"""Follow numbers through calls that write where an index tensor says along one axis, such as scatter."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ WITHOUT_INDICES = {"max": 1, "min": 1, "amax": 1, "amin": 1, "median": 1, "nanme
 TRUTHS = {"any": 1, "all": 1}  # the largest and the smallest of truth values
 JUDGING = {"argmax": 1, "argmin": 1, "argsort": 1, "count_nonzero": 1}  # and these neither
 BY_DEFAULT_LAST = ("mode", "sort", "topk", "kthvalue", "argsort")
-PLACES = ("nonzero", "argwhere", "where")  # `where` with one tensor
+WITHOUT_ZEROS = ("nonzero", "argwhere", "where")  # `where` with one tensor
 RUNNING = ("cummax", "cummin")
 
 
@@ -33,7 +33,7 @@ def selected(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> 
     """
     if len(inputs) != 1 or step.effect == "in-place":
         return None
-    if step.op in PLACES and step.call.func is not Tensor.where:
+    if step.op in WITHOUT_ZEROS and step.call.func is not Tensor.where:
         return [_of_places(step, result, inputs[0])]
     if step.part is not None and step.op in WITH_INDICES:
         axis = axis_of(step)
@@ -69,7 +69,7 @@ def _of_indices(result: ShownTensor, one: ShownTensor, axis: int, indices: Tenso
 
 
 def _of_places(step: Step, result: ShownTensor, one: ShownTensor) -> Tensor:
-    """Mark for the place of a number that is not 0 that number and all before, which decide how many places precede."""
+    """Mark for the place of a number that is not 0 that number and all before, which decide how many come first."""
     found = cells_by_element(result, one)
     places = [place.detach().cpu() for place in step.call.results]
     places = torch.stack(places, 1) if step.part else places[0]
