@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.recorder import COPIES, Step
+from course_lib.recorder import COPIES, TO_TYPE, Step
 
 from .calling import call_again, cells_by_element
 from .indexing import parts_of, read_by_index, read_by_mask, written_by
@@ -74,6 +74,8 @@ def _add_choices(
             found[i] = table
         return
     if step.op not in CHOOSING:
+        for i in set(range(len(inputs))) - data:
+            found[i] = found[i] if step.op.endswith("_as") or step.op in TO_TYPE or step.op in WRITES else None
         return
     for i in set(range(len(inputs))) - data:
         if labels[i].dtype == torch.bool:

@@ -71,10 +71,11 @@ def _of_indices(result: ShownTensor, one: ShownTensor, axis: int, indices: Tenso
 def _of_places(step: Step, result: ShownTensor, one: ShownTensor) -> Tensor:
     """Mark for the place of a number that is not 0 that number and all before, which decide how many come first."""
     found = cells_by_element(result, one)
-    places = [place.detach().cpu() for place in step.call.results]
-    places = torch.stack(places, 1) if step.part else places[0]
+    results = [place.detach().cpu() for place in step.call.results]
+    is_matrix = len(results) == 1 and results[0].dim() == 2  # a row per place, not a tensor per axis
+    places = results[0] if is_matrix else torch.stack(results, 1)
     numbers = torch.arange(one.numel).view(one.shape)[tuple(places.unbind(1))]
-    numbers = numbers[:, None].expand(places.shape) if step.part is None else numbers
+    numbers = numbers[:, None].expand(places.shape) if is_matrix else numbers
     return found | (torch.arange(one.numel)[None, :] <= numbers.flatten()[result.cells][:, None])
 
 
