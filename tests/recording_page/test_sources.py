@@ -129,13 +129,6 @@ AXES = {
     "scores of bmm": (lambda x: torch.bmm(x, x.mT), ("batch", "query", "key")),
     "ranks": (lambda x: x.sort(1)[0], ("batch", "", "feature")),
     "the largest": (lambda x: x.topk(2).values * 2, ("batch", "token", "")),
-    "places on one axis": (lambda x: torch.where(x > 0)[0], [torch.tensor([1, 0, 2])], [["0", "0*3"]]),
-    "how often": (
-        lambda x, n: x.repeat_interleave(n),
-        [torch.randn(2), torch.tensor([1, 2])],
-        [["0", "1", "1"], "all"],
-    ),
-    "only a shape": (lambda x, y: x.view_as(y), [torch.randn(2), torch.tensor([1, 2])], [["0", "1"], ["", ""]]),
     "places": (lambda x: x.nonzero(), ("", "")),
     "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
     "one sample": (lambda x: x[0], ("token", "feature")),
