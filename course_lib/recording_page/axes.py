@@ -37,6 +37,8 @@ def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]])
     """Name the axes of a step's result, given shape and names of each input."""
     if step.op in COLLECTING:
         return ("",) * len(step.shape)
+    if step.op == "setitem":  # the value's axes name none of the tensor that it is written to
+        return inputs[0][1]
     names = _names_of_result(step, inputs)
     if step.op in RANKING and names and isinstance(axis := axis_of(step), int):
         axis %= len(names)  # along this axis stand ranks, no longer tokens or features

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from .axes import ADDED_PRODUCTS
 from .elementwise import ADDITIONS, HUGE
 from .fused import OP
 from .gradients import CONTRACTIONS
@@ -33,13 +36,20 @@ def rule_of(stage: Stage) -> str:
     ):
         return SELECTED if op not in RUNNING else SELECTED.replace("those", "the earlier ones")
     if op in CONTRACTIONS or op.removeprefix("i") == "mul":
-        return ZERO if len(stage.inputs) > 1 and any(map(_has_zero, stage.inputs)) else ""
+        return ZERO if len(stage.inputs) > 1 and any(map(_has_zero, _factors(stage))) else ""
     return ADDED if op in ADDITIONS and any(map(_hides, stage.inputs)) else ""
 
 
 def _is_causal(stage: Stage) -> bool:
     call = stage.step.call
     return bool(call.kwargs.get("is_causal", call.args[5] if len(call.args) > 5 else False))
+
+
+def _factors(stage: Stage) -> Sequence[ShownTensor]:
+    """Return the inputs without what is added to their product."""
+    if stage.step.op in ADDED_PRODUCTS:
+        return stage.inputs[-2:]
+    return stage.inputs[:2] if stage.step.op == "linear" else stage.inputs
 
 
 def _has_zero(one: ShownTensor) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from course_lib.tracing import storage_of
 from course_lib.wording import counted, listed
 
+from .elementwise import is_making
 from .rules import rule_of
 from .shown import ShownTensor
 from .story import Stage, Story
@@ -29,6 +30,7 @@ def of_stage(stage: Stage, *, failed: bool = False) -> str:
     reads = listed(
         dict.fromkeys(name + _written_into(one, stage) for name, one in zip(stage.names, stage.inputs, strict=True))
     )
+    reads = f"no number of {reads}" if is_making(step.op) and len(stage.inputs) == 1 else reads
     said = [f"{begin}`{step.op}` reads {reads} and gives {name}." if reads else f"{begin}`{step.op}` makes {name}."]
     said += [_effect(stage), of_tensor(result)]
     said += filter(None, [rule_of(stage)])

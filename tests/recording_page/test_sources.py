@@ -108,6 +108,11 @@ def test_positions_are_written_in_few_characters():
     assert encode([([3, 4, 5], 2), ([], 0), ([3, 4, 5], 2)]) == [["3*3 +2", ""], [0, 1, 0]]
 
 
+def written_into(held, x):
+    held[:4] = x[0, 0]
+    return held
+
+
 AXES = {
     "split": (lambda x: x.view(2, 3, 2, 2), ("batch", "token", "head", "feature")),
     "by head": (lambda x: x.view(2, 3, 2, 2).transpose(1, 2), ("batch", "head", "token", "feature")),
@@ -130,6 +135,7 @@ AXES = {
     "ranks": (lambda x: x.sort(1)[0], ("batch", "", "feature")),
     "the largest": (lambda x: x.topk(2).values * 2, ("batch", "token", "")),
     "places": (lambda x: x.nonzero(), ("", "")),
+    "written into": (lambda x: written_into(torch.zeros(5), x), ("",)),
     "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
     "one sample": (lambda x: x[0], ("token", "feature")),
     "half a token": (lambda x: x.chunk(2, dim=-1)[1] * 2, ("batch", "token", "feature")),

@@ -149,3 +149,7 @@ def test_a_step_whose_rule_leaves_numbers_out_says_so():
     assert html.count("Where a factor is 0") == html.count("A number comes from the one that was selected,") == 1
     plain = page_of(record(lambda x: (x @ x.T).softmax(-1) @ x, torch.rand(2, 2) + 1))
     assert not re.search("is no source|of exactly 0|factor is 0|was selected,", plain.split("<div id=stage>")[1])
+
+
+def test_what_only_takes_a_shape_reads_no_number():
+    assert read_by(lambda x: (x.new_full((2,), 0.5), torch.zeros_like(x)), torch.ones(2)) == ["no number of `x`"] * 2
