@@ -8,6 +8,7 @@ from .axes import ADDED_PRODUCTS
 from .elementwise import ADDITIONS, HUGE
 from .fused import OP
 from .gradients import CONTRACTIONS
+from .scattered import BY_ELEMENT, BY_SLICE
 from .selected import RUNNING, TRUTHS, WITH_INDICES, WITHOUT_INDICES
 from .shown import ShownTensor
 from .story import Stage
@@ -21,6 +22,7 @@ FUSED = "Keys and values with a weight of exactly 0 are no sources, because they
 SELECTED = (
     "A number comes from the one that was selected, or from all that equal it, not from those that lost the comparison."
 )
+INDEXED = "Each index that could have named the place of a number counts as one of its sources."
 
 
 def rule_of(stage: Stage) -> str:
@@ -29,6 +31,8 @@ def rule_of(stage: Stage) -> str:
     if op == OP:
         hides = any(one is not None for one in (*stage.step.call.args[3:4], stage.step.call.kwargs.get("attn_mask")))
         return FUSED if hides or _is_causal(stage) else ""
+    if op in BY_ELEMENT + BY_SLICE:
+        return INDEXED
     if op == "softmax":
         return WEIGHTS if _has_zero(stage.result) else ""
     if (op in WITH_INDICES and stage.step.part is not None and stage.step.part[0] == 0) or (

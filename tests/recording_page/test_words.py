@@ -147,6 +147,8 @@ def test_a_step_whose_rule_leaves_numbers_out_says_so():
     html = page_of(record(masked, torch.rand(2, 2) + 1))
     assert html.count("the score is no source") == html.count("A weight of exactly 0 comes from its own score") == 1
     assert html.count("Where a factor is 0") == html.count("A number comes from the one that was selected,") == 1
+    html = page_of(record(lambda x: x.index_add(0, torch.tensor([0]), torch.ones(1, 2)), torch.ones(2, 2)))
+    assert "Each index that could have named the place of a number counts as one of its sources." in html
     plain = page_of(record(lambda x: (x @ x.T).softmax(-1) @ x, torch.rand(2, 2) + 1))
     assert not re.search("is no source|of exactly 0|factor is 0|was selected,", plain.split("<div id=stage>")[1])
 
