@@ -66,11 +66,13 @@ class CallLog:
     Attributes:
         calls: in order; plain tuples of a Call's fields, which are quicker to make.
         labels: (number of calls before it, tensor, label) for each tensor that was given a label.
+        failed: the tensors that were given to calls that raised.
         roots: the outermost modules that ran; the recorded module itself, if it is one.
     """
 
     calls: list[tuple] = field(default_factory=list)
     labels: list[tuple[int, Tensor, str]] = field(default_factory=list)
+    failed: list[Tensor] = field(default_factory=list)
     roots: list[nn.Module] = field(default_factory=list)
 
 

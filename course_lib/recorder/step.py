@@ -33,6 +33,7 @@ class Step:
         in_output: whether it is part of what the recorded code returned.
         read_elsewhere: whether Python read its elements (`.item()`, `if mask.any()`) or a module or an argument of the
             run still holds it afterwards, as a cache does.
+        read_by_failed: whether a call read it that raised an error.
         submodule: name of the innermost module that ran, such as "heads.0.q_proj"; "" is the recorded one itself.
         label: the name that `course_lib.recorder.name` gave it, or None.
         part: (index, count) where one call returned several tensors, or None.
@@ -58,13 +59,14 @@ class Step:
     users: tuple[int, ...] = ()
     in_output: bool = False
     read_elsewhere: bool = False
+    read_by_failed: bool = False
     label: str | None = None
     inside: bool = False
 
     @property
     def used(self) -> bool:
         """Whether a later step, Python or the caller of the recorded code read the result."""
-        return bool(self.users) or self.in_output or self.read_elsewhere
+        return bool(self.users) or self.in_output or self.read_elsewhere or self.read_by_failed
 
     @cached_property
     def _statement(self) -> Statement:

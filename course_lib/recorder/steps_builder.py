@@ -36,6 +36,8 @@ def build_steps(
         done = num_calls
         if tensor is not None:
             builder.label(tensor, label)
+    for tensor in log.failed:
+        builder.fail(tensor)
     builder.finish(reachable_tensors([output]), kept)
     return tuple(builder.steps)
 
@@ -95,6 +97,12 @@ class _Builder:
             self._maker[id(tensor)].label = label
         else:
             self._leaves[id(tensor)] = label
+
+    def fail(self, tensor: Tensor) -> None:
+        """Note that a call read a tensor and raised."""
+        maker = self._maker_of(tensor)
+        if maker is not None:
+            maker.read_by_failed = True
 
     def finish(self, returned: Iterable[Tensor], kept: Iterable[Tensor]) -> None:
         """Mark the steps whose results outlive the run: in its output, in reachable objects, or in outside tensors."""

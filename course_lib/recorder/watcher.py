@@ -41,7 +41,11 @@ class Watcher(FunctionWatch):
     def __torch_function__(  # not `call`, because one function call less makes the recording 3 percent faster
         self, func: Callable[..., Any], types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **kwargs) if kwargs else func(*args)
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except Exception:
+            self.log.failed += tensors_in((args, kwargs or {}))
+            raise
         kind = type(result)
         if kind in QUESTIONS:
             return result

@@ -12,31 +12,50 @@ from torch import Tensor
 from course_lib.recorder import Step
 from course_lib.tracing import map_instances, tensors_in
 
+from .selected import axis_of
+
 Names = tuple[str, ...]
 INPUT = ("batch", "token", "feature")
+ADDED_PRODUCTS = ("addmm", "baddbmm", "addbmm")
 PRODUCTS = ("matmul", "bmm", "mm", "rmatmul")
 RESHAPES = ("view", "reshape", "flatten", "unflatten", "expand", "view_as", "reshape_as")
+COLLECTING = ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "bincount", "histc")
+RANKING = ("sort", "topk", "argsort")
 # One per axis, none a product of others and sizes.
 STRIDES: tuple[int, ...] = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)
 
 
-def names_of_input(shape: Sequence[int]) -> Names:
-    """Name the axes of a tensor that the recorded code was called with."""
+def names_of_input(shape: Sequence[int], op: str) -> Names:
+    """Name the axes of a tensor that the recorded code was called with, given the operation that reads it first."""
+    if op == "embedding" and len(shape) == 2:
+        return ("batch", "token")
     known = {1: ("token",), 2: ("token", "feature"), 3: INPUT, 4: ("batch", "head", "token", "feature")}
     return known.get(len(shape), ("",) * len(shape))
 
 
 def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]) -> Names:
     """Name the axes of a step's result, given shape and names of each input."""
+    if step.op in COLLECTING:
+        return ("",) * len(step.shape)
+    if step.op == "setitem":  # the value's axes name none of the tensor that it is written to
+        return inputs[0][1]
+    names = _names_of_result(step, inputs)
+    if step.op in RANKING and names and isinstance(axis := axis_of(step), int):
+        axis %= len(names)  # along this axis stand ranks, no longer tokens or features
+        return (*names[:axis], "", *names[axis + 1 :])
+    return names
+
+
+def _names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]) -> Names:
     unknown = ("",) * len(step.shape)
-    if not inputs:
-        return unknown
-    if step.op in PRODUCTS and len(inputs) == 2:
-        return _of_product(step, *inputs)
+    if not inputs or step.op == "embedding":
+        return (*inputs[0][1], "feature")[-len(step.shape) :] if inputs else unknown
+    if (step.op in PRODUCTS and len(inputs) == 2) or (step.op in ADDED_PRODUCTS and len(inputs) == 3):
+        return _of_product(step, *inputs[-2:])
     if step.op == "einsum":
         return _of_einsum(step, [names for _, names in inputs])
     shape, names = max(inputs, key=lambda one: sum(map(bool, one[1])))
-    if step.op in ("linear", "embedding") and len(names) == len(step.shape):
+    if step.op == "linear" and len(names) == len(step.shape):
         return (*names[:-1], "feature")
     if step.effect == "view" and step.op not in RESHAPES and len(inputs) == 1:
         followed = _followed(step, shape, names)
@@ -95,7 +114,7 @@ def _followed(step: Step, shape: Sequence[int], names: Names) -> Names | None:
 
 
 def _regrouped(shape: Sequence[int], names: Names, to: Sequence[int]) -> Names:
-    """Name the axes after a view: a split feature gives head and feature, joined axes keep the last one's name."""
+    """Name the axes after a view: a split feature gives head and feature, joined axes keep all their names."""
     result: list[str] = []
     i = j = 0
     while j < len(to):
@@ -115,10 +134,20 @@ def _regrouped(shape: Sequence[int], names: Names, to: Sequence[int]) -> Names:
 
 
 def _of_group(names: list[str], count: int) -> list[str]:
-    if len(names) == count:
+    """Name the axes that some others were regrouped to; joined axes are named after all of them, as "batch and token".
+
+    An axis is called mixed if it runs on from the features of one token to the next token, but in other pieces.
+    """
+    if len(names) == count == 1:
         return names
     if len(names) == 1 and names[0] == "feature":
         return [*[""] * (count - 2), "head", "feature"][-count:]
     if count == 1 and names == ["head", "feature"]:
         return ["feature"]
-    return ["mixed" if len(set(names)) > 1 else ""] * count
+    if count == 1 and all(names) and "mixed" not in names:
+        single = [name for joined in names for name in joined.split(" and ")]
+        if single[-2:] == ["head", "feature"]:
+            del single[-2]
+        return [" and ".join(single) if len(set(single)) == len(single) else ""]
+    known = {name for joined in names for name in joined.split(" and ")}
+    return ["mixed" if "mixed" in known or {"token", "feature"} <= known else ""] * count

@@ -17,11 +17,15 @@ MOST_PAIRS = 2**25  # (number of a result, number of an input)
 
 
 def call_again(step: Step, instead: Sequence[Tensor]) -> Tensor:
-    """Return the step's result on other tensors, one in place of each tensor among the arguments."""
+    """Return the step's result on other tensors, one in place of each tensor among the arguments.
+
+    What the call wrote to the tensor `out` is returned as new memory: it reads nothing of that tensor.
+    """
     by_id = {id(tensor): other for tensor, other in zip(step.call.tensors, instead, strict=True)}
     args, kwargs = map_instances(
         Tensor, lambda tensor: by_id.get(id(tensor), tensor), (step.call.args, step.call.kwargs)
     )
+    kwargs.pop("out", None)
     output: Any = step.call.func(*args, **kwargs)
     results = [args[0]] if output is None else list(tensors_in(output))  # x[0] = y returns nothing
     result = results[step.part[0] if step.part else 0]

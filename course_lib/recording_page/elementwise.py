@@ -22,21 +22,26 @@ NAMES = TO_TYPE | {
     *("logical_and", "logical_or", "logical_not", "logical_xor", "and", "or", "xor", "invert", "rand", "ror"),
     *("bitwise_and", "bitwise_or", "bitwise_not", "bitwise_xor", "where", "masked_fill", "tril", "triu", "dropout"),
     *("maximum", "minimum", "isnan", "isinf", "isfinite", "nan_to_num", "lerp", "addcmul", "addcdiv", "bernoulli"),
-    *("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "fill_", "zero_", "detach", "alpha_dropout"),
+    *("detach", "alpha_dropout"),
 }
-NOT_READ = ("zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "fill_", "zero_")  # only the shape is
+ADDITIONS = {"add": 1, "iadd": 1, "radd": 1, "sub": -1, "isub": -1, "subtract": -1}  # sign of the second number
+DIVISIONS = ("div", "divide", "true_divide", "truediv")
+HUGE = 1e4  # a mask of numbers adds at least that much to a score that it hides
+# Calls that take shape, type or memory of their first tensor, but no number of it.
+MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_", "trunc_normal_")
 
 
 def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
     """Return the sources of numbers that are computed place by place, or None if the operation is another one."""
-    op = step.op.removesuffix("_") if step.op not in NOT_READ else step.op
-    if op not in NAMES and op.removeprefix("i") not in NAMES:
+    op = step.op if is_making(step.op) else step.op.removesuffix("_")
+    of_two = op in ("max", "min") and len(inputs) == 2
+    if not (op in NAMES or op.removeprefix("i") in NAMES or is_making(op) or of_two):
         return None
     kept = _kept(op, step, inputs)
     found: list[Tensor | None] = []
-    for i, one in enumerate(inputs):
+    for i, (one, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
         table = cells_by_element(result, one)
-        if op not in NOT_READ:
+        if tensor is not step.call.kwargs.get("out") and not (is_making(op) and tensor is step.call.args[0]):
             places = torch.arange(one.numel).view(one.shape).expand(result.shape).flatten()[result.cells]
             cells = torch.arange(len(places))
             if (keep := kept.get(i)) is not None:
@@ -45,6 +50,11 @@ def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
             table[cells, places] = True
         found.append(table)
     return found
+
+
+def is_making(op: str) -> bool:
+    """Return whether an operation makes new numbers in the shape of its first tensor, such as `new_zeros`."""
+    return op in MAKING or op.startswith("new_") or op.endswith("_like")
 
 
 def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
@@ -62,4 +72,38 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
         condition = condition.cpu()
         kept = {of[id(other)]: ~condition} if isinstance(other, Tensor) else {}
         return kept | ({of[id(one)]: condition} if isinstance(one, Tensor) and one is not other else {})
+    if op.removeprefix("i") in DIVISIONS and len(tensors) == 2 and not inputs[0].is_overwritten_after(step.number):
+        return {1: tensors[0].detach().cpu() != 0}
+    if (op in ADDITIONS or op.removeprefix("i") == "mul") and len(tensors) == 2:
+        return _not_hidden(op, step, inputs)
     return {}
+
+
+def _not_hidden(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
+    """Return which numbers the other number does not hide: a factor of 0 does, and so does a mask that is added."""
+    values = [tensor.detach().cpu() for tensor in step.call.tensors]
+    known = [not one.is_overwritten_after(step.number) for one in inputs]
+    if any(one.is_complex() for one in values):
+        return {}
+    kept = {}
+    for i, (mask, other) in enumerate(((values[1], values[0]), (values[0], values[1]))):
+        if not known[1 - i]:
+            continue
+        if op.removeprefix("i") == "mul":
+            kept[i] = mask != 0
+        elif mask.dtype.is_floating_point:
+            kept[i] = ~_hides(mask * ADDITIONS[op] if i == 0 else mask, other if known[i] else None)
+    return kept
+
+
+def _hides(mask: Tensor, other: Tensor | None) -> Tensor:
+    """Return where a number hides the one that it is added to: as infinity does, or as a mask of numbers does.
+
+    Such a mask holds 0 and large negative numbers. With others, a sum may still be rounded to the mask's own number,
+    as it is for all but the largest of such numbers if the other one is not known any more.
+    """
+    below = mask <= -HUGE
+    if not bool((mask == 0).any()) or not bool((below | (mask == 0)).all()):
+        below &= (mask <= -(HUGE**2)) if other is None else (mask + other == mask)
+    hides = below | mask.isinf()
+    return hides if other is None else hides & (other.abs() < HUGE)

@@ -7,39 +7,98 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.recorder import COPIES, Step
+from course_lib.recorder import COPIES, TO_TYPE, Step
 
 from .calling import call_again, cells_by_element
+from .indexing import parts_of, read_by_index, read_by_mask, written_by
 from .shown import ShownTensor
 
 FIRST_LABEL = 2.0**40  # larger than any number that a call may put between the labels, as padding does
-WRITES = ("setitem", "copy_", "index_copy_", "scatter_", "slice_scatter", "index_put_")
+WRITES = ("setitem", "copy_", "slice_scatter", "select_scatter", "diagonal_scatter", "index_put", "index_put_")
+TURNS = ("transpose_", "t_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_", "as_strided_")
 JOINED = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack")
+CHOOSING = ("getitem", "masked_select", "embedding", "index_select", "gather", "take", "take_along_dim", "index")
 
 
 def moved(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
     """Return the sources of moved numbers, or None if the call computes new ones."""
-    if step.effect not in ("view", "copy") and step.op not in WRITES and step.op not in COPIES:
+    if step.effect not in ("view", "copy") and step.op not in (*WRITES, *TURNS) and step.op not in COPIES:
         return None
-    everything = step.op in (*WRITES, *JOINED)
-    data = [i for i, one in enumerate(inputs) if everything or i == 0 or one.dtype.is_floating_point]
-    if step.op == "embedding":  # the words' numbers choose rows of the weights
-        data = [i for i, one in enumerate(inputs) if one.dtype.is_floating_point]
-    if step.op == "getitem":
-        data = [0]
-    if step.op in WRITES and step.op != "copy_":  # between the first and the last stand the places
-        data = sorted({0, len(inputs) - 1})
+    for one in inputs:
+        cells_by_element(result, one)  # raises for too many, before anything is run
+    data = _data(step, inputs)
     labels, first = [], FIRST_LABEL
     begins: dict[int, float] = {}
     for i, (one, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
         if i not in data:
-            labels.append(tensor)
+            labels.append(tensor.detach().cpu())
             continue
         begins[i], numbers = first, torch.arange(one.numel, dtype=torch.float64) + first
         first += one.numel
         labels.append(_in_layout(numbers.view(one.shape), one))
+    if step.op.startswith("index_put") and (step.call.kwargs.get("accumulate") or len(step.call.args) > 3):
+        return None
     came = call_again(step, labels).flatten()[result.cells]
-    return [_of_input(came, begins.get(i), result, one) for i, one in enumerate(inputs)]
+    found: list[Tensor | None] = [_of_input(came, begins.get(i), result, one) for i, one in enumerate(inputs)]
+    if len(data) < len(inputs):
+        _add_choices(step, result, inputs, labels, came, data, found)
+    return found
+
+
+def _data(step: Step, inputs: Sequence[ShownTensor]) -> set[int]:
+    """Return which inputs hold numbers that are moved; the others hold indices, or only a shape."""
+    of = {id(tensor): i for i, tensor in enumerate(step.call.tensors)}
+    if step.op in JOINED or step.op == "copy_":
+        return set(range(len(inputs)))
+    if step.op in WRITES:  # x[key] = value, and calls with the same order of base and value
+        args = [value for value in (*step.call.args, *step.call.kwargs.values()) if isinstance(value, Tensor)]
+        value = step.call.args[2] if step.op in ("setitem", "index_put", "index_put_") else args[-1]
+        return {0} | ({of[id(value)]} if isinstance(value, Tensor) else set())
+    if step.op == "embedding":  # the words' numbers choose rows of the weights
+        return {i for i, one in enumerate(inputs) if one.dtype.is_floating_point}
+    return {0}
+
+
+def _add_choices(
+    step: Step,
+    result: ShownTensor,
+    inputs: Sequence[ShownTensor],
+    labels: Sequence[Tensor],
+    came: Tensor,
+    data: set[int],
+    found: list[Tensor | None],
+) -> None:
+    """Add the numbers that decide which number is read or where it is written; None for an input of another kind."""
+    if step.op in ("setitem", "index_put", "index_put_"):
+        for i, table in written_by(result, inputs, step.call.tensors, step.call.args[1]).items():
+            found[i] = table
+        return
+    if step.op not in CHOOSING:
+        for i in set(range(len(inputs))) - data:
+            found[i] = found[i] if step.op.endswith("_as") or step.op in TO_TYPE or step.op in WRITES else None
+        return
+    for i in set(range(len(inputs))) - data:
+        if labels[i].dtype == torch.bool:
+            found[i] = _of_mask(step, result, inputs, came, i)
+            continue
+
+        def read(index: Tensor, i: int = i) -> Tensor:
+            return call_again(step, [*labels[:i], index, *labels[i + 1 :]]).flatten()[result.cells]
+
+        found[i] = read_by_index(result, inputs[i], labels[i], read)
+
+
+def _of_mask(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor], came: Tensor, i: int) -> Tensor | None:
+    """Return the mask's numbers that decide on each cell of `x[mask]`; None if masks and indices are mixed."""
+    mask, shape = step.call.tensors[i], inputs[0].shape
+    axis, key = 0, step.call.args[1] if len(step.call.args) > 1 else mask
+    if step.op == "getitem":
+        axis = next(axis for axis, part in parts_of(key, len(shape)) if part is mask)
+    if step.op == "masked_select" and mask.shape != shape:
+        return None
+    numbers = torch.arange(mask.numel()).view(mask.shape)
+    numbers = numbers.view([1] * axis + [*mask.shape] + [1] * (len(shape) - axis - mask.dim())).expand(shape)
+    return read_by_mask(result, inputs[i], numbers.flatten()[(came - FIRST_LABEL).long()])
 
 
 def _in_layout(labels: Tensor, one: ShownTensor) -> Tensor:
@@ -51,7 +110,7 @@ def _in_layout(labels: Tensor, one: ShownTensor) -> Tensor:
 
 def _of_input(came: Tensor, begin: float | None, result: ShownTensor, one: ShownTensor) -> Tensor:
     found = cells_by_element(result, one)
-    if begin is None:  # places, such as the indices in x[places]; words say so
+    if begin is None:  # places, such as the indices in x[places]
         return found
     inside = (came >= begin) & (came < begin + one.numel)
     cells = inside.nonzero().flatten()

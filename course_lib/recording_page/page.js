@@ -30,19 +30,19 @@
     return parsed.get(text);
   }
 
-  // What one number was computed from in its own step: [{t, at, hidden}].
+  // What one number was computed from in its own step: [{t, at, hidden, unsure}].
   function sources(t, position) {
     if (!stepOf.has(t)) return [];
     const step = steps[stepOf.get(t)];
     return step.in.map((from, i) => {
       const table = step.from[i];
-      if (table === "all") return {t: from, at: [...Array(sizeOf(from)).keys()], hidden: tensors[from].whole ? 0 : 1};
+      if (table === "all") return {t: from, at: [...Array(sizeOf(from)).keys()], hidden: tensors[from].whole ? 0 : 1, unsure: true};
       const row = table.length ? parse(table[0][table[1][position]]) : {at: [position], hidden: 0};
       return {t: from, ...row};
     }).filter(one => one.at.length || one.hidden);
   }
 
-  // Where one number goes in the steps that read it: [{t, at}].
+  // Where one number goes in the steps that read it: [{t, at, unsure}].
   const readers = new Map();
   steps.forEach(step => new Set(step.in).forEach(t => readers.set(t, [...readers.get(t) || [], step.t])));
   const forward = new Map();
@@ -58,15 +58,18 @@
       }
       forward.set(t, table);
     }
-    return [...forward.get(t)[position]].map(([reader, at]) => ({t: reader, at: [...new Set(at)]}));
+    const unsure = reader => steps[stepOf.get(reader)].in.some((one, i) => one === t && steps[stepOf.get(reader)].from[i] === "all");
+    return [...forward.get(t)[position]].map(([reader, at]) => ({t: reader, at: [...new Set(at)], unsure: unsure(reader)}));
   }
 
   // All shown numbers that can be reached from one by shown ones: Map of tensor -> Set of positions.
   function reached(t, position, next) {
     const found = new Map(), waiting = [[t, position]];
+    found.unsure = new Set();  // steps of which the page does not know what each number reads
     while (waiting.length) {
       const [from, p] = waiting.pop();
       for (const one of next(from, p)) {
+        if (one.unsure) found.unsure.add(next === goals ? one.t : from);
         if (one.hidden) found.cut = true;  // the path goes on where the page can't follow it
         if (!found.has(one.t)) found.set(one.t, new Set());
         const known = found.get(one.t);
@@ -222,29 +225,42 @@
     const later = tensors[t].overwritten, ended = later === null ? "" : " at the end of the run";
     p.append(link(t), `${place ? ` at ${place}` : ""} is ${text}${ended}${stepOf.has(t) ? ` (${slot})` : ""}. `);
     if (ended) p.append(`Step ${later} wrote into its memory, so it may have been another number at this step. `);
-    const direct = sources(t, position);
-    if (direct.length) {
+    const direct = sources(t, position), sure = direct.filter(one => !one.unsure), unsure = direct.filter(one => one.unsure);
+    const list = many => many.forEach((one, i) => p.append(i ? "; " : "", several(one)));
+    if (sure.length) {
       p.append(key("from", "It came from"), " ");
-      direct.forEach((one, i) => p.append(i ? "; " : "", several(one)));
+      list(sure);
       p.append(". ");
-    } else p.append(stepOf.has(t) ? "This step made it from no other number. " : `${ended ? "Its memory" : "It"} was there before the run. `);
+    }
+    if (unsure.length) {
+      p.append(key("from", "It may depend on"), " ");
+      list(unsure);
+      p.append(": the page does not know which of them this step reads for it. ");
+    }
+    if (!direct.length) p.append(stepOf.has(t) ? "This step made it from no other number. " : `${ended ? "Its memory" : "It"} was there before the run. `);
     const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));
     if (start.length) {
-      p.append("All the way back: ");
+      p.append(`All the way back: ${from.unsure.size ? "at most " : ""}`);
       const shown = one => tensors[one].whole ? counted(sizeOf(one), "number") : counted(sizeOf(one), "shown number");
       start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${shown(one)} of `, link(one)));
       p.append(". ");
     }
+    if (from.unsure.size && !(unsure.length && from.unsure.size === 1)) p.append(counting(from.unsure));
     if (from.cut) p.append("The way back also leads through numbers that this page leaves out, so that it is not complete here. ");
     if (to.size) {
       const last = [...to.keys()].sort((a, b) => stepOf.get(a) - stepOf.get(b));
-      more.append(key("to", "It goes to"), " ");
+      more.append(key("to", to.unsure.size ? "It goes at most to" : "It goes to"), " ");
       last.forEach((one, i) => more.append(i ? ", " : "", `${to.get(one).size} of `, link(one)));
-      more.append(".");
+      more.append(". ", to.unsure.size ? counting(to.unsure) : "");
     } else if (!steps.some(step => step.in.includes(t))) more.append("No later step reads it.");
     else more.append(`In this run it adds nothing to any later number${partial ? " shown here" : ""}.`);
     if (to.size && partial) more.append(" Numbers that this page leaves out are not counted.");
     said.replaceChildren(p, more);
+  }
+  // On a path through steps that may read everything.
+  function counting(unsure) {
+    const all = [...unsure].sort((a, b) => stepOf.get(a) - stepOf.get(b)), few = all.slice(0, 3).join(", ") + (all.length > 3 ? ", ..." : "");
+    return `Not all of them need count: the page does not know which numbers step${all.length > 1 ? "s" : ""} ${few} read${all.length > 1 ? "" : "s"} for each result. `;
   }
   function key(name, text) {
     const span = document.createElement("span");

@@ -19,13 +19,14 @@ from .words import of_stage, of_story, of_tensor
 
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
-    "where it goes; a mouse shows the path already while it points."
+    "where it goes; a mouse shows the path already while it points. A number comes from another one if a change of "
+    "that one alone can change it; one that only decides which number is read, such as an index or a mask, counts too."
 )
 
 
 def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:
     """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
-    stages = "".join(_stage(stage, len(story.stages), words) for stage in story.stages)
+    stages = "".join(_stage(stage, words, failed=story.error is not None) for stage in story.stages)
     leaves = "".join(_leaf(one, words) for one in story.leaves)
     ending = "".join(f"<p>{backticks_to_code(text)}</p>" for text in of_story(story))
     description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
@@ -48,14 +49,14 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
     )
 
 
-def _stage(stage: Stage, count: int, words: Sequence[str]) -> str:
+def _stage(stage: Stage, words: Sequence[str], *, failed: bool) -> str:
     step, result = stage.step, stage.result
     heading = f"Step {step.number}: <code>{escape(result.title)}</code>"
     code = f"<p class=line><code>{escape(step.source or step.code or step.op)}</code></p>"
     return (
         f'<section class=step id="step-{step.number}" data-line="{escape(line_id(step))}">'
         f"<h2>{heading} <span class={step.effect}>{step.effect}</span></h2>{code}"
-        f"<p class=words>{backticks_to_code(of_stage(stage))}</p>"
+        f"<p class=words>{backticks_to_code(of_stage(stage, failed=failed))}</p>"
         f'<div class=before></div><div class=result data-t="{result.key}"><h3><code>{escape(result.title)}</code></h3>'
         f"{tables(result, words)}{_memory(result, f'Memory {result.storage}')}</div></section>"
     )
@@ -77,8 +78,7 @@ def _data(story: Story, words: Sequence[str]) -> str:
     """Return what the script reads: each tensor, and for each step the sources of its numbers."""
     tensors = {one.key: _tensor(one) for one in (*story.leaves, *(stage.result for stage in story.stages))}
     steps = [
-        {"t": stage.result.key, "in": [one.key for one in stage.inputs], "from": stage.sources}
-        for stage in story.stages
+        {"t": stage.result.key, "in": [one.key for one in stage.reads], "from": stage.sources} for stage in story.stages
     ]
     text = json.dumps({"tensors": tensors, "steps": steps, "words": words}, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c")  # a title may hold </script>

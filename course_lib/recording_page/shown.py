@@ -32,6 +32,7 @@ class ShownTensor:
         most: the most cells to show.
         true_hides: of a mask, whether its True hides.
         overwritten: the step that later wrote into its memory, so that the numbers are those of the end, or None.
+        writers: the numbers of all steps that wrote into its memory.
     """
 
     key: str
@@ -46,6 +47,7 @@ class ShownTensor:
     most: int = MOST_OF_ONE
     true_hides: bool = False
     overwritten: int | None = None
+    writers: tuple[int, ...] = ()
 
     @property
     def numel(self) -> int:
@@ -117,6 +119,15 @@ class ShownTensor:
         rows = values.double().view(self.shape)
         is_weights = bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
         return "weights" if is_weights and self.shape[-1] > 1 else ""
+
+    @property
+    def made(self) -> int:
+        """The number of the step that made it; -1 if it existed before the run."""
+        return -1 if self.key.startswith("in") else int(self.key)
+
+    def is_overwritten_after(self, step: int) -> bool:
+        """Return whether the numbers that a step read may be gone, because it or a later one wrote into the memory."""
+        return any(number >= step for number in self.writers)
 
     @cached_property
     def slots(self) -> list[int]:

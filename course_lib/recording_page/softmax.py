@@ -1,4 +1,4 @@
-"""Follow numbers through softmax: each is computed from all numbers of its row that are not hidden."""
+"""Follow numbers through softmax: each is computed from all numbers of its row, a weight of 0 from its own only."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from .shown import ShownTensor
 def softmax(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
     """Return the sources of a softmax, or None if the operation is another one.
 
-    A number of the row whose exponential is exactly 0, as that of a hidden score is, adds nothing to the sum.
+    A weight that is exactly 0, as that of a hidden score is, stays 0 whatever the other numbers are. The hidden score
+    counts for the rest of the row, because it decides how many share the sum.
     """
     if step.op not in ("softmax", "log_softmax") or len(inputs) != 1 or not result.shape:
         return None
     given = {"dim": step.call.kwargs.get("dim", step.call.args[1] if len(step.call.args) > 1 else -1)}
     axis = given["dim"] if isinstance(given["dim"], int) else -1
     weights = step.call.results[0].detach().cpu()
-    visible = (weights.exp() if step.op == "log_softmax" else weights) != 0
+    hidden = (weights == 0) if step.op == "softmax" else weights.isneginf()
     number = torch.arange(result.numel).view(result.shape)
     rows = number.movedim(axis, -1)
     row_of = torch.empty(result.numel, dtype=torch.long)
     row_of[rows.flatten()] = torch.arange(result.numel) // max(rows.shape[-1], 1)
     found = cells_by_element(result, inputs[0])
-    found |= (row_of[result.cells][:, None] == row_of[None, :]) & visible.flatten()[None, :]
+    found |= row_of[result.cells][:, None] == row_of[None, :]
+    found[hidden.flatten()[result.cells]] = False
     found[torch.arange(len(result.cells)), result.cells] = True
     return [found]

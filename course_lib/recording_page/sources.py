@@ -1,7 +1,8 @@
 """Find the numbers that each number of a step's result was computed from, as the recorded call itself tells it.
 
-A number comes from another one if the operation reads that one for it. Terms of a sum that are exactly 0, such as a
-hidden value times its weight 0, add nothing and are left out.
+A number comes from another one if a change of that one could change it, while all others stay as they were. So a value
+times a weight of 0 is left out, but the 0 itself is not. A number that only decides which number is read, such as an
+index or a mask, is a source as well. Of a maximum and the like, the source is the number that was selected.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from course_lib.recorder import Step
 from course_lib.tracing import torch_private
 
 from .elementwise import elementwise
+from .fused import fused
 from .gradients import by_gradient
 from .moved import moved
+from .scattered import scattered
+from .selected import selected
 from .shown import ShownTensor
 from .softmax import softmax
 
-RULES = (softmax, elementwise, moved, by_gradient)
+RULES = (softmax, fused, elementwise, selected, scattered, moved, by_gradient)
 Found = list[Tensor | None]  # for each input, (cell of the result, element of the input) as booleans; None: all of it
 
 
@@ -40,7 +44,7 @@ def sources_of(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -
         for rule in RULES:
             try:
                 found = rule(step, result, inputs)
-            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError):
+            except (RuntimeError, TypeError, ValueError, LookupError, NotImplementedError, AssertionError):
                 continue  # this rule does not fit the call; another may
             if found is not None:
                 return found

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from course_lib.recorder import Recording, Step
-from course_lib.tracing import SourceLine, layout_of
+from course_lib.tracing import SourceLine, layout_of, storage_of
 
 from .axes import names_of_input, names_of_result
 from .encoding import encode
 from .masks import note_what_hides
+from .memory import Memory, Table
+from .naming import names_of_inputs
 from .shown import ShownTensor, most_cells
-from .sources import Found, sources_of
+from .sources import sources_of
 
 MOST_STEPS = 200
 
@@ -26,14 +28,18 @@ class Stage:
     Attributes:
         step: of the recording.
         result: what it made.
-        inputs: what it read, in order.
-        sources: for each input [different texts, place per cell], [] if each cell came from the one in the same place,
-            or "all" if the operation may have read all of it.
+        inputs: the tensors that it was given, in order.
+        names: of the inputs, as the step's line has them, in backticks.
+        reads: the tensors that held their numbers then: also what a step wrote into their memory through another view.
+        sources: for each of `reads` [different texts, place per cell], [] if each cell came from the one in the same
+            place, or "all" if the operation may have read all of it.
     """
 
     step: Step
     result: ShownTensor
     inputs: Sequence[ShownTensor]
+    names: Sequence[str]
+    reads: Sequence[ShownTensor]
     sources: Sequence[list | str]
 
 
@@ -57,37 +63,48 @@ def story_of(recording: Recording) -> Story:
     stages: list[Stage] = []
     arguments = {id(tensor) for tensor in recording.arguments}
     memories: dict[int, int] = {}
+    memory, writers = Memory(), _writers(steps)
     for step in steps:
         inputs = []
         for tensor, name in zip(step.call.tensors, step.inputs, strict=True):
             if id(tensor) not in shown:
-                shown[id(tensor)] = _leaf(tensor, name, len(leaves), most, id(tensor) in arguments, memories)
+                shown[id(tensor)] = _leaf(tensor, name, len(leaves), most, id(tensor) in arguments, memories, step.op)
                 leaves.append(shown[id(tensor)])
             inputs.append(shown[id(tensor)])
         if step.part and step.part[0]:  # several results of one call read the same versions
             inputs = list(stages[-1].inputs)
         result = _result(step, inputs, most)
-        stages.append(Stage(step, result, inputs, _encoded(sources_of(step, result, inputs), inputs)))
+        for one in (*inputs, result):
+            one.writers = writers.get(storage_of(one.tensor), ())
+            one.overwritten = max((number for number in one.writers if number > one.made), default=None)
+        read = memory.trace(inputs, sources_of(step, result, inputs))
+        names = names_of_inputs(step, inputs, steps)
+        sources = [_encoded(*pair) for pair in read]
+        stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources))
         shown[id(step.tensor)] = result
-    _note_overwritten(stages, leaves)
+        if step.effect == "in-place":
+            memory.note(result)
     note_what_hides([(stage.step, stage.result, stage.inputs) for stage in stages])
     leaves.sort(key=lambda one: id(one.tensor) not in arguments)
     return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error, recording.error_line)
 
 
 def _leaf(
-    tensor: Tensor, name: int | str, number: int, most: int, is_argument: bool, memories: dict[int, int]
+    tensor: Tensor, name: int | str, number: int, most: int, is_argument: bool, memories: dict[int, int], op: str
 ) -> ShownTensor:
     layout = layout_of(tensor)
     title = name if isinstance(name, str) else f"memory of step {name}"
-    axes = names_of_input(layout.shape) if is_argument else _axes_of_parameter(title, layout.shape)
+    axes = names_of_input(layout.shape, op) if is_argument else _axes_of_parameter(title, layout.shape, op)
     storage = -1 - memories.setdefault(layout.storage, len(memories))
     return ShownTensor(
         f"in{number}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype, tensor, axes, most
     )
 
 
-def _axes_of_parameter(name: str, shape: Sequence[int]) -> tuple[str, ...]:
+def _axes_of_parameter(name: str, shape: Sequence[int], op: str) -> tuple[str, ...]:
+    """Name the axes of a tensor by its own name and by the operation that reads it first."""
+    if op == "embedding" and len(shape) == 2:
+        return ("vocabulary", "feature")
     if name.endswith("weight") and len(shape) == 2:
         return ("output feature", "feature")
     return ("",) * len(shape)
@@ -101,27 +118,19 @@ def _result(step: Step, inputs: Sequence[ShownTensor], most: int) -> ShownTensor
     )  # fmt: skip
 
 
-def _encoded(found: Found, inputs: Sequence[ShownTensor]) -> list[list | str]:
-    encoded: list[list | str] = []
-    for table, one in zip(found, inputs, strict=True):
-        if table is None:
-            encoded.append("all")
-            continue
-        visible = table[:, one.cells]
-        hidden = (table.sum(1) - visible.sum(1)).tolist()
-        encoded.append(
-            encode((row.nonzero().flatten().tolist(), more) for row, more in zip(visible, hidden, strict=True))
-        )
-    return encoded
+def _encoded(one: ShownTensor, table: Table) -> list | str:
+    if table is None:
+        return "all"
+    visible = table[:, one.cells]
+    hidden = (table.sum(1) - visible.sum(1)).tolist()
+    return encode((row.nonzero().flatten().tolist(), more) for row, more in zip(visible, hidden, strict=True))
 
 
-def _note_overwritten(stages: Sequence[Stage], leaves: Sequence[ShownTensor]) -> None:
-    """Note on each tensor which later step wrote into its memory: the recording keeps tensors, not copies of them."""
-    for i, stage in enumerate(stages):
-        if stage.step.effect != "in-place":
-            continue
-        written = stage.result.tensor
-        before = [*leaves, *(one.result for one in stages[:i])]
-        for one in before:
-            if layout_of(one.tensor).storage == layout_of(written).storage:
-                one.overwritten = stage.step.number
+def _writers(steps: Sequence[Step]) -> dict[int, tuple[int, ...]]:
+    """Return the steps that wrote into each memory: the recording keeps tensors, not copies of their numbers."""
+    found: dict[int, tuple[int, ...]] = {}
+    for step in steps:
+        if step.effect == "in-place":
+            storage = storage_of(step.tensor)
+            found[storage] = (*found.get(storage, ()), step.number)
+    return found

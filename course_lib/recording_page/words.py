@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
+from course_lib.tracing import storage_of
 from course_lib.wording import counted, listed
 
+from .elementwise import is_making
+from .rules import rule_of
 from .shown import ShownTensor
 from .story import Stage, Story
 
-CALLED_WITH = re.compile(r"[\w.]+\((\w+)\)")  # an operation with one tensor, such as q_proj(x)
 EFFECTS = {
     "view": "This is a view: no number moves, and the same memory is read in another way.",
     "copy": "This is a copy: the same numbers are written to new memory.",
@@ -18,31 +19,41 @@ EFFECTS = {
     "in-place": "This writes into memory that was there before.",
 }
 SAME = "Nothing changes: the result is the tensor that went in."
+UNREAD_BEFORE_ERROR = "No step reads the result before the error ends the run."
 
 
-def of_stage(stage: Stage) -> str:
-    """Return the sentences of one step."""
+def of_stage(stage: Stage, *, failed: bool = False) -> str:
+    """Return the sentences of one step of a run, which may have failed later."""
     step, result = stage.step, stage.result
     name = f"`{result.title}`" if step.name else "a tensor without a name"
     begin = f"Line {step.where}: " if step.where else ""
-    reads = listed(dict.fromkeys(_names(stage)))
+    reads = listed(
+        dict.fromkeys(name + _written_into(one, stage) for name, one in zip(stage.names, stage.inputs, strict=True))
+    )
+    reads = f"no number of {reads}" if is_making(step.op) and len(stage.inputs) == 1 else reads
     said = [f"{begin}`{step.op}` reads {reads} and gives {name}." if reads else f"{begin}`{step.op}` makes {name}."]
     said += [_effect(stage), of_tensor(result)]
+    said += filter(None, [rule_of(stage)])
     if "all" in stage.sources:
         said.append(
             f"The page does not know which numbers `{step.op}` reads for each result, so each may depend on all."
         )
     if not step.used:
-        said.append("Nothing reads the result afterwards.")
+        said.append(UNREAD_BEFORE_ERROR if failed else "Nothing reads the result afterwards.")
+    elif failed and step.read_by_failed and not step.users:
+        said.append("The call that raised the error read it.")
     return " ".join(said)
 
 
-def _names(stage: Stage) -> Iterator[str]:
-    """Yield what a step reads, by the name in its line where one tensor has another name there."""
-    called = CALLED_WITH.fullmatch(stage.step.code)
-    for number, one in enumerate(stage.inputs):
-        other = called[1] if called and number == 0 and called[1] != one.title else None
-        yield f"`{other}` (the tensor `{one.title}`)" if other else f"`{one.title}`"
+def _written_into(one: ShownTensor, stage: Stage) -> str:
+    """Name the steps whose writes through another view are among the numbers that a step reads of a tensor."""
+    storage = storage_of(one.tensor)
+    writers = [other.key for other in stage.reads if other not in stage.inputs and storage_of(other.tensor) == storage]
+    return f" with what {_steps(writers)} wrote into its memory" if writers else ""
+
+
+def _steps(keys: Sequence[str]) -> str:
+    return f"step {keys[0]}" if len(keys) == 1 else f"steps {listed(sorted(keys, key=int))}"
 
 
 def of_tensor(one: ShownTensor) -> str:
@@ -53,6 +64,7 @@ def of_tensor(one: ShownTensor) -> str:
         said.append(
             "An axis called mixed runs through tokens and features at once, so a row belongs to no single token."
         )
+    said += [_joined(name) for name in dict.fromkeys(one.axes) if " and " in name]
     if not one.numel:
         said.append("It has no elements.")
     elif not one.is_whole:
@@ -64,6 +76,13 @@ def of_tensor(one: ShownTensor) -> str:
     if one.overwritten is not None:
         said.append(f"Step {one.overwritten} later wrote into this memory: the numbers shown are those after the run.")
     return " ".join(said)
+
+
+def _joined(name: str) -> str:
+    """Return the sentence on an axis that joins several, such as "batch and token"."""
+    outer, *_ = parts = name.split(" and ")
+    place = " of ".join(f"one {part}" for part in reversed(parts))
+    return f"The axis called {name} runs on from one {outer} to the next: each place along it is {place}."
 
 
 def axes(one: ShownTensor) -> str:

@@ -138,7 +138,9 @@ def _targets(statement: ast.stmt, node: ast.expr | ast.stmt) -> tuple[str, ...]:
             return (walrus.target.id,)
     if isinstance(statement, ast.Assign):
         target, value = statement.targets[0], statement.value
-    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+    elif isinstance(statement, ast.AugAssign):  # the target is no name of what is added to it
+        target, value = statement.target, statement
+    elif isinstance(statement, ast.AnnAssign):
         target, value = statement.target, statement.value
     else:
         return ()

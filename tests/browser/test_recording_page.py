@@ -139,9 +139,9 @@ def truth_of_the_split():
     return poisoned(*drawn(*SEEING_ALL["weight split"]))
 
 
-@pytest.mark.parametrize("rule", range(len(sources.RULES)))
+@pytest.mark.parametrize("rule", [sources.softmax, sources.elementwise, sources.moved, sources.by_gradient])
 def test_a_wrong_rule_is_found(tab, tmp_path, monkeypatch, truth_of_the_split, rule):
-    right = sources.RULES[rule]
+    right = rule
 
     def turned(*given):
         found = right(*given)
@@ -292,12 +292,30 @@ def in_place(x):
     [
         ("3.0.1", "Step 4 wrote into its memory, so it may have been another number at this step."),  # the product
         ("2.0.2", "weights at [0, 2] is 0.00 (slot 2 of memory 2). It came from torch.ones(2, 3).tril() at [0, 2]."),
-        ("2.0.2", "In this run it adds nothing to any later number."),  # a weight of 0
+        ("2.0.2", "It goes to 2 of output (step 3), 2 of output (step 4)."),  # a weight of 0, which decides
+        ("3.0.1", "It came from 3 numbers of weights; x at token 0, feature 1."),  # and not from what the 0 hides
         ("4.0.1", "No later step reads it."),
     ],
 )
 def test_what_is_said_of_numbers_that_change_add_nothing_or_end_the_run(tab, tmp_path, address, words):
     file = record(in_place, torch.ones(3, 2)).save_page(tmp_path / "in_place.html")
+    tab.goto("about:blank")
+    tab.goto(f"{file.as_uri()}#step-{address}")
+    assert words in " ".join(tab.locator("#said").inner_text().split())
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("0.0", "It may depend on 3 numbers of x: the page does not know which of them this step reads for it."),
+        ("0.0", "It goes to 1 of x.unique() * 2."),
+        ("1.0", "It came from .unique() at [0]. All the way back: at most 3 of 3 numbers of x. Not all of them"),
+        ("1.0", "Not all of them need count: the page does not know which numbers step 0 reads for each result."),
+        ("1~in0.1", "It goes at most to 3 of .unique(), 3 of x.unique() * 2. Not all of them need count"),
+    ],
+)
+def test_what_a_page_does_not_know_is_said_of_the_number(tab, tmp_path, address, words):
+    file = record(lambda x: x.unique() * 2, torch.tensor([0.0, 3.0, 4.0])).save_page(tmp_path / "unknown.html")
     tab.goto("about:blank")
     tab.goto(f"{file.as_uri()}#step-{address}")
     assert words in " ".join(tab.locator("#said").inner_text().split())

@@ -348,3 +348,16 @@ def test_names_pass_by_other_modes():
             return name(x + 1, "more")
 
     assert record(forward, PAIR)["more"].op == "add"
+
+
+def test_what_a_failing_call_read_is_not_called_unused():
+    def forward(x):
+        y = x + 1
+        x.add(2)
+        return y.view(7, 7)
+
+    with pytest.raises(RuntimeError) as raised:
+        record(forward, PAIR)
+    steps = raised.value.recording.steps
+    assert [step.read_by_failed for step in steps] == [True, False]
+    assert [step.number for step in raised.value.recording.unused()] == [1]

@@ -26,8 +26,12 @@ KNOWN = {
     "view": (lambda x: x.view(3, 2), [torch.randn(2, 3)], [["0", "1", "2", "3", "4", "5"]]),
     "transpose": (lambda x: x.T, [torch.randn(2, 3)], [["0", "3", "1", "4", "2", "5"]]),
     "cat": (lambda x, y: torch.cat([x, y]), [torch.randn(1), torch.randn(2)], [["0", "", ""], ["", "0", "1"]]),
-    "chosen": (lambda x, i: x[i], [torch.randn(3), torch.tensor([2, 2])], [["2", "2"], ["", ""]]),
-    "rows of words": (F.embedding, [torch.tensor([1, 0]), torch.randn(2, 2)], [[""] * 4, ["2", "3", "0", "1"]]),
+    "chosen": (lambda x, i: x[i], [torch.randn(3), torch.tensor([2, 2])], [["2", "2"], ["0", "1"]]),
+    "rows of words": (
+        F.embedding,
+        [torch.tensor([1, 0]), torch.randn(2, 2)],
+        [["0", "0", "1", "1"], ["2", "3", "0", "1"]],
+    ),
     "broadcast": (
         lambda x, y: x + y,
         [torch.randn(2, 2), torch.randn(2)],
@@ -39,12 +43,42 @@ KNOWN = {
         [["0", "", "", "3", "4", "", "6", "7", "8"], list("012345678")],
     ),
     "where": (lambda x: torch.where(HIDDEN, 0.0, x)[0], [torch.randn(3, 3)], [["0", "1", "2"]]),
-    "softmax": (lambda x: x.softmax(-1), [ROW], [["0 1", "0 1", "0*3"]]),
+    "softmax": (lambda x: x.softmax(-1), [ROW], [["0*3", "0*3", "2"]]),
     "product": (lambda x, y: x @ y, [torch.ones(1, 2), torch.ones(2, 2)], [["0 1", "0 1"], ["0 2", "1 3"]]),
-    "a factor of 0": (lambda x, y: x @ y, [torch.tensor([[1.0, 0.0]]), torch.ones(2, 1)], [["0"], ["0"]]),
+    "a factor of 0": (lambda x, y: x @ y, [torch.tensor([[1.0, 0.0]]), torch.ones(2, 1)], [["0 1"], ["0"]]),
     "sum": (lambda x: x.sum(0), [torch.randn(2, 2)], [["0 2", "1 3"]]),
     "integers": (lambda x: x @ x, [torch.tensor([[1, 2], [3, 4]])], [["0*3", "0 1 3", "0 2 3", "1*3"]]),
-    "unknown": (lambda x: x.argmax(), [torch.randn(3)], ["all"]),
+    "unknown": (lambda x: x.unique(), [torch.randn(3)], ["all"]),
+    "places on one axis": (lambda x: torch.where(x > 0)[0], [torch.tensor([1, 0, 2])], [["0", "0*3"]]),
+    "how often": (
+        lambda x, n: x.repeat_interleave(n),
+        [torch.randn(2), torch.tensor([1, 2])],
+        [["0", "1", "1"], "all"],
+    ),
+    "only a shape": (lambda x, y: x.view_as(y), [torch.randn(2), torch.tensor([1, 2])], [["0", "1"], ["", ""]]),
+    "places": (lambda x: x.nonzero(), [torch.tensor([[0, 1], [2, 0]])], [["0 1", "0 1", "0*3", "0*3"]]),
+    "rows of places": (lambda x: x.nonzero(as_tuple=True)[0], [torch.tensor([[0, 1], [2, 0]])], [["0 1", "0*3"]]),
+    "places by where": (lambda x: torch.where(x)[1], [torch.tensor([[0, 1], [2, 0]])], [["0 1", "0*3"]]),
+    "any of rows": (lambda x: x.any(-1), [torch.tensor([[True, False], [False, False]])], [["0", "2 3"]]),
+    "all of columns": (lambda x: x.all(dim=0), [torch.tensor([[2, 0], [1, 3]])], [["0 2", "1"]]),
+    "argmax of columns": (lambda x: x.argmax(0), [torch.randn(2, 2)], [["0 2", "1 3"]]),
+    "argmax of all": (lambda x: x.argmax(), [torch.randn(3)], [["0*3"]]),
+    "indices of topk": (lambda x: x.topk(1)[1], [torch.randn(2, 2)], [["0 1", "2 3"]]),
+    "indices of cummax": (lambda x: x.cummax(0)[1], [torch.randn(2)], [["0", "0 1"]]),
+    "indices of a maximum": (lambda x: x.max(0)[1], [torch.tensor([2, 3])], [["0 1"]]),
+    "equal maxima": (lambda x: x.amax(), [torch.tensor([3, 1, 3])], [["0 2"]]),
+    "through a mask": (
+        lambda x, m: x[m],
+        [torch.randn(3), torch.tensor([True, False, True])],
+        [["0", "2"], ["0", "0*3"]],
+    ),
+    "a mask of numbers": (
+        lambda x: x + torch.tensor([0.0, -1e4]),
+        [torch.randn(2)],
+        [["0", ""], ["0", "1"]],
+    ),
+    "one large number": (lambda x: x - torch.tensor(1e5), [torch.randn(2)], [["0", "1"], ["0", "0"]]),
+    "a large number": (lambda x: x + torch.tensor([5.0, 1e5]), [torch.randn(2)], [["0", "1"], ["0", "1"]]),
     "made": (lambda x: torch.ones(2), [torch.randn(3)], []),
 }
 
@@ -74,6 +108,11 @@ def test_positions_are_written_in_few_characters():
     assert encode([([3, 4, 5], 2), ([], 0), ([3, 4, 5], 2)]) == [["3*3 +2", ""], [0, 1, 0]]
 
 
+def written_into(held, x):
+    held[:4] = x[0, 0]
+    return held
+
+
 AXES = {
     "split": (lambda x: x.view(2, 3, 2, 2), ("batch", "token", "head", "feature")),
     "by head": (lambda x: x.view(2, 3, 2, 2).transpose(1, 2), ("batch", "head", "token", "feature")),
@@ -84,6 +123,19 @@ AXES = {
     "scores": (lambda x: x @ x.mT, ("batch", "query", "key")),
     "context": (lambda x: (x @ x.mT).softmax(-1) @ x, ("batch", "token", "feature")),
     "the view that scrambles": (lambda x: x.view(2, 2, 3, 2), ("batch", "mixed", "mixed", "mixed")),
+    "batches in a row": (lambda x: x.reshape(-1, 4) * 2, ("batch and token", "feature")),
+    "tokens in a row": (lambda x: x.flatten(1), ("batch", "token and feature")),
+    "windows of tokens": (lambda x: x.view(3, 2, 4), ("", "", "feature")),
+    "heads in a row": (
+        lambda x: x.view(2, 3, 2, 2).transpose(1, 2).flatten(0, 1),
+        ("batch and head", "token", "feature"),
+    ),
+    "scores of baddbmm": (lambda x: torch.baddbmm(torch.zeros(1), x, x.mT), ("batch", "query", "key")),
+    "scores of bmm": (lambda x: torch.bmm(x, x.mT), ("batch", "query", "key")),
+    "ranks": (lambda x: x.sort(1)[0], ("batch", "", "feature")),
+    "the largest": (lambda x: x.topk(2).values * 2, ("batch", "token", "")),
+    "places": (lambda x: x.nonzero(), ("", "")),
+    "written into": (lambda x: written_into(torch.zeros(5), x), ("",)),
     "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
     "one sample": (lambda x: x[0], ("token", "feature")),
     "half a token": (lambda x: x.chunk(2, dim=-1)[1] * 2, ("batch", "token", "feature")),
@@ -94,3 +146,9 @@ AXES = {
 def test_axes_have_names(call):
     run, expected = AXES[call]
     assert story_of(record(run, torch.randn(2, 3, 4))).stages[-1].result.axes == expected
+
+
+def test_the_weights_of_an_embedding_have_rows_of_a_vocabulary():
+    story = story_of(record(torch.nn.Embedding(7, 4), torch.tensor([[3, 1]])))
+    assert {one.title: one.axes for one in story.leaves}["weight"] == ("vocabulary", "feature")
+    assert story.stages[-1].result.axes == ("batch", "token", "feature")

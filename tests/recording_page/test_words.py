@@ -61,3 +61,97 @@ def test_the_axes_of_einsum_are_those_of_its_letters():
     html = page_of(record(by_einsum, torch.randn(2, 5, 6)))
     assert "(2, 2, 5, 5) (batch, head, query, key)" in html and "mixed" not in html
     assert "(2, 5, 2, 3) (batch, token, head, feature)" in html
+
+
+def read_by(code, x, **more):
+    """Return what each step of some code reads, as the page says it."""
+    html = page_of(record(code, x, **more))
+    return [re.sub("</?code>", "`", said) for said in re.findall(r"</code> reads (.*?) and gives|</code> makes", html)]
+
+
+def other_names(x):
+    other = x
+    double = other * x.sum(0)
+    x = double.view_as(other)
+    return torch.relu(x), x.mean(1), other - double, x - double.clone()
+
+
+def test_a_name_of_the_line_is_said_of_the_tensor_that_has_it():
+    assert read_by(other_names, torch.ones(2, 3)) == [
+        "`x`",
+        "`other` (the tensor `x`) and `.sum(0)`",
+        "`double` and `x`",
+        "`x`",
+        "`x`",
+        "`other` (the tensor `x`) and `double`",
+        "`double`",
+        "`x` and `.clone()`",
+    ]
+
+
+def in_place(x):
+    total = x * 0
+    total += x.abs() * 2
+    total *= x.exp().neg()
+    return total
+
+
+def test_what_is_added_in_place_has_not_the_name_of_the_sum():
+    assert read_by(in_place, torch.ones(2, 3))[1:] == [
+        "`x`",
+        "`.abs()`",
+        "`total` and `x.abs() * 2`",
+        "`x`",
+        "`.exp()`",
+        "`total` and `.neg()`",
+    ]
+
+
+def test_an_inner_step_of_a_module_reads_no_name_of_the_line():
+    layers = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+
+    def forward(x):
+        y = x
+        return layers(y)
+
+    assert read_by(forward, torch.ones(2, 3))[0].startswith("`y` (the tensor `x`), ")
+    assert read_by(forward, torch.ones(2, 3))[1] == "`linear`"
+
+
+def test_joined_axes_are_named_and_explained():
+    html = page_of(record(lambda x: x.reshape(-1, 4) + 1, torch.ones(2, 3, 4)))
+    assert "(6, 4) (batch and token, feature)" in html and "mixed" not in html.split("<div id=stage>")[1]
+    assert "each place along it is one token of one batch." in html
+
+
+def test_a_failed_run_has_no_unread_results_where_the_failing_call_read_them(html):
+    assert "Nothing reads" not in html and "The call that raised the error read it." in html
+
+
+def test_a_failed_run_says_that_it_ended_before_a_result_was_read():
+    def forward(x):
+        y = x + 1
+        raise KeyError(y.shape)
+
+    with pytest.raises(KeyError) as raised:
+        record(forward, torch.ones(2))
+    assert "No step reads the result before the error ends the run." in page_of(raised.value.recording)
+
+
+def masked(x):
+    scores = x @ x.T + torch.full((2, 2), -torch.inf).triu(1)
+    return scores.softmax(-1) @ x, scores.max(-1).values
+
+
+def test_a_step_whose_rule_leaves_numbers_out_says_so():
+    html = page_of(record(masked, torch.rand(2, 2) + 1))
+    assert html.count("the score is no source") == html.count("A weight of exactly 0 comes from its own score") == 1
+    assert html.count("Where a factor is 0") == html.count("A number comes from the one that was selected,") == 1
+    html = page_of(record(lambda x: x.index_add(0, torch.tensor([0]), torch.ones(1, 2)), torch.ones(2, 2)))
+    assert "Each index that could have named the place of a number counts as one of its sources." in html
+    plain = page_of(record(lambda x: (x @ x.T).softmax(-1) @ x, torch.rand(2, 2) + 1))
+    assert not re.search("is no source|of exactly 0|factor is 0|was selected,", plain.split("<div id=stage>")[1])
+
+
+def test_what_only_takes_a_shape_reads_no_number():
+    assert read_by(lambda x: (x.new_full((2,), 0.5), torch.zeros_like(x)), torch.ones(2)) == ["no number of `x`"] * 2

@@ -49,6 +49,10 @@ CASES = {
     "two values": ("y, z = x + 1, x + 2", [("add", "x + 1", "y"), ("add", "x + 2", "z")]),
     "an annotation": ("y: torch.Tensor = x + 1", [("add", "x + 1", "y")]),
     "an addition in place": ("y = x + 0\n    y += 1", [("add", "x + 0", "y"), ("add_", "y += 1", "y")]),
+    "a sum that is added in place": (
+        "y = x + 0\n    y -= (x * 2).abs()",
+        [("add", "x + 0", "y"), ("mul", "x * 2", None), ("abs", ".abs()", None), ("sub_", "y -= (x * 2).abs()", "y")],
+    ),
     "a walrus": ("print(end='') if (y := x + 1) is None else None", [("add", "x + 1", "y")]),
     "an argument": ("y = torch.relu(x + 1)", [("add", "x + 1", None), ("relu", "torch.relu(x + 1)", "y")]),
     "a comprehension": ("y = [row * 2 for row in (x, x)]", [("mul", "row * 2", None), ("mul", "row * 2", None)]),

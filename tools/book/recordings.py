@@ -40,6 +40,11 @@ Each page is one real run of the course's code on "Dream big and work for it". S
 see where it came from and where it goes. A page is a single file that asks no server for anything, and the address in
 the browser names the step and the number, so that you can send a moment to somebody.
 
+A number comes from another one if a change of that one alone can change it. So a value that is multiplied by a weight
+of 0 is no source, but the 0 is one, and so is a number that only decides which number is read, such as an index or a
+mask. A maximum comes from the number that was selected. Where a page can't tell which numbers an operation reads, it
+says so.
+
 Your own code gets such a page too, with `record(module, x).save_page("mine.html")` in a notebook, or in a terminal with
 `course picture my_attention.py:MyAttention --args "3, 4, 2"`.
 

@@ -1,0 +1,124 @@
+"""Follow index numbers and masks: each decides which number is read, or where a number is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .calling import MOST_PAIRS, cells_by_element
+from .shown import ShownTensor
+
+Part = tuple[int, Tensor]  # the first axis that a part of a key indexes, and the part
+
+
+def read_by_index(result: ShownTensor, one: ShownTensor, index: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
+    """Mark for each cell the index number that chose what it reads.
+
+    Each index is moved by one place in some of a few runs, which bit by bit spell its position: what a cell reads
+    changes in the runs in which its index is moved.
+
+    Args:
+        read: returns the labels that the cells read with other indices.
+    """
+    found = cells_by_element(result, one)
+    moved = torch.where(index > 0, index - 1, torch.where(index < -1, index + 1, torch.where(index < 0, -2, 1)))
+    before = read(index)
+    try:
+        chosen = (read(moved) != before).nonzero().flatten()
+    except (IndexError, RuntimeError):  # along an axis of size 1 there is nothing to choose
+        return found
+    position = torch.arange(index.numel()).view(index.shape)
+    place = torch.zeros(len(found), dtype=torch.long)
+    for bit in range(index.numel().bit_length()):
+        is_moved = (position >> bit) % 2 == 1
+        place |= (read(torch.where(is_moved, moved, index)) != before).long() << bit
+    found[chosen, place[chosen]] = True
+    return found
+
+
+def read_by_mask(result: ShownTensor, one: ShownTensor, elements: Tensor) -> Tensor:
+    """Mark for each cell the mask's number at its place and those before, which decide how many cells stand before it.
+
+    Args:
+        elements: the element of the mask that let each cell through.
+    """
+    found = cells_by_element(result, one)
+    return found | (torch.arange(one.numel)[None, :] <= elements[:, None])
+
+
+def written_by(
+    result: ShownTensor, inputs: Sequence[ShownTensor], tensors: Sequence[Tensor], key: Any
+) -> dict[int, Tensor]:
+    """Return which numbers of the masks and indices in a key decide on each cell in `x[key] = value`."""
+    shape = result.shape
+    parts = list(parts_of(key, len(shape)))
+    region = torch.zeros(shape, dtype=torch.bool)
+    region[_widest(key)] = True
+    inside = region.flatten()[result.cells]
+    coordinates = torch.unravel_index(result.cells, shape)
+    indices = [(axis, part) for axis, part in parts if part.dtype != torch.bool]
+    if indices and len(indices) < len(parts):
+        raise ValueError("masks among indices")
+    of = {id(tensor): i for i, tensor in enumerate(tensors)}
+    found: dict[int, Tensor] = {}
+    for axis, mask in parts:
+        if mask.dtype == torch.bool and id(mask) in of:
+            numbers = torch.arange(mask.numel()).view(mask.shape)
+            table = cells_by_element(result, inputs[of[id(mask)]])
+            cells = inside.nonzero().flatten()
+            table[cells, numbers[tuple(one[cells] for one in coordinates[axis : axis + mask.dim()])]] = True
+            found[of[id(mask)]] = table
+    for (_, index), table in zip(indices, _of_indices(indices, shape, coordinates), strict=True):
+        if id(index) in of:  # and not a list in the key
+            found[of[id(index)]] = table & inside[:, None]
+    return found
+
+
+def parts_of(key: Any, dims: int) -> Iterator[Part]:
+    """Yield the tensors in the key of `x[key]`, each with the first axis of x that it indexes."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(part, (list, tuple)) for part in parts):
+        parts = tuple(torch.tensor(part) if isinstance(part, (list, tuple)) else part for part in parts)
+    left = dims - sum(_axes_of(part) for part in parts)
+    axis = 0
+    for part in parts:
+        if isinstance(part, Tensor):
+            yield axis, part
+        axis += left if part is Ellipsis else _axes_of(part)
+
+
+def _axes_of(part: Any) -> int:
+    if part is None or part is Ellipsis or isinstance(part, bool):
+        return 0
+    return part.dim() if isinstance(part, Tensor) and part.dtype == torch.bool else 1
+
+
+def _widest(key: Any) -> Any:
+    """Return the key with each mask and each index replaced by all that it could name."""
+    parts: list[Any] = []
+    for part in key if isinstance(key, tuple) else (key,):
+        chosen = isinstance(part, (Tensor, list))
+        parts += [slice(None)] * max(_axes_of(part), 1) if chosen else [part]
+    return tuple(parts)
+
+
+def _of_indices(indices: Sequence[Part], shape: tuple[int, ...], coordinates: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield for each index tensor which numbers of it could name each cell, given where the others point."""
+    if not indices:
+        return
+    broad = torch.broadcast_shapes(*(part.shape for _, part in indices))
+    if len(coordinates[0]) * broad.numel() > MOST_PAIRS:
+        raise ValueError("too many pairs")
+    agree = [
+        (part.detach().cpu().expand(broad).flatten() % shape[axis])[None, :] == coordinates[axis][:, None]
+        for axis, part in indices
+    ]
+    for number, (_, part) in enumerate(indices):
+        could = torch.ones_like(agree[0])
+        for other, same in enumerate(agree):
+            could &= same if other != number else True
+        own = torch.arange(part.numel()).view(part.shape).expand(broad).flatten()
+        yield torch.zeros(len(could), part.numel(), dtype=torch.int32).index_add_(1, own, could.int()) > 0

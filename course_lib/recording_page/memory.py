@@ -1,0 +1,98 @@
+"""Find the step that last wrote each number that a step reads: a view and its base share memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import storage_of
+
+from .calling import MOST_PAIRS
+from .shown import ShownTensor
+
+Table = Tensor | None  # (cell of a result, element of what it read) as booleans; None: each may depend on all
+
+
+class Memory:
+    """The writes of a run so far."""
+
+    def __init__(self) -> None:
+        self._writes: dict[int, list[ShownTensor]] = {}  # storage -> what was written, in order
+
+    def note(self, written: ShownTensor) -> None:
+        """Note what a step wrote into memory that was there before."""
+        self._writes.setdefault(storage_of(written.tensor), []).append(written)
+
+    def trace(self, inputs: Sequence[ShownTensor], tables: Sequence[Table]) -> list[tuple[ShownTensor, Table]]:
+        """Return what a step really read: in place of numbers that were overwritten through another view, the new ones.
+
+        Args:
+            inputs: the tensors that the step was given, each as its own step made it.
+            tables: the sources of the step's result among their elements.
+        """
+        found: dict[str, tuple[ShownTensor, Table]] = {}
+        for one, table in zip(inputs, tables, strict=True):
+            for owner, places in self.owners(one):
+                part = table if owner is one and places is None else _moved(table, owner, places)
+                if owner.key in found:
+                    other = found[owner.key][1]
+                    part = None if part is None or other is None else part | other
+                found[owner.key] = owner, part
+        return list(found.values())
+
+    def owners(self, one: ShownTensor) -> list[tuple[ShownTensor, Tensor | None]]:
+        """Return the tensors that hold the numbers of one now, each with the index in it of each element, or -1.
+
+        The indices are None if no number was overwritten since the tensor was made.
+        """
+        later = [written for written in self._writes.get(storage_of(one.tensor), ()) if written.made > one.made]
+        if not later or len(one.stride) != len(one.shape):
+            return [(one, None)]
+        found: list[tuple[ShownTensor, Tensor | None]] = []
+        left = torch.ones(1, one.numel, dtype=torch.bool)
+        for written in reversed(later):
+            all_places = _places(one, written)
+            left = left.expand(all_places.shape).clone() if len(left) < len(all_places) else left
+            for free, places in zip(left, all_places.expand(left.shape), strict=True):
+                found.append((written, torch.where(free, places, -1)))
+                free &= places < 0
+        found = [(written, places) for written, places in found if places is not None and bool((places >= 0).any())]
+        if not found:
+            return [(one, None)]
+        rest = left.any(0)
+        return [*found, (one, torch.where(rest, torch.arange(one.numel), -1))] if bool(rest.any()) else found
+
+
+def _places(one: ShownTensor, written: ShownTensor) -> Tensor:
+    """Return for each element of a tensor the element of another one in the same bytes, or -1.
+
+    There are as many rows as elements of the other one fit into an element of the tensor, as two into a complex number.
+    """
+    if not one.numel or not written.numel:
+        return torch.full((1, one.numel), -1)
+    unit = min(one.dtype.itemsize, written.dtype.itemsize)
+    size, ours = written.dtype.itemsize // unit, one.dtype.itemsize // unit
+    begins, wanted = _slots(written) * size, _slots(one) * ours
+    lying = torch.full((int(max(begins.max(), wanted.max())) + max(size, ours),), -1)
+    for part in range(size):
+        lying[begins + part] = torch.arange(written.numel)
+    return torch.stack([lying[wanted + part] for part in range(ours)])
+
+
+def _slots(one: ShownTensor) -> Tensor:
+    """Return the slot of memory of each element."""
+    slots = torch.tensor(one.offset)
+    for size, stride in zip(one.shape, one.stride, strict=True):
+        slots = slots[..., None] + torch.arange(size) * stride
+    return slots.flatten()
+
+
+def _moved(table: Table, owner: ShownTensor, places: Tensor | None) -> Table:
+    """Return a table for the elements of the tensor that holds the numbers."""
+    if table is None or places is None or len(table) * owner.numel > MOST_PAIRS:
+        return None
+    inside = places >= 0
+    counts = torch.zeros(len(table), owner.numel, dtype=torch.int32)
+    return counts.index_add_(1, places[inside], table[:, inside].int()) > 0

@@ -1,0 +1,65 @@
+"""Say by which rule a step's sources were chosen, where some numbers that it was given are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .axes import ADDED_PRODUCTS
+from .elementwise import ADDITIONS, HUGE
+from .fused import OP
+from .gradients import CONTRACTIONS
+from .scattered import BY_ELEMENT, BY_SLICE
+from .selected import RUNNING, TRUTHS, WITH_INDICES, WITHOUT_INDICES
+from .shown import ShownTensor
+from .story import Stage
+
+ZERO = "Where a factor is 0, the page does not count the other one as a source, because it adds nothing; the 0 counts."
+WEIGHTS = (
+    "A weight of exactly 0 comes from its own score alone. That score is hidden, and counts for the rest of its row."
+)
+ADDED = "Where a mask adds -∞, or a number so large that the score does not matter, the score is no source."
+FUSED = "Keys and values with a weight of exactly 0 are no sources, because they add nothing; what hides them is one."
+SELECTED = (
+    "A number comes from the one that was selected, or from all that equal it, not from those that lost the comparison."
+)
+INDEXED = "Each index that could have named the place of a number counts as one of its sources."
+
+
+def rule_of(stage: Stage) -> str:
+    """Return the sentence on a step's rule, or nothing if all that a number could come from counts."""
+    op = stage.step.op.removesuffix("_")
+    if op == OP:
+        hides = any(one is not None for one in (*stage.step.call.args[3:4], stage.step.call.kwargs.get("attn_mask")))
+        return FUSED if hides or _is_causal(stage) else ""
+    if op in BY_ELEMENT + BY_SLICE:
+        return INDEXED
+    if op == "softmax":
+        return WEIGHTS if _has_zero(stage.result) else ""
+    if (op in WITH_INDICES and stage.step.part is not None and stage.step.part[0] == 0) or (
+        op in WITHOUT_INDICES | TRUTHS and stage.step.part is None and len(stage.inputs) == 1
+    ):
+        return SELECTED if op not in RUNNING else SELECTED.replace("those", "the earlier ones")
+    if op in CONTRACTIONS or op.removeprefix("i") == "mul":
+        return ZERO if len(stage.inputs) > 1 and any(map(_has_zero, _factors(stage))) else ""
+    return ADDED if op in ADDITIONS and any(map(_hides, stage.inputs)) else ""
+
+
+def _is_causal(stage: Stage) -> bool:
+    call = stage.step.call
+    return bool(call.kwargs.get("is_causal", call.args[5] if len(call.args) > 5 else False))
+
+
+def _factors(stage: Stage) -> Sequence[ShownTensor]:
+    """Return the inputs without what is added to their product."""
+    if stage.step.op in ADDED_PRODUCTS:
+        return stage.inputs[-2:]
+    return stage.inputs[:2] if stage.step.op == "linear" else stage.inputs
+
+
+def _has_zero(one: ShownTensor) -> bool:
+    return one.values is not None and bool((one.values == 0).any())
+
+
+def _hides(one: ShownTensor) -> bool:
+    values = one.values
+    return values is not None and values.dtype.is_floating_point and bool((values <= -HUGE).any())

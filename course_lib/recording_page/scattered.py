@@ -1,0 +1,82 @@
+"""Follow numbers through calls that write where an index tensor says along one axis, such as scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from course_lib.recorder import Step
+
+from .calling import cells_by_element
+from .shown import ShownTensor
+
+BY_ELEMENT = ("scatter", "scatter_add", "scatter_reduce")  # the index has a number for each number that is written
+BY_SLICE = ("index_add", "index_copy", "index_fill", "index_reduce")  # the index has one for each slice
+ADDING = ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
+NAMES = ("input", "dim", "index", "src")
+OTHER_NAMES = {"self": "input", "value": "src", "source": "src", "tensor": "src"}
+
+
+def scattered(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
+    """Return the sources of scattered numbers, or None if the operation is another one.
+
+    Any index could have named a number's place: all of them count as sources, except those of other rows in a scatter.
+    """
+    op = step.op.removesuffix("_")
+    if op not in BY_ELEMENT + BY_SLICE:
+        return None
+    named = {OTHER_NAMES.get(name, name): value for name, value in step.call.kwargs.items()}
+    given = dict(zip(NAMES, step.call.args, strict=False)) | named
+    base, index, axis = given["input"], given["index"].detach().cpu(), given["dim"]
+    axis %= max(base.dim(), 1)
+    places, numbers = _written(op, tuple(base.shape), axis, index)
+    adds = op in ADDING or "reduce" in step.call.kwargs
+    of = {id(tensor): i for i, tensor in enumerate(step.call.tensors)}
+    found = {i: cells_by_element(result, one) for i, one in enumerate(inputs)}
+    own = found[of[id(base)]]
+    own[torch.arange(len(own)), result.cells] = True
+    if not adds or step.call.kwargs.get("include_self") is False:
+        own[:, places.flatten()] = False
+    src = given.get("src")
+    if isinstance(src, Tensor):
+        found[of[id(src)]] |= _sources(result, src, places, found[of[id(src)]], adds=adds)
+    found[of[id(given["index"])]] |= _indices(result, base, index, axis, numbers, found[of[id(given["index"])]])
+    return [found[i] for i in range(len(inputs))]
+
+
+def _written(op: str, shape: tuple[int, ...], axis: int, index: Tensor) -> tuple[Tensor, bool]:
+    """Return the element of the base that each number is written to, and whether an index has its own row."""
+    numbers = torch.arange(torch.Size(shape).numel()).view(shape)
+    if op in BY_SLICE:
+        return (numbers.index_select(axis, index.flatten()) if shape else numbers), False
+    window = tuple(slice(None) if other == axis else slice(size) for other, size in enumerate(index.shape))
+    return numbers[window].gather(axis, index), True
+
+
+def _sources(result: ShownTensor, src: Tensor, places: Tensor, like: Tensor, *, adds: bool) -> Tensor:
+    """Mark the number that was written to each cell; where several were, all if they were added, else the last."""
+    numbers = torch.arange(src.numel()).view(src.shape)
+    numbers = numbers[tuple(map(slice, places.shape))] if src.dim() == places.dim() else numbers.expand(places.shape)
+    cell_of = torch.full((result.numel,), -1)
+    cell_of[result.cells] = torch.arange(len(like))
+    cells, numbers = cell_of[places.flatten()], numbers.flatten()
+    found, shown = torch.zeros_like(like), cells >= 0
+    if adds:
+        found[cells[shown], numbers[shown]] = True
+        return found
+    last = dict(zip(cells[shown].tolist(), numbers[shown].tolist(), strict=True))
+    found[list(last), list(last.values())] = True
+    return found
+
+
+def _indices(result: ShownTensor, base: Tensor, index: Tensor, axis: int, by_row: bool, like: Tensor) -> Tensor:
+    """Mark for each cell the indices that could have named it."""
+    if not by_row:
+        return torch.ones_like(like)
+    sizes = [1 if other == axis else size for other, size in enumerate(base.shape)]
+    rows = torch.arange(torch.Size(sizes).numel()).view(sizes)
+    window = tuple(slice(None) if other == axis else slice(size) for other, size in enumerate(index.shape))
+    of_index = rows[window].expand(index.shape).flatten()
+    return rows.expand(base.shape).flatten()[result.cells][:, None] == of_index[None, :]

@@ -1,0 +1,167 @@
+"""Where numbers come from, compared with what a change of each number changes in the result of the same call."""
+
+import contextlib
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from course_lib.recorder import record
+from course_lib.recording_page import sources
+from course_lib.recording_page.sources import sources_of
+from course_lib.recording_page.story import story_of
+
+NUMBERS = torch.Generator().manual_seed(5)
+X = torch.randn(3, 4, generator=NUMBERS)
+Y = torch.randn(3, 4, generator=NUMBERS)
+ROWS = torch.tensor([2, 0])
+COLUMNS = torch.tensor([[1, 3, 0], [2, 0, 3], [0, 1, 2]])
+BOTH = torch.tensor([[True, False, True, False], [False] * 4, [True] * 4])
+IMAGE = torch.randn(1, 2, 6, generator=NUMBERS)
+
+
+def written(x, key, value):
+    held = x.clone()
+    held[key] = value
+    return held
+
+
+def through(method, *args):
+    """Call a method that writes in place, on a copy."""
+    return lambda x, *tensors: getattr(x.clone(), method)(*args, *tensors)
+
+
+SELECTING = {
+    "max": (lambda x: x.max(), [X]),
+    "max of rows": (lambda x: x.max(-1).values, [X]),
+    "min of columns": (lambda x: torch.min(x, dim=0, keepdim=True)[0], [X]),
+    "max of two": (torch.max, [X, X + torch.tensor([0.0])]),
+    "amax": (lambda x: x.amax((0, 1)), [X]),
+    "amin": (lambda x: x.amin(dim=0), [X]),
+    "topk": (lambda x: x.topk(2, dim=0).values, [X]),
+    "sort": (lambda x: x.sort(dim=-1, descending=True).values, [X]),
+    "msort": (torch.msort, [X]),
+    "median": (lambda x: x.median(), [X]),
+    "median of rows": (lambda x: x.median(dim=1).values, [X]),
+    "kthvalue": (lambda x: x.kthvalue(3).values, [X]),
+    "cummax": (lambda x: x.cummax(1).values, [X]),
+    "quantile": (lambda x: x.quantile(0.3, dim=1), [X]),
+    "maximum norm": (lambda x: x.norm(torch.inf, dim=1), [X]),
+    "max_pool1d": (lambda x: F.max_pool1d(x, 2), [IMAGE]),
+    "adaptive_max_pool1d": (lambda x: F.adaptive_max_pool1d(x, 3), [IMAGE]),
+}
+CHOOSING = {
+    "rows": (lambda x, i: x[i], [X, ROWS]),
+    "columns": (lambda x, i: x[:, None, i], [X, ROWS]),
+    "negative": (lambda x, i: x[..., i], [X, torch.tensor([-1, -3])]),
+    "pairs": (lambda x, i, j: x[i, j], [X, ROWS, torch.tensor([[1, 3], [2, 0]])]),
+    "one batch": (lambda x, i, j: x[i, j], [X[:1], torch.tensor([0]), ROWS]),
+    "embedding": (F.embedding, [COLUMNS, X.T.contiguous()]),
+    "gather": (lambda x, i: x.gather(1, i), [X, COLUMNS]),
+    "index_select": (lambda x, i: x.index_select(1, i), [X, ROWS]),
+    "take": (torch.take, [X, COLUMNS]),
+    "take_along_dim": (lambda x, i: x.take_along_dim(i, dim=1), [X, COLUMNS]),
+}
+WRITING = {
+    "setitem of a row": (lambda x, i, v: written(x, i, v), [X, ROWS, Y[:2]]),
+    "setitem of pairs": (lambda x, i, j, v: written(x, (i, j), v), [X, ROWS, torch.tensor([3, 1]), Y[0, :2]]),
+    "setitem of a column": (lambda x, i, v: written(x, (slice(1), i), v), [X, ROWS, Y[:1, :2]]),
+    "setitem of a mask": (lambda x, m: written(x, m, 0.5), [X, BOTH]),
+    "setitem of a mask of rows": (lambda x, m: written(x, m, 0.5), [X, BOTH[:, 0]]),
+    "setitem of a mask of columns": (lambda x, m, v: written(x, (slice(None), m), v), [X, BOTH[0], Y[:, :1]]),
+    "index_put_": (lambda x, i, v: x.clone().index_put_((i,), v), [X, ROWS, Y[:2]]),
+    "scatter": (lambda x, i, v: x.scatter(1, i, v), [X, COLUMNS, Y]),
+    "scatter of a number": (lambda x, i: x.scatter(1, i, 0.5), [X, COLUMNS]),
+    "scatter of truth values": (lambda x, i, v: x.scatter(-1, i, v), [BOTH, COLUMNS, ~BOTH]),
+    "scatter_": (lambda x, i, v: x.clone().scatter_(0, i, v), [X, ROWS[None], Y]),
+    "scatter_add": (lambda x, i, v: x.scatter_add(1, i, v), [X, COLUMNS, Y]),
+    "scatter_add_": (lambda x, i, v: torch.zeros(4).scatter_add_(0, i, v), [X, COLUMNS[0], Y[0]]),
+    "index_add_": (lambda x, i, v: x.clone().index_add_(0, i, v), [X, ROWS, Y[:2]]),
+    "index_add": (lambda x, i, v: x.index_add(1, i, v), [X, ROWS, Y[:, :2]]),
+    "index_copy_": (lambda x, i, v: x.clone().index_copy_(0, i, v), [X, ROWS, Y[:2]]),
+    "index_fill": (lambda x, i: x.index_fill(1, i, 0.5), [X, ROWS]),
+    "slice_scatter": (lambda x, v: x.slice_scatter(v, 0, 1, 2), [X, Y[:1]]),
+    "addmm_": (lambda x, y, z: x.clone().addmm_(y, z), [X[:, :3], Y, X.T.contiguous()]),
+    "cumsum_": (lambda x: x.clone().cumsum_(1), [X]),
+    "transpose_": (lambda x: x.clone().transpose_(0, 1), [X]),
+    "out": (lambda x, y: torch.add(x, y, out=torch.ones(3, 4)), [X, Y]),
+}
+HIDING = {
+    "a factor of 0": (torch.mul, [X, BOTH.float()]),
+    "a 0 that is divided": (torch.div, [BOTH.float(), X]),
+    "a weight of 0": (torch.matmul, [BOTH.float(), X.T.contiguous()]),
+    "a mask of infinities": (torch.add, [X, torch.where(BOTH, 0.0, -torch.inf)]),
+    "new_full": (lambda x: x.new_full((2,), 0.5), [X]),
+    "new_full of a number": (lambda x, y: x.new_full((2,), y), [X, torch.tensor(0.5)]),
+    "new_zeros": (lambda x: x.new_zeros(5), [X]),
+    "new_ones": (lambda x: x.new_ones(3, 4), [X]),
+    "empty_like": (torch.zeros_like, [X]),
+    "full_like": (lambda x: torch.full_like(x, 3.0), [X]),
+    "fill_": (lambda x: x.clone().fill_(1.0), [X]),
+}
+
+
+def changed(call, tensors, number):
+    """Return which numbers of a call's result change with another value of each number of one of its tensors."""
+
+    def run(instead):
+        given = [one.clone() for one in tensors]
+        given[number] = instead
+        return call(*given).flatten()
+
+    one = tensors[number]
+    before = run(one)
+    table = torch.zeros(len(before), one.numel(), dtype=torch.bool)
+    for i in range(one.numel()):
+        for other in others(one.flatten()[i]):
+            poked = one.clone()
+            poked.view(-1)[i] = other
+            with contextlib.suppress(IndexError, RuntimeError):  # no index
+                table[:, i] |= run(poked) != before
+    return table
+
+
+def others(value):
+    if value.dtype == torch.bool:
+        return [~value]
+    if value.dtype.is_floating_point:
+        return [value + 1e-4, value - 1e-4] if value.isfinite() else [torch.tensor(0.5)]
+    return range(-2, 13)
+
+
+def told(call, tensors):
+    """Return the sources of a call's result for each of its tensors."""
+    recording = record(call, *tensors)
+    stage = next(stage for stage in story_of(recording).stages[::-1] if stage.step.tensor is recording.output)
+    found = sources_of(stage.step, stage.result, stage.inputs)
+    return {id(one.tensor): table for one, table in zip(stage.inputs, found, strict=True)}
+
+
+@pytest.mark.parametrize("name", SELECTING | CHOOSING | WRITING | HIDING)
+def test_sources_are_the_numbers_whose_change_shows(name):
+    call, tensors = (SELECTING | CHOOSING | WRITING | HIDING)[name]
+    tensors = [one.clone() for one in tensors]
+    found = told(call, tensors)
+    for number, one in enumerate(tensors):
+        if number == 0 and id(one) not in found:  # the call wrote into a copy of it
+            continue
+        shows = changed(call, tensors, number)
+        if name in WRITING and one.dtype == torch.int64:  # another index may write the same
+            assert not (shows & ~found[id(one)]).any()
+        else:
+            assert torch.equal(found[id(one)], shows), number
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [("selected", "topk"), ("scattered", "scatter"), ("moved", "gather"), ("elementwise", "max of two")],
+)
+def test_a_wrong_rule_is_found(monkeypatch, rule, name):
+    def turned(*given):
+        found = right(*given)
+        return found and [table if table is None else table.roll(1, dims=-1) for table in found]
+
+    right = getattr(sources, rule)
+    monkeypatch.setattr(sources, "RULES", tuple(turned if one is right else one for one in sources.RULES))
+    with pytest.raises(AssertionError):
+        test_sources_are_the_numbers_whose_change_shows(name)
