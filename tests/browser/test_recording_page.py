@@ -286,7 +286,8 @@ def test_a_chosen_number_stays_where_it_was_and_its_words_can_be_read(browser, s
 
 BOTTOM_OF_CONTROLS = 'document.querySelector("#controls").getBoundingClientRect().height'
 CHOOSE = """number => new Promise(done => {
-    const cell = document.querySelectorAll(".now .result td:not(.corner)")[number], said = document.querySelector("#said");
+    const cell = document.querySelectorAll(".now .result td:not(.corner)")[number];
+    const said = document.querySelector("#said");
     const before = cell.getBoundingClientRect().top;
     cell.click();
     requestAnimationFrame(() => requestAnimationFrame(() => {
