@@ -331,7 +331,8 @@ predict(guess, lambda: "flag" if torch.allclose(both, flag) else "mask")
 # %%
 masked = theirs(x, x, x, attn_mask=hidden, need_weights=False)[0]
 with_weights = theirs(x, x, x, attn_mask=hidden, is_causal=True, need_weights=True)[0]
-print("with need_weights=True it reads the", "mask" if torch.allclose(with_weights, masked) else "flag")
+it_reads = "mask" if torch.allclose(with_weights, masked) else "flag"
+print(f"With need_weights=True it reads the {it_reads}.")
 
 # %% [markdown]
 # What the two mean together depends on a third argument. So give one of them: the flag, or a mask that has the causal

@@ -43,9 +43,9 @@ def preview(recording: Recording, title: str, about: str) -> Figure:
         axes = figure.add_axes((0.06 + 0.46 * number, 0.06, 0.42, 0.52))
         axes.imshow(matrix.numpy(), cmap="Blues", aspect="auto", alpha=0.6)
         axes.set_axis_off()
-        for row, values in enumerate(matrix.tolist()):
+        for row, values in enumerate(texts(matrix)):
             for column, value in enumerate(values):
-                axes.text(column, row, short(value), ha="center", va="center", fontsize=14)
+                axes.text(column, row, value, ha="center", va="center", fontsize=14)
     return figure
 
 
@@ -56,13 +56,13 @@ def write_thumbnail(path: Path, recording: Recording) -> None:
     (wide, high), largest = CELL, float(matrix.abs().max())
     left, top = (WIDTH - columns * wide) / 2, (HEIGHT - rows * high) / 2
     cells = []
-    for row, values in enumerate(matrix.tolist()):
+    for row, values in enumerate(texts(matrix)):
         for column, value in enumerate(values):
             x, y = left + column * wide, top + row * high
-            shade = DARKEST * abs(value) / largest
+            shade = DARKEST * abs(float(matrix[row, column])) / largest
             cells.append(
                 f'<rect x="{x + 1:g}" y="{y + 1:g}" width="{wide - 2}" height="{high - 2}" fill-opacity="{shade:.2f}"/>'
-                f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4.5:g}">{short(value)}</text>\n'
+                f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4.5:g}">{value}</text>\n'
             )
     ink, link = colors()["ink"], colors()["link"]
     svg = SVG.format(
@@ -84,6 +84,7 @@ def matrices(recording: Recording) -> torch.Tensor:
     return shown.reshape(-1, *shown.shape[-2:])
 
 
-def short(value: float) -> str:
-    """Return a number in at most five letters."""
-    return f"{value:.4g}"[:5]
+def texts(matrix: torch.Tensor) -> list[list[str]]:
+    """Return the numbers of a table as a recording's page writes them: whole, or with two decimals."""
+    decimals = 0 if torch.equal(matrix, matrix.round()) else 2
+    return [[f"{value:.{decimals}f}" for value in row] for row in matrix.tolist()]

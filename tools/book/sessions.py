@@ -44,15 +44,8 @@ def plan(rows: list[LessonRow]) -> str:
         in_class = sum(row.minutes for row in lessons)
         if in_class > LENGTH:
             raise ValueError(f"Session {number} has {in_class} minutes of lessons and lasts {LENGTH}: move a lesson.")
-        lines.append(
-            (
-                number,
-                ", ".join(f"[{row.number}](notebooks/{row.name}.ipynb)" for row in lessons),
-                in_class,
-                ", ".join(f"[{row.number}](notebooks/exercises/{row.number}_exercises.ipynb)" for row in practised),
-                sum(row.exercise_minutes for row in practised),
-                session.question,
-            )
-        )
-    head = ("session", "lessons", "minutes in class", "exercises", "minutes at home", "the question that it answers")
-    return table(head, *lines)
+        links = ", ".join(f"[{row.number}](notebooks/{row.name}.ipynb)" for row in lessons)
+        sheets = ", ".join(f"[{row.number}](notebooks/exercises/{row.number}_exercises.ipynb)" for row in practised)
+        at_home = sum(row.exercise_minutes for row in practised)
+        lines.append((number, f"{links}: {in_class} min", f"{sheets}: {at_home} min", session.question))
+    return table(("session", "lessons in class", "exercises at home", "the question that it answers"), *lines)
