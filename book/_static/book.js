@@ -37,6 +37,22 @@ function markOverflow() {
   }
 }
 
+// Paper is white: while a page is printed it has the light theme, whichever the screen has.
+let themeOnScreen;
+function lightOnPaper(printing) {
+  const { dataset } = document.documentElement;
+  if (printing && dataset.theme !== "light") {
+    themeOnScreen = dataset.theme;
+    dataset.theme = "light";
+  } else if (!printing && themeOnScreen) {
+    dataset.theme = themeOnScreen;
+    themeOnScreen = undefined;
+  }
+}
+addEventListener("beforeprint", () => lightOnPaper(true));
+addEventListener("afterprint", () => lightOnPaper(false));
+matchMedia("print").addEventListener("change", ({ matches }) => lightOnPaper(matches));  // some browsers tell only this
+
 document.addEventListener("DOMContentLoaded", () => {
   const sidebar = document.querySelector(".bd-sidebar-primary");  // the theme's is no landmark, though the logo is in it
   sidebar?.setAttribute("role", "region");

@@ -95,10 +95,57 @@ if (typeof Search !== "undefined") {  // on the search page only
     return [...found.values()].sort((a, b) => a[4] - b[4] || (a[0] < b[0] ? 1 : -1));
   };
 
+  // A result that is opened marks the words there. Sphinx would mark them on whatever page is opened next.
+  const MARKED = "sphinx_highlight_terms";
+  const answer = Search.query;
+  Search.query = (question) => {
+    answer(question);
+    const words = localStorage.getItem(MARKED);
+    localStorage.removeItem(MARKED);
+    for (const opened of ["click", "auxclick"]) {
+      Search.output.addEventListener(opened, (event) => event.target.closest("a") && localStorage.setItem(MARKED, words));
+    }
+    Search.status.setAttribute("role", "status");  // so that it is read out
+    if (!Search.output.childElementCount) Search.status.replaceChildren(...whatToTry(question));
+  };
+
+  const link = (href, text) => Object.assign(document.createElement("a"), { href, textContent: text });
+  const whatToTry = (question) => {
+    const meant = corrected(question);
+    const again = meant ? ["Did you mean ", link(`?q=${encodeURIComponent(meant)}`, meant), "? Or try"] : ["Try"];
+    return ["Nothing was found. ", ...again, " fewer or other words, such as the name of a function or what you notice of a "
+      + "mistake, or look into the ", link("glossary.html", "glossary"), " or the ", link("mistakes/index.html", "list of mistakes"), "."];
+  };
+
+  // The question with each unknown word replaced by the most similar one that leads to a page; "" if there is none.
+  const corrected = (question) => {
+    const texts = [...Object.keys(Search._index.indexentries), ...Object.keys(Search._index.alltitles), ...Object.values(OTHER_NAMES.names).flat()];
+    const known = new Set(texts.flatMap((text) => splitQuery(text.toLowerCase())).filter((word) => word.length > 3));
+    const words = splitQuery(question.toLowerCase()).map((word) => {
+      if (known.has(word) || word.length < 4) return word;
+      const [apart, nearest] = [...known].map((other) => [edits(word, other), other]).sort((a, b) => a[0] - b[0])[0];
+      return apart <= 1 + (word.length > 6) ? nearest : word;
+    });
+    return words.some((word) => known.has(word)) && words.join(" ") !== question.toLowerCase().trim() ? words.join(" ") : "";
+  };
+
+  // How many letters must be added, removed or replaced to make one word of another.
+  const edits = (one, other) => {
+    let row = [...other, ""].map((_, i) => i);
+    for (const [i, letter] of [...one].entries()) {
+      const above = row;
+      row = [i + 1];
+      for (let j = 0; j < other.length; j++) {
+        row.push(Math.min(above[j + 1] + 1, row[j] + 1, above[j] + (letter !== other[j])));
+      }
+    }
+    return row[other.length];
+  };
+
   // The sentence of the article that answers best, and the next one if both are short.
   Search.makeSearchSummary = (html, _, anchor) => {
     const article = new DOMParser().parseFromString(html, "text/html");
-    article.querySelectorAll(".headerlink, script, style, mjx-assistive-mml").forEach((element) => element.remove());
+    article.querySelectorAll(".headerlink, .buttons, .eyebrow, script, style, mjx-assistive-mml").forEach((element) => element.remove());
     const place = anchor ? article.getElementById(anchor.slice(1)) : article.querySelector("article.bd-article");
     const summary = document.createElement("p");
     summary.className = "context";

@@ -277,8 +277,11 @@
   }
   function choose(cell) {
     const [t, position] = elementOf(cell);
+    const top = () => cell.getBoundingClientRect().top, before = top();
     chosen = chosen && chosen[0] === t && chosen[1] === position ? null : [t, position];
     mark();
+    // What is said of it stands above: the number stays where it was, or comes out from under the words.
+    scrollBy(0, top() - Math.max(before, said.getBoundingClientRect().bottom));
     history.replaceState(null, "", address());
   }
   function move(cell, key) {
@@ -334,6 +337,11 @@
       root.dataset.theme = dark ? "light" : "dark";
     });
     find("[data-t]").forEach(prepare);
+    const heights = new ResizeObserver(() => {  // of what stays on top while one scrolls
+      root.style.setProperty("--controls", `${controls.offsetHeight}px`);
+      root.style.setProperty("--top", `${controls.offsetHeight + said.offsetHeight}px`);
+    });
+    [controls, said].forEach(one => heights.observe(one));
     document.addEventListener("keydown", onKey);
     document.addEventListener("click", event => {
       const cell = event.target.closest("[data-t] tbody td");

@@ -305,8 +305,8 @@ mask_conventions(keep, words=words)
 # says what True means, such as `keep`, and write `~keep` at the one place where a function wants the opposite.
 #
 # Both functions also have a flag, `is_causal=True`, which stands for the causal mask. Suppose that you give
-# `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. **Predict**
-# which of the two it reads.
+# `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. You want
+# its output alone, without the weights, so you write `need_weights=False`. **Predict** which of the two it reads.
 
 # %%
 theirs = nn.MultiheadAttention(3, 1, batch_first=True).to(device)
@@ -322,10 +322,22 @@ predict(guess, lambda: "flag" if torch.allclose(both, flag) else "mask")
 #
 # The output is that of the flag alone, so everyone sees "Dream", and no error is raised. For this module the flag is a
 # *hint* that the mask is the causal one and need not be read. `F.scaled_dot_product_attention` combines the two in some
-# kernels and raises an error in others. So give one of them
-# ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
+# kernels and raises an error in others.
 #
 # </details>
+#
+# By default the module returns the weights as well. Which of the two does it read then?
+
+# %%
+masked = theirs(x, x, x, attn_mask=hidden, need_weights=False)[0]
+with_weights = theirs(x, x, x, attn_mask=hidden, is_causal=True, need_weights=True)[0]
+it_reads = "mask" if torch.allclose(with_weights, masked) else "flag"
+print(f"With need_weights=True it reads the {it_reads}.")
+
+# %% [markdown]
+# What the two mean together depends on a third argument. So give one of them: the flag, or a mask that has the causal
+# one in it
+# ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask
 #

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from tools.book.palette import NIGHT
+from tools.book.palette import NIGHT, contrast
 
 from .site import HTML, Complaints, pages, served, violations
 
-WIDTHS = (1400, 768, 360)
+WIDTHS = (1400, 768, 320)
 WHOLE = {  # of each kind of page one is looked at with the frame that all share, the others without
     "index.html", "search.html", "notebooks/05_weight_split.html", "notebooks/exercises/05_exercises.html",
     "mistakes/split-without-transpose.html", "reference/recorder.html", "grade.html",
@@ -225,6 +225,123 @@ def test_it_prints(open_page):
     )
     assert not sticking
     assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) >= 5
+
+
+@pytest.mark.parametrize("path", ["doctor.html", "index.html", "notebooks/04_reshape_and_transpose.html"])
+def test_it_prints_dark_on_white_whatever_the_theme(open_page, path):
+    page, _ = open_page(path, theme="dark")
+    page.evaluate("addEventListener('beforeprint', () => { window.printed = document.documentElement.dataset.theme; })")
+    page.pdf()
+    assert page.evaluate("[printed, document.documentElement.dataset.theme]") == ["light", "dark"]
+    page.emulate_media(media="print")
+    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+    colors = page.evaluate(PRINTED)
+    assert len(colors) > 3 and [color for color in colors if contrast(color, "#FFFFFF") < 4.5] == []
+    page.emulate_media(media="screen")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+
+
+# The colours of all texts: backgrounds are seldom printed.
+PRINTED = """() => {
+    const colors = new Set(), article = document.querySelector("article");
+    const texts = document.createTreeWalker(article, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        const element = texts.currentNode.parentElement;
+        if (texts.currentNode.data.trim() && element.checkVisibility()) colors.add(getComputedStyle(element).color);
+    }
+    const two = part => (+part).toString(16).padStart(2, "0");
+    return [...colors].map(color => "#" + color.match(/[0-9]+/g).slice(0, 3).map(two).join(""));
+}"""
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+@pytest.mark.parametrize("path", ["notebooks/05_weight_split.html", "search.html"])
+def test_whatever_has_the_focus_shows_it(open_page, path, theme, width):
+    page, _ = open_page(path, theme=theme, width=width)
+    page.keyboard.press("Tab")  # from then on a browser shows what has the focus
+    reached, unseen = page.evaluate(UNSEEN)
+    assert reached > 6 and unseen == []
+
+
+UNSEEN = """() => {
+    const all = [...document.querySelectorAll("a[href], button, input, summary, [tabindex='0']")].filter(it =>
+        it.checkVisibility({visibilityProperty: true}) && it.getBoundingClientRect().width);
+    const looks = it => [it, it.parentElement, ...it.querySelectorAll("*")].map(one => {
+        const {outlineStyle, outlineWidth, boxShadow} = getComputedStyle(one);
+        return [outlineStyle === "none" ? "0px" : outlineWidth, boxShadow].join();
+    }).join();
+    const unseen = all.filter(it => {
+        document.activeElement.blur();
+        const before = looks(it);
+        it.focus({preventScroll: true});
+        return looks(it) === before;
+    });
+    return [all.length, unseen.map(it => it.outerHTML.slice(0, 120))];
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1400, 900), (820, 1180), (390, 844)])
+def test_the_front_page_says_above_the_fold_what_it_is_and_where_to_begin(open_page, width, height):
+    page, _ = open_page("index.html", width=width)
+    page.set_viewport_size({"width": width, "height": height})
+    for element in (
+        page.get_by_text("Attention, from one head to multi-query: a course"),
+        page.locator("a.button.first"),
+    ):
+        box = element.bounding_box()
+        assert box["y"] + box["height"] < height
+    if width == 820:  # the recording is so narrow that its code stands above its numbers
+        frame = page.locator("figure.hero iframe")
+        frame.scroll_into_view_if_needed()
+        number = page.frame_locator("figure.hero iframe").locator(".now td").nth(8).bounding_box()
+        shown = frame.bounding_box()
+        assert number["y"] + number["height"] < shown["y"] + shown["height"]
+
+
+@pytest.mark.parametrize("width", [320, 390])
+@pytest.mark.parametrize("path", ["index.html", "doctor.html", "glossary.html"])
+def test_no_word_of_a_neighbour_s_title_is_broken(open_page, path, width):
+    page, _ = open_page(path, width=width)
+    assert page.locator(".prev-next-title").count() and page.evaluate(BROKEN) == []
+
+
+BROKEN = """() => {
+    const broken = [], range = document.createRange();
+    for (const title of document.querySelectorAll(".prev-next-title")) {
+        const texts = document.createTreeWalker(title, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            for (const word of texts.currentNode.data.matchAll(/[a-z]+/gi)) {
+                range.setStart(texts.currentNode, word.index);
+                range.setEnd(texts.currentNode, word.index + word[0].length);
+                if (range.getClientRects().length > 1) broken.push(word[0]);
+            }
+        }
+    }
+    return broken;
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_marked_line_is_marked_to_its_end(open_page, theme):
+    page, _ = open_page("mistakes/mask-discarded.html", theme=theme, width=390)
+    code = page.locator("pre:has(.hll)").first
+    marks = []
+    for scrolled, x in (("0", 18), ("box.scrollWidth", 353)):  # its first letter, and the edge of the box
+        code.evaluate(f"box => box.scrollLeft = {scrolled}")
+        shot = base64.b64encode(code.screenshot(type="png")).decode()
+        y = code.locator(".hll").bounding_box()["y"] - code.bounding_box()["y"]
+        marks.append(page.evaluate(AT, [shot, x, round(y + 2)]))
+    assert marks[0] == marks[1]
+
+
+def test_the_list_of_recordings_shows_each_in_the_colours_of_the_page(open_page):
+    for theme, color in (("light", [255, 255, 255]), ("dark", list(bytes.fromhex(NIGHT[1:])))):
+        page, _ = open_page("recordings.html", theme=theme)
+        pictures = page.locator("ul.recordings img")
+        words = pictures.evaluate_all("all => all.map(it => it.alt)")
+        assert len(set(words)) == len(words) == 9
+        shot = base64.b64encode(pictures.first.screenshot(type="png")).decode()
+        assert page.evaluate(AT, [shot, 8, 8]) == color
 
 
 def test_launch_and_download_buttons_lead_to_this_notebook(open_page, home):

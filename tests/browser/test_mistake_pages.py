@@ -50,8 +50,21 @@ def test_a_page_has_all_its_parts(folder, mistake):
     for words in (mistake.shows, mistake.seen, mistake.hint, "With this the doctor finds nothing."):
         assert words in page
     assert re.search(rf"^Lesson \[{mistake.lesson} .+\]\(\.\./notebooks/{mistake.lesson}_\w+\.ipynb\)", page, re.M)
-    changes = [line[:1] for line in page.split("```diff\n")[1].split("```")[0].splitlines()]
-    assert "-" in changes and set(changes) <= {"-", "+", ""}
+
+
+@every_mistake
+def test_what_to_write_instead_shows_its_place_in_the_code_above(folder, mistake):
+    above = read_example(EXAMPLES / f"{mistake.id}.py").wrong.splitlines()
+    groups = page_of(folder, mistake).split("```diff\n@@ from line ")[1].split("\n```")[0].split("\n@@ from line ")
+    for group in groups:
+        head, *lines = group.splitlines()
+        start = int(head.removesuffix(" on @@")) - 1
+        kept = [line[2:].strip() for line in lines if line[:1] != "+"]
+        assert kept == [line.strip() for line in above[start : start + len(kept)]]
+        signs = [line[:1] or " " for line in lines]
+        assert {*signs} - {" "} and {*signs} <= {"-", "+", " "}
+        assert " " in (signs[0], signs[-1]), "nothing says where it goes"
+    assert any(line.startswith("- ") for group in groups for line in group.splitlines())
 
 
 @every_mistake

@@ -269,6 +269,34 @@ def test_pointing_shows_a_path_and_a_click_keeps_it(tab, saved):
     assert tab.locator("td.from").evaluate_all("cells => cells.map(cell => cell.textContent)") == kept
 
 
+@pytest.mark.parametrize("width", [390, 1400])
+def test_a_chosen_number_stays_where_it_was_and_its_words_can_be_read(browser, saved, width):
+    with browser.new_context(viewport={"width": width, "height": 844}) as profile:
+        page = profile.new_page()
+        for scrolled in (0, 250, 900):
+            page.goto("about:blank")
+            page.goto(saved.as_uri() + "#step-17")
+            page.evaluate("y => scrollTo(0, y)", scrolled)
+            above = page.evaluate(BOTTOM_OF_CONTROLS)
+            for number in (2, 30, 30):  # the second time it is no longer chosen
+                before, after, words = page.evaluate(CHOOSE, number)
+                assert after == pytest.approx(max(before, words[1]), abs=1), (scrolled, number)
+                assert words[0] >= above - 1 or words[0] == words[1], "the words are under the buttons"
+
+
+BOTTOM_OF_CONTROLS = 'document.querySelector("#controls").getBoundingClientRect().height'
+CHOOSE = """number => new Promise(done => {
+    const cell = document.querySelectorAll(".now .result td:not(.corner)")[number];
+    const said = document.querySelector("#said");
+    const before = cell.getBoundingClientRect().top;
+    cell.click();
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+        const {top, bottom} = said.getBoundingClientRect();
+        done([before, cell.getBoundingClientRect().top, [top, bottom]]);
+    }));
+})"""
+
+
 def test_a_path_through_numbers_that_are_left_out_is_called_incomplete(tab, tmp_path):
     wide = nn.Sequential(nn.Linear(512, 512), nn.Linear(512, 512))
     file = record(wide, torch.randn(1, 3, 512)).save_page(tmp_path / "wide.html")

@@ -12,7 +12,7 @@ from tools.book.mistake_code import read_example
 from tools.book.mistakes import EXAMPLES
 
 from .search_queries import QUERIES
-from .site import HTML
+from .site import HTML, violations
 
 ROOT = Path(__file__).resolve().parents[2]
 FURNITURE = re.compile(
@@ -101,3 +101,52 @@ def test_excerpts_are_sentences_of_the_article(open_page, question):
 def test_the_excerpt_of_a_term_is_its_meaning(open_page):
     page, _ = searched(open_page, "softmax")
     assert "softmax: Turns each row of scores into weights" in page.locator("ul.search li").first.inner_text()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1400])
+def test_no_letter_of_the_question_is_covered(open_page, width, theme):
+    page, _ = open_page("search.html?q=transpose", theme=theme, width=width)
+    assert page.locator("main .bd-search").evaluate(COVERED) <= 0
+    page, _ = open_page("doctor.html", theme=theme, width=width)
+    page.keyboard.press("Control+k")
+    assert page.locator("dialog .bd-search").evaluate(COVERED) <= 0
+
+
+COVERED = """form => {
+    const icon = form.querySelector(".icon"), input = form.querySelector("input");
+    const text = input.getBoundingClientRect().left + parseFloat(getComputedStyle(input).paddingLeft);
+    return icon.getBoundingClientRect().right - text;
+}"""
+
+
+def test_words_are_marked_in_a_result_and_nowhere_else(open_page, home):
+    page, complaints = searched(open_page, "transpose")
+    page.goto(home + "teach.html")
+    page.wait_for_timeout(100)  # the theme marks after 10 ms
+    assert page.locator(".highlighted, .highlight-link").count() == 0
+    page, _ = searched(open_page, "transpose")
+    page.locator("ul.search a", has_text="Reshape and transpose").first.click()
+    page.wait_for_selector("article .highlighted")
+    page.goto(home + "teach.html")
+    page.wait_for_timeout(100)
+    assert page.locator(".highlighted, .highlight-link").count() == 0
+    assert not complaints.found
+
+
+def test_a_search_that_finds_nothing_says_what_to_try(open_page):
+    said = {}
+    for question in ("softmx", "kangaroo"):
+        page, complaints = open_page(f"search.html?q={question}")
+        page.get_by_role("status").get_by_text("Nothing was found.").wait_for()
+        said[question] = page.get_by_role("status").inner_text()
+        links = (
+            page.get_by_role("status").get_by_role("link").evaluate_all("all => all.map(it => it.getAttribute('href'))")
+        )
+        assert links[-2:] == ["glossary.html", "mistakes/index.html"]
+        assert not violations(page) and not complaints.found
+    assert "Did you mean softmax? Or try fewer or other words" in said["softmx"]
+    assert "Did you mean" not in said["kangaroo"]
+    page, _ = open_page("search.html?q=softmx")
+    page.get_by_role("link", name="softmax", exact=True).click()
+    page.wait_for_selector("ul.search li")

@@ -88,6 +88,12 @@ def test_an_entry_is_whole(mistake):
         assert text == " ".join(text.split()), "no double blank where a line was broken"
 
 
+@pytest.mark.parametrize("mistake", CATALOGUE.values(), ids=lambda mistake: mistake.id)
+def test_an_entry_says_what_one_sees_and_not_what_right_code_does(mistake):
+    """The book's list of mistakes shows it in the column "you see"."""
+    assert not re.search(r"\b(must|should|look at|compare)\b", mistake.shows, re.IGNORECASE)
+
+
 def test_no_two_entries_say_the_same():
     for field in ("title", "explanation", "hint", "shows"):
         texts = [getattr(mistake, field) for mistake in CATALOGUE.values()]

@@ -24,6 +24,7 @@ from .preview import FOLDER, write_previews
 from .real_bugs import write_real_bugs
 from .recordings import write_list, write_recordings
 from .reference import write_reference
+from .sessions import write_sessions
 from .site_address import read_site
 from .site_files import LISTED_NOT, write_site_files
 
@@ -75,6 +76,7 @@ def lay_out(source: Path) -> None:
     write_exercises(source / "exercises.md")
     write_list(source / "recordings.md")
     write_reference(source / "reference")
+    write_sessions(ROOT, source / "teach.md")
     write_grading(ROOT / "book" / "grading.json", source / "grade.md")
     write_real_bugs(ROOT / "benchmarks", source / "real_bugs.md", list(CATALOGUE))
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)

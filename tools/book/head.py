@@ -13,11 +13,14 @@ SHORTEST, LONGEST = 40, 200  # characters; a search engine shows about 160, a me
 
 
 def description_of(doctree: nodes.document | None) -> str:
-    """Return the first paragraph of a page that is a sentence, cut at a word if it is long; "" without one."""
+    """Return the first paragraph of a page that is a sentence, cut at a word if it is long; "" without one.
+
+    A last sentence that leads to what follows on the page, with a colon at its end, is left out.
+    """
     for paragraph in doctree.findall(nodes.paragraph) if doctree else ():
         text = " ".join(paragraph.astext().split())
         if len(text) >= SHORTEST and text.endswith((".", "!", "?", ":")):
-            return shorten(text)
+            return shorten(re.sub(r":$", ".", re.sub(r"(?<=[.!?]) [^.!?]*:$", "", text)))
     return ""
 
 

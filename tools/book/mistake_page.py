@@ -1,6 +1,7 @@
 """Write one page of the mistake catalogue: the code, the doctor's report on it, and what to write instead."""
 
 import difflib
+import re
 import textwrap
 
 from course_lib.diagnosis import Report
@@ -10,6 +11,7 @@ from course_lib.pictures import Picture
 from .markdown import figure, indexed
 from .mistake_code import Example
 
+AROUND = 3  # unchanged lines before and after what changes
 PAGE = """\
 # {title}
 
@@ -100,9 +102,13 @@ def wrapped(report: str) -> str:
 
 
 def diff(example: Example) -> str:
-    """Return the lines that differ between wrong and right, with a sign before each."""
+    """Return the lines that differ between wrong and right, with a sign before each and the lines around them."""
     before, after = example.wrong.splitlines(), example.right.splitlines()
-    changes = list(difflib.unified_diff(before, after, n=0, lineterm=""))[3:]
-    signs = [" " if line.startswith("@@") else line[0] for line in changes]
-    texts = textwrap.dedent("\n".join("" if line.startswith("@@") else line[1:] for line in changes)).splitlines()
-    return "\n".join(f"{sign} {text}".rstrip() for sign, text in zip(signs, texts, strict=True))
+    changes = list(difflib.unified_diff(before, after, n=AROUND, lineterm=""))[2:]
+    first = (re.match(r"@@ -(\d+)", line) for line in changes)  # of a group, in the code above
+    heads = [f"@@ from line {found[1]} on @@" if found else "" for found in first]
+    texts = textwrap.dedent("\n".join("" if head else line[1:] for head, line in zip(heads, changes, strict=True)))
+    signs = (line[0] for line in changes)
+    return "\n".join(
+        head or f"{sign} {text}".rstrip() for head, sign, text in zip(heads, signs, texts.splitlines(), strict=True)
+    )

@@ -25,7 +25,7 @@ from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
 from .recorded_code import split_and_wrong_view
-from .recording_preview import write_preview
+from .recording_preview import HEIGHT, WIDTH, write_preview, write_thumbnail
 from .site_address import read_site
 
 FOLDER = "recordings"
@@ -64,6 +64,14 @@ class Entry:
     @property
     def picture(self) -> str:
         return f"{FOLDER}/{self.name}.png"
+
+    @property
+    def thumbnail(self) -> str:
+        return f"{FOLDER}/{self.name}.svg"
+
+    @property
+    def alt(self) -> str:
+        return f"{self.title}: numbers of the recorded run"
 
 
 def sharp(module: nn.Module) -> nn.Module:
@@ -119,9 +127,11 @@ def write_recordings(root: Path, html: Path) -> None:
         torch.manual_seed(0)
         with torch.no_grad():
             recording = entry.make()
-        page = page_of(recording, words=WORDS, title=entry.title, head=tags(entry, site), foot=links(entry))
+        head = tags(entry, site) + opening(recording)
+        page = page_of(recording, words=WORDS, title=entry.title, head=head, foot=links(entry))
         (folder / f"{entry.name}.html").write_text(page, encoding="utf-8")
         write_preview(html / entry.picture, recording, entry.title, entry.about)
+        write_thumbnail(html / entry.thumbnail, recording)
 
 
 def tags(entry: Entry, site: str) -> str:
@@ -133,10 +143,16 @@ def tags(entry: Entry, site: str) -> str:
         "og:description": entry.about,
         "og:url": address,
         "og:image": site + entry.picture,
-        "og:image:alt": f"{entry.title}: numbers of the recorded run",
+        "og:image:alt": entry.alt,
     }
     og = "".join(f'<meta property="{name}" content="{escape(text)}">' for name, text in properties.items())
     return f'{og}<meta name="twitter:card" content="summary_large_image"><link rel="canonical" href="{address}">'
+
+
+def opening(recording: Recording) -> str:
+    """Return what opens a page on its first projection, where the code prepares angles before it; else nothing."""
+    first = next((step.number for step in recording if step.op == "linear"), 0)
+    return f'<script>location.hash||history.replaceState(null,"","#step-{first}")</script>' if first else ""
 
 
 def links(entry: Entry) -> str:
@@ -149,9 +165,10 @@ def links(entry: Entry) -> str:
 
 def write_list(path: Path) -> None:
     """Write the page that lists the recordings, which Sphinx reads before they are made."""
-    style = 'width="300" height="158" style="max-width:100%;height:auto"'
+    size = f'width="{WIDTH}" height="{HEIGHT}"'
     items = "\n".join(
-        f'<li><a href="{FOLDER}/{entry.name}.html"><img src="{entry.picture}" alt="Numbers of one step" {style}><br>'
+        f'<li><a href="{FOLDER}/{entry.name}.html">'
+        f'<img class="dark-light" src="{entry.thumbnail}" alt="{escape(entry.alt)}" {size}>'
         f"{escape(entry.title)}</a><br>{escape(entry.about)}</li>"
         for entry in RECORDINGS
     )

@@ -22,6 +22,12 @@ class LessonRow:
     minutes: int
     exercises: str
 
+    @property
+    def exercise_minutes(self) -> int:
+        """How long its exercises take; 0 without any."""
+        found = re.search(r"(\d+) min", self.exercises)
+        return int(found[1]) if found else 0
+
 
 def read_walk(root: Path) -> list[LessonRow]:
     """Read the rows of the README's table.

@@ -98,7 +98,7 @@ MASKS = (
         "A mask (batch, query, key) lines up with (head, query, key) as soon as there are as many samples as "
         "heads. A wrapper of `unsqueeze`s turns the usual (batch, 1, query, key) into five axes, and a `reshape` "
         "at the end hides it. The output has the right shape and belongs to other tokens.",
-        "Give two samples different masks and swap the samples: the outputs must swap too.",
+        "Give two samples different masks and swap the samples: the outputs do not swap with them.",
         "Two published classes: one applies a batch's mask per head, one scrambles heads and positions.",
         "Which axis of the scores does each axis of the mask meet?",
         "02",
@@ -109,7 +109,7 @@ MASKS = (
         "Padding on the left and a causal mask leave some rows with minus infinity everywhere, and softmax "
         "divides zero by zero. The loss may ignore these rows, but in the backward pass nan times zero is nan. "
         "One training step then puts nan into the value and output projections.",
-        "Hide a whole row: its output must be finite, and so must every gradient.",
+        "Hide every key from one query: its output is nan, and after a backward pass so are gradients.",
         "A published class, and `nn.MultiheadAttention` when it returns weights.",
         "What is softmax of a row in which everything is minus infinity?",
         "02",

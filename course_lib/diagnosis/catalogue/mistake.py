@@ -10,7 +10,7 @@ class Mistake(NamedTuple):
         id: its name everywhere, such as "mask-discarded".
         title: one sentence that says what is wrong.
         explanation: three sentences: what the code does, what it should do, why nobody notices.
-        shows: how it can be seen from outside, with a test that finds it.
+        shows: what one sees of it from outside, after a test that finds it where one is needed.
         seen: where it was met in the wild, or which code invites it.
         hint: a question that leads to it without giving it away.
         lesson: number of the lesson that teaches it.

@@ -18,7 +18,7 @@ OUTPUTS = (
         "The output projection has its widths exchanged.",
         "`nn.Linear(d_out, d_in)` returns tokens as wide as they came in. It must give tokens of width d_out. "
         "With d_in = d_out, as in most examples, nothing shows.",
-        "Call it with d_in and d_out that differ and look at the last axis.",
+        "With d_in and d_out that differ, the output's last axis is d_in wide.",
         "A published class; its example has d_in = d_out = 6.",
         "How wide is the output when the input is narrower?",
         "05",
@@ -38,7 +38,7 @@ OUTPUTS = (
         "The module returns nothing.",
         "The last line computes the output and there is no return, or it stands in a branch. A function without a "
         "return gives None. It fails at the next layer, far from its cause.",
-        "Call it and look at what comes back.",
+        "The call returns None, and the next layer fails.",
         "A published class, annotated to return three things.",
         "What does the last line of forward return?",
         "01",
@@ -49,7 +49,7 @@ OUTPUTS = (
         "An operation with an underscore, or `+=`, writes into x or into a view of it. A module must leave its "
         "input alone, because residual connections and other layers still need it. The first call looks right and "
         "the second differs.",
-        "Compare x before and after; call twice and compare.",
+        "After the call x holds other numbers, and a second call on it gives another output.",
         "`x += position` and `masked_fill_` on a view of an argument.",
         "Is x after the call what it was before?",
         "04",
@@ -59,7 +59,7 @@ OUTPUTS = (
         "Samples of a batch influence each other.",
         "An axis is missing or too many, so that softmax, a product or a reshape runs through the samples. Each "
         "sample must come out as it would alone. With a batch of one, or of equal samples, nothing shows.",
-        "Change sample 1: the output of sample 0 must not move.",
+        "Change sample 1: the output of sample 0 moves.",
         "A published example whose batch is the same sample twice.",
         "Does the output of one sample change with another one?",
         "02",
@@ -70,7 +70,7 @@ OUTPUTS = (
         "A projection with a sigmoid is computed, or only built, and nothing is multiplied with it. It must "
         "multiply the heads' results before the output projection. The shape is the same, and a model trains "
         "without the gate.",
-        "Change the gate's weights: the output must move.",
+        "Change the gate's weights: the output stays the same.",
         "Ports of gated attention in which the product is not assigned.",
         "Which line reads the gate?",
         "12",
@@ -80,7 +80,7 @@ OUTPUTS = (
         "A matrix of weights changes nothing.",
         "A table of biases, a matrix that mixes heads or an adapter is built and its result is dropped. Each "
         "parameter must reach the output. It gets no gradient, fills memory and is saved with the model.",
-        "Change it: the output must move. After a backward pass its gradient is None.",
+        "Change that parameter: the output stays the same. After a backward pass its gradient is None.",
         "`scores + bias` on a line of its own.",
         "Which parameters have no gradient after one step?",
         "12",

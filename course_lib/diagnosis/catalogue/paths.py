@@ -9,7 +9,7 @@ PATHS = (
         "The comparison of distance and window takes < for <=, or the cache is cut one place too early or too late."
         " A window of w tokens holds the query's own token and the w - 1 before it. Short texts fit into every "
         "window, so nothing shows until one is longer.",
-        "Give a text longer than the window and count the tokens that one query sees.",
+        "In a text longer than the window a query sees one token more or one fewer than the window holds.",
         "Many published models: `triu(-window)` keeps window + 1 tokens.",
         "How many tokens does the last query see, its own included?",
         "09",
@@ -20,7 +20,7 @@ PATHS = (
         "The prompt is masked with the window and each later token sees the whole cache. Decoding must hide what "
         "one pass hides. Nothing shows until the text is longer than the window, and then it drifts away from what "
         "was trained.",
-        "Decode past the window word by word: each output must equal that of one pass.",
+        "Decode word by word: once past the window, the outputs differ from those of one pass.",
         "Caches that skip the mask because a single query needs no causal one.",
         "Which of the cached keys may a single new query see?",
         "09",
@@ -30,7 +30,7 @@ PATHS = (
         "An option switches the causal mask off.",
         "With weights returned, a padding mask, another kernel or in training the code takes a branch without a "
         "causal mask. Every branch must hide the future. The usual path is right, so tests of it pass.",
-        "Change the last token once with each option: no earlier output may move.",
+        "Change the last token once with each option: with one of them earlier outputs move.",
         "`is_causal=mask is None` for F.scaled_dot_product_attention, beside a mask that holds padding only.",
         "Which line hides the future when this argument is given?",
         "12",
@@ -41,7 +41,7 @@ PATHS = (
         "The mask is applied to the prompt alone, because one new token needs no causal mask. Several new tokens at"
         " once do, and padding must stay hidden from each. Decoding word by word without padding is right, and that"
         " is what was tried.",
-        "Feed the text in chunks of three, or padded: the outputs must equal those of one pass.",
+        "Feed the text in chunks of three, or padded: the outputs differ from those of one pass.",
         "`if past is None: scores = scores + mask`.",
         "What hides the second of two new tokens from the first?",
         "08",
@@ -52,7 +52,7 @@ PATHS = (
         "The newest token, the prompt's last one or all but the newest are not joined to the cached keys, or are "
         "cut off. A query must be compared with its own key and all earlier ones. The text goes on fluently, as if "
         "a word had never been said.",
-        "Count the keys of each query: the query at place n has n + 1.",
+        "The query at place n is compared with fewer than n + 1 keys.",
         "Code that attends first and updates its cache afterwards.",
         "How many keys does the fourth query see?",
         "08",
@@ -62,7 +62,7 @@ PATHS = (
         "Each piece counts its positions from zero.",
         "Positions are made from the number of new tokens, so that every cached step stands at place 0. They must "
         "go on where the cache ends. The prompt is right, and from the first new token on all distances are wrong.",
-        "Decode word by word: each output must equal that of one pass.",
+        "Decode word by word: from the first new token on, the outputs differ from those of one pass.",
         "`torch.arange(x.shape[1])` in a forward that also takes a cache.",
         "At which place does the first token after the prompt stand?",
         "08",
@@ -73,7 +73,7 @@ PATHS = (
         "Some kernels of F.scaled_dot_product_attention refuse both and others combine them, and "
         "nn.MultiheadAttention may take the flag and leave the mask unread. Give one of them: the mask with the "
         "causal one in it, or the flag. Where only the flag is read, padding and windows are lost without a word.",
-        "Hide a token by the mask: no output may move with it.",
+        "The call fails, or a token that the mask hides still moves the outputs.",
         "Callers that pass `is_causal=True` as a hint, and a padding mask.",
         "Which of the two does the kernel read?",
         "02",
@@ -84,7 +84,7 @@ PATHS = (
         "A branch for another kernel, for returned weights or for a cache has a scale, a norm, a gate or a "
         "projection that the other lacks. All paths must agree to rounding. Training takes one and the service the "
         "other, and nobody compares them.",
-        "Run both on the same x and compare to 1e-5.",
+        "Run both on the same x: the outputs differ by more than 1e-5.",
         "Fused kernels that ignored the scale of their module for months.",
         "Which lines does only one of the two branches have?",
         "12",

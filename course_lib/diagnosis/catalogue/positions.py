@@ -9,7 +9,7 @@ POSITIONS = (
         "A minus is missing, pairs and halves are mixed, or queries and keys turn in opposite directions. A query "
         "at place m and a key at place n must be turned so that their product depends on m - n alone. The shapes "
         "are right and a model trains, but it knows other distances at each place and fails on longer texts.",
-        "Repeat one token: all scores of one distance must be equal.",
+        "Repeat one token: scores of the same distance differ.",
         "A `rotate_half` copied from a model that pairs neighbours, beside a table made for halves.",
         "If every token is the same, which scores may differ?",
         "07",
@@ -20,7 +20,7 @@ POSITIONS = (
         "A bias such as that of ALiBi is added with the wrong sign, so that scores rise with distance. A key must "
         "lose the more the further it is from the query. The model looks at the beginning of the text and still "
         "learns, only worse.",
-        "Repeat one token: the weights of a row must fall with distance.",
+        "Repeat one token: the weights of a row rise with distance.",
         "`slopes * (query - key)` where the paper has key - query.",
         "Does a key gain or lose when it moves away from the query?",
         "07",
@@ -31,7 +31,7 @@ POSITIONS = (
         "A mask of a finite number or a bias is added before the scores are divided by the square root of head_dim."
         " What is added must be added after the division. A mask of -30 then hides far less than it says, and a "
         "bias is weaker the wider a head is.",
-        "Look at the largest weight of a hidden token; divide first and compare the outputs.",
+        "A hidden token keeps a weight that can be seen; divide the scores first and the output changes.",
         "Code in which the scale moved from the queries to the line of the softmax.",
         "What has been done to the mask's number when softmax reads it?",
         "02",
@@ -42,7 +42,7 @@ POSITIONS = (
         "A norm of queries and keys runs over the tokens or over the heads. It must run over the elements of one "
         "head, or of all heads together. Over tokens each query knows later ones, over heads each head depends on "
         "the others, and every shape is right.",
-        "Change one token, or the weights of one head: no other query may move.",
+        "Change one token, or the weights of one head: queries of other tokens or heads move.",
         "`F.normalize(q, dim=1)` or a norm that is called before the transpose instead of after it.",
         "Which numbers are added up when a query's length is measured?",
         "12",
@@ -53,7 +53,8 @@ POSITIONS = (
         "`tanh` is applied without one of its two factors, after the mask, or not at all although a cap is set. A "
         "cap is c * tanh(scores / c), which leaves small scores as they are, and the mask comes after it. Otherwise"
         " weights are flat, or minus infinity becomes minus c and hidden tokens are seen.",
-        "Small scores must come out of the cap unchanged; change the last token and look at earlier outputs.",
+        "Small scores come out of the cap changed, large ones come out uncapped, or earlier outputs move with "
+        "the last token.",
         "Ports of Gemma 2, whose fused kernels have no cap.",
         "What does tanh make of minus infinity?",
         "12",

@@ -18,7 +18,7 @@ RUNNING = (
         "A tensor is made on the CPU wherever the input is.",
         "A mask or a scale is built in forward without `device=`. It must be built where x is, or be a buffer. On "
         "the CPU nothing shows, and on a GPU the first masked_fill fails.",
-        "Run it on another device, or on pretended CUDA tensors.",
+        "On the CPU all is well; on a GPU, or on pretended CUDA tensors, the call fails.",
         "`torch.tril(torch.ones(t, t))` in forward.",
         "On which device is each tensor that forward makes?",
         "02",
@@ -29,7 +29,8 @@ RUNNING = (
         "Something is made in, or cast to, float32 whatever the input's dtype is. The module must compute in the "
         "dtype it was given, or cast back. In float64 it is silently less exact, in float16 it fails or the "
         "output changes its dtype.",
-        "Run it in float64 and compare to 1e-12; look at the output's dtype in bfloat16.",
+        "In float64 the output is off by about 1e-7; in float16 or bfloat16 the call fails, or the output has "
+        "another dtype.",
         "A published class rebuilds its scale as a float32 tensor in each forward.",
         "What is the dtype of the output for an input in float16?",
         "05",
@@ -39,7 +40,7 @@ RUNNING = (
         "Only one number of tokens works.",
         "A length is built into a view or a mask. Sizes must come from the input. Shorter or longer inputs fail, "
         "or a mask of size one is broadcast and hides nothing.",
-        "Call it with one token more and one fewer.",
+        "With one token more or one fewer the call fails, or every token sees all others.",
         "A published class with context_length=1 accepts any length and shows the future.",
         "Where does the number of tokens come from?",
         "05",
@@ -49,7 +50,7 @@ RUNNING = (
         "Only one batch size works.",
         "The number of samples is written into a view. It must come from the input. Other batches fail, or are "
         "folded into the tokens.",
-        "Call it with one sample and with three.",
+        "With one sample or with three the call fails, or the output has another number of tokens.",
         "A published walk-through with `view(1, 3, ...)`.",
         "Where does the number of samples come from?",
         "05",
@@ -69,7 +70,7 @@ RUNNING = (
         "Positions are applied to the values.",
         "The values are rotated as well, or instead of the keys. Rotation makes *scores* depend on distance; "
         "values are summed and must stay as they are. The output then depends on absolute positions.",
-        "Shift all positions by a constant: the output must not change.",
+        "Shift all positions by a constant: the output moves.",
         "Code that applies one function to all three.",
         "Which of the three need to know where they stand?",
         "07",
@@ -80,7 +81,7 @@ RUNNING = (
         "New keys are written over others, at the wrong place or with the angles of another place, or the length "
         "is not moved on. Cached decoding must give what the full pass gives. The first step is right and each "
         "later one drifts.",
-        "Feed tokens one by one: each output must equal that of the full pass.",
+        "Feed tokens one by one: the first output equals that of the full pass, and later ones do not.",
         "Caches that are kept between two prompts.",
         "After three steps, which keys does the fourth query see?",
         "08",

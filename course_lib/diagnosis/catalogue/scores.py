@@ -106,7 +106,8 @@ SCORES = (
         "Softmax is right, and then keys and queries change places. The row of a query must weigh the values of its"
         " keys. Shapes are equal because queries and keys are equally many, and a causal mask then shows the "
         "future.",
-        "The weights that multiply the values must sum to 1 in each row; change the last token.",
+        "The weights that multiply the values do not sum to 1 in each row. Change the last token: earlier "
+        "outputs move.",
         "`einsum('bhqk,bhqd->bhkd')`, one letter from the right one.",
         "Which axis of the weights meets the tokens of the values?",
         "01",

@@ -63,6 +63,13 @@ def test_a_description_is_the_first_paragraph_that_is_a_sentence():
     assert description_of(publish_doctree("Title\n=====\n")) == description_of(None) == ""
 
 
+def test_a_description_does_not_end_with_the_colon_of_what_follows():
+    page = "Title\n=====\n\nThis is what the page is about. Type this line:\n\nMore."
+    assert description_of(publish_doctree(page)) == "This is what the page is about."
+    page = "Title\n=====\n\nThis is the only sentence of the page so far:\n\nMore."
+    assert description_of(publish_doctree(page)) == "This is the only sentence of the page so far."
+
+
 def test_a_long_description_ends_with_a_sentence_or_a_word():
     sentence = "This sentence has sixty characters, counted with its end. "
     assert shorten(sentence * 9) == (sentence * 3).strip()

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from course_lib.exercises import EXERCISES
-from tools.book import front
+from tools.book import front, sessions
 from tools.book.exercises import write_exercises
 from tools.book.lessons import (
     SOLUTION,
@@ -69,6 +69,23 @@ def test_how_long_the_course_is_comes_from_the_table():
     assert [hours(minutes) for minutes in (10, 30, 44, 46, 90, 245)] == [
         "½ hour", "½ hour", "½ hour", "1 hour", "1½ hours", "4 hours",
     ]  # fmt: skip
+
+
+def test_the_plan_for_a_class_has_the_minutes_of_the_front_page_and_fits(monkeypatch):
+    rows = {row.number: row for row in read_walk(ROOT)}
+    lines = sessions.plan([*rows.values()]).splitlines()[2:]
+    assert len(lines) == len(sessions.SESSIONS) == 4 and sessions.LENGTH == 90  # "four sessions", "ninety minutes"
+    for number, line in enumerate(lines, 1):
+        session, in_class, at_home, _ = line.strip("| ").split(" | ")
+        taught, practised = (re.findall(r"\[(\d\d)\]", cell) for cell in (in_class, at_home))
+        assert int(session) == number and taught == [*sessions.SESSIONS[number - 1].lessons]
+        assert set(practised) == set(taught) - {"00"}
+        minutes, homework = (int(re.search(r": (\d+) min$", cell)[1]) for cell in (in_class, at_home))
+        assert minutes == sum(rows[lesson].minutes for lesson in taught) <= 90
+        assert homework == sum(sheet_of(lesson)[1] for lesson in practised)
+    monkeypatch.setattr(sessions, "SESSIONS", (sessions.Session(("00", "01", "02"), "Who looks at whom?"),))
+    with pytest.raises(ValueError, match=r"Session 1 has 110 minutes of lessons and lasts 90: move a lesson\."):
+        sessions.plan([*rows.values()])
 
 
 def test_a_lesson_without_a_row_is_named(tmp_path):

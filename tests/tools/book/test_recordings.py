@@ -1,0 +1,37 @@
+"""The pictures of the book's recordings are whole, and a page opens where its attention begins."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+import torch
+
+from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
+from tools.book.recordings import RECORDINGS, opening
+
+
+@pytest.fixture(scope="module")
+def runs():
+    torch.manual_seed(0)
+    with torch.no_grad():
+        return {entry.name: entry.make() for entry in RECORDINGS}
+
+
+@pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
+def test_nothing_of_a_picture_is_cut(runs, entry, tmp_path):
+    figure = preview(runs[entry.name], entry.title, entry.about)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in figure.texts]
+    assert all(box.x1 < figure.bbox.x1 and box.x0 > 0 for box in boxes)
+    assert boxes[0].y0 > boxes[1].y1  # the title ends above the sentence
+    write_thumbnail(tmp_path / "small.svg", runs[entry.name])
+    cells = ElementTree.parse(tmp_path / "small.svg").getroot().findall("{*}rect")
+    assert cells
+    for cell in cells:
+        x, y, width, height = (float(cell.get(name)) for name in ("x", "y", "width", "height"))
+        assert 0 < x < x + width < WIDTH and 0 < y < y + height < HEIGHT
+
+
+def test_a_page_opens_on_the_first_projection(runs):
+    opened = {name: opening(run) for name, run in runs.items()}
+    assert {name for name, script in opened.items() if script} == {"llama", "latent"}
+    assert '"#step-2"' in opened["llama"] and runs["llama"][2].op == "linear"
