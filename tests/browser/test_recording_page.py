@@ -371,6 +371,20 @@ def test_without_scripts_all_steps_stand_below_each_other(browser, saved):
     bare.close()
 
 
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_it_prints_dark_on_white_in_each_theme(tab, saved, system):
+    tab.goto(saved.as_uri())
+    for chosen in ("light", "dark"):
+        tab.evaluate("theme => document.documentElement.dataset.theme = theme", chosen)
+        tab.emulate_media(media="print", color_scheme=system)
+        colours = tab.evaluate(
+            "(({color, backgroundColor}) => [color, backgroundColor])(getComputedStyle(document.body))"
+        )
+        assert colours == ["rgb(31, 35, 40)", "rgb(255, 255, 255)"], (system, chosen)
+    tab.emulate_media(media="screen", color_scheme="light")
+    tab.evaluate("() => delete document.documentElement.dataset.theme")
+
+
 def test_it_prints_as_a_sequence(tab, saved):
     tab.goto("about:blank")
     tab.goto(saved.as_uri() + "#step-3")

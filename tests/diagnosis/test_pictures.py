@@ -107,7 +107,9 @@ class InNumPy(nn.Module):
 def test_numbers_that_pass_by_the_trace_are_only_probed_from_outside(see, status):
     report = diagnose(InNumPy(see), torch.randn(2, 5, 11))
     assert report.exit_status == status, report
-    said = "leave PyTorch, for NumPy or for Python" if status == 2 else "the output of token 0 moves when token 1 changes"
+    said = (
+        "leave PyTorch, for NumPy or for Python" if status == 2 else "the output of token 0 moves when token 1 changes"
+    )
     assert said in report.findings[0].evidence
 
 
