@@ -5,7 +5,7 @@ from .contraction import FACTORS, Contraction, contractions, outer_products
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
-from .replay import replay
+from .replay import Change, replay
 from .source import Source, source_of
 from .source_line import SourceLine, is_foreign, last_line
 from .statement import Statement, enclosing_comprehension, line_at, statement_of
@@ -18,6 +18,7 @@ __all__ = [
     "LAYOUT",
     "REDUCTIONS",
     "UNLABELLED",
+    "Change",
     "Contraction",
     "DispatchWatch",
     "FunctionWatch",

@@ -62,6 +62,8 @@ def replay(
             for index, change in changes_before.get(operation.number, ()):
                 args[index] = change(args[index])
             results = list(tensors_in(operation.func(*args, **map_instances(Value, tensor_now, operation.kwargs))))
+            if not operation.inputs:  # the run may have had another default dtype
+                results = [one.to(value.tensor.dtype) for one, value in zip(results, operation.outputs, strict=True)]
             if operation.number in after and results:
                 results[0] = after[operation.number](results[0])
             for value, tensor in zip(operation.outputs, results, strict=True):

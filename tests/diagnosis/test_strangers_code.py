@@ -575,3 +575,55 @@ def test_elements_that_are_changed_before_the_sum_are_not_called_channel_attenti
     report = diagnose(EdgesInScores(), X, causal=False, num_heads=HEADS)
     assert report.exit_status == 2, report
     assert "its scores are no dot products" in report.findings[0].title
+
+
+class Rectified(Base):
+    """A ReLU behind some projections, whose zeros hide which tokens they come from."""
+
+    def __init__(self, roles):
+        super().__init__()
+        self.roles = roles
+
+    def forward(self, x):
+        parts = {"q": self.q_proj(x), "k": self.k_proj(x), "v": self.v_proj(x)}
+        parts = [F.relu(part) if role in self.roles else part for role, part in parts.items()]
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        return self.merge((q @ k.mT / 2).softmax(-1) @ v)
+
+
+@pytest.mark.parametrize("roles", ["v", "q", "qk", "qkv"])
+def test_projections_behind_a_relu_are_examined(roles):
+    report = diagnose(Rectified(roles), X, causal=False, num_heads=HEADS)
+    assert report.ok and "3 heads of width 4" in str(report), report
+
+
+class Float32Inside(Base):
+    """A norm in float32, so that the run is widened, and a cache that `.to(x)` brings to the dtype of x."""
+
+    def forward(self, x):
+        normed = F.layer_norm(x.float(), (D,)).to(x)
+        q, k, v = self.split(normed)
+        cache = torch.zeros(2, *k.shape).to(x)
+        cache[0].index_copy_(2, torch.arange(k.shape[2], device=x.device), k)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return self.merge((q @ cache[0].mT / 2).masked_fill(hidden, -torch.inf).softmax(-1) @ v)
+
+
+def test_a_cache_that_is_brought_to_the_dtype_of_x_is_examined_in_float64():
+    report = diagnose(Float32Inside(), X, num_heads=HEADS)
+    assert report.ok and "3 heads of width 4" in str(report), report
+
+
+class ViewsOfBoth(Base):
+    def forward(self, x, context):
+        q = self.q_proj(x.view(-1, D)).view(*x.shape[:2], HEADS, -1).transpose(1, 2)
+        k, v = (
+            project(context.view(-1, D)).view(*context.shape[:2], HEADS, -1).transpose(1, 2)
+            for project in (self.k_proj, self.v_proj)
+        )
+        return self.merge(F.scaled_dot_product_attention(q, k, v))
+
+
+def test_x_and_context_may_be_viewed():
+    context = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(3))
+    assert diagnose(ViewsOfBoth(), X, context=context, num_heads=HEADS).ok

@@ -26,6 +26,8 @@ from .sources import (
     returns_in,
 )
 
+AUGMENTED = re.compile(r"[\w.\[\], ]+ (\*\*|//|<<|>>|[-+*/@%&|^])= ")  # which reads its own target
+
 
 def lines_from_forward(operation: Operation, subject: Subject) -> list[SourceLine]:
     """Return the lines that led to an operation, from the outermost forward of a module inwards."""
@@ -119,6 +121,6 @@ def _is_read(source: Source | None, statement: Statement) -> bool:
     """Return whether a name that a statement assigns is read anywhere but in its own line; True if it is not known."""
     named = {name for name in statement.names if name}
     if source is None or not named:
-        return bool(named)
+        return bool(named) or bool(AUGMENTED.match(statement.source))
     reads = (one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
     return any(one.id in named and one.lineno != statement.line for one in reads)

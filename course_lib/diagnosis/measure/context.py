@@ -28,7 +28,8 @@ def joined_call(call: ContextCall, x: Tensor, context: Tensor) -> Call:
 
     @wraps(call)
     def run(code: Any, both: Tensor) -> Any:
-        output = call(code, both[:, :-count, :d_in], both[:, -count:, :d_context])
+        x, context = both[:, :-count, :d_in].contiguous(), both[:, -count:, :d_context].contiguous()
+        output = call(code, x, context)
         if not isinstance(output, Tensor) or output.dim() != 3:
             return output
         return torch.cat([output, output.new_zeros(len(output), count, output.shape[-1])], dim=1)

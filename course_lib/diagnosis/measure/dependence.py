@@ -1,16 +1,18 @@
 """Find the tokens and samples that each element depends on: change one, run again and compare."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from course_lib.tracing import UNLABELLED, Value, replay
+from course_lib.tracing import UNLABELLED, Change, Value, replay
 
 from .run import NotFound, Run, changed, noise_of
 from .subject import SubjectFailed
 
 ROUTING = {"sort", "topk", "argsort", "nonzero", "bincount"}  # a router's choice may become a size, which a trace keeps
+RELUS = ("relu", "relu_", "threshold", "clamp_min")
 SEVERAL = -2  # the token, or the sample, of an element that depends on more than one
 
 
@@ -81,6 +83,8 @@ def measure_dependence(run: Run) -> Dependence | None:
 def _bits(run: Run, axis: int, count: int) -> list[Tensor]:
     trace, x = run.trace, run.x
     noise = noise_of(x.shape, seed=7).to(x.dtype)
+    alive = _all_alive(run)
+    with_all = replay(trace, before=alive) if alive else []
     routes = not ROUTING.isdisjoint(operation.name for operation in trace.operations)
     found = [torch.zeros(value.tensor.shape, dtype=torch.int64) for value in trace.values]
     for index in range(count):
@@ -94,6 +98,20 @@ def _bits(run: Run, axis: int, count: int) -> list[Tensor]:
             now = seen[value.number]
             if now is not value.tensor and not torch.equal(now, value.tensor):  # most tensors do not change
                 bits |= changed(now, value.tensor).long() << index
+        if alive:
+            for now, before, bits in zip(replay(trace, other, before=alive), with_all, found, strict=True):
+                if now is not before and not torch.equal(now, before):
+                    bits |= changed(now, before).long() << index
+    return found
+
+
+def _all_alive(run: Run) -> dict[tuple[int, int], Change]:
+    """Return for each ReLU how to change its argument so that no element is 0, whose dependence would not show."""
+    found: dict[tuple[int, int], Change] = {}
+    for operation in run.live_operations:
+        if operation.name in RELUS and operation.inputs[0].tensor.numel():
+            shift = 4 * float(operation.inputs[0].tensor.abs().max())
+            found[operation.number, 0] = partial(torch.add, other=shift)
     return found
 
 
