@@ -24,7 +24,7 @@ from .measure.run import Attempt, Run, UntraceableRun
 from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
-from .precedence import OF_BEHAVIOUR, root_causes
+from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
 from .several import examine_each, examine_parts, examine_whole
@@ -150,8 +150,8 @@ def _report_of_one(name: str, stages: Stages, shared: frozenset[str]) -> Report:
     if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
         findings = [finding for finding in findings if finding.mistake in OF_BEHAVIOUR]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
-    if not causes and stages.reach(Attention) is None:
-        causes = (_unseen(stages),)
+    if stages.reach(Attention) is None and all(cause.mistake in ELSEWHERE for cause in causes):
+        causes = (*causes, _unseen(stages))
     return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
 
 

@@ -95,7 +95,8 @@ class Report:
             return "it could not be examined."
         if self.ok:
             return "this is attention, nothing wrong was found."
-        return f"{self._things_wrong()}."
+        unseen = any(not finding.examined for finding in self.findings)
+        return f"{self._things_wrong()}{', and its attention could not be examined' if unseen else ''}."
 
     def _verdict_on_several(self) -> str:
         count = len(self.attentions)
@@ -108,7 +109,8 @@ class Report:
         return f"{examined}: {result if self.findings else 'nothing wrong was found'}."
 
     def _things_wrong(self) -> str:
-        return "one thing is wrong" if len(self.findings) == 1 else f"{len(self.findings)} things are wrong"
+        count = sum(finding.examined for finding in self.findings)
+        return "one thing is wrong" if count == 1 else f"{count} things are wrong"
 
     def _repr_html_(self) -> str:
         """Return the report as HTML, with its pictures; the hints unfold."""

@@ -534,11 +534,11 @@ def test_what_comes_out_is_told(code, mistake, words):
         assert finding.title.startswith("It differs from attention in this way: ")
 
 
-def test_what_is_no_attention_is_said_to_be_none():
+def test_what_is_no_attention_is_not_examined():
     for code in (nn.Linear(D_IN, D_IN), lambda x: x, lambda x: x.cumsum(1), torch.relu):
         report = diagnose(code, X)
-        assert report.mistakes == (None,), report
-        assert report.findings[0].title.startswith("It differs from attention in this way: ")
+        assert report.mistakes == (None,) and report.exit_status == 2, report
+        assert report.findings[0].title == "It could not be examined: its queries and keys can't be found."
         assert report.findings[0].evidence
 
 

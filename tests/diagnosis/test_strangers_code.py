@@ -627,3 +627,98 @@ class ViewsOfBoth(Base):
 def test_x_and_context_may_be_viewed():
     context = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(3))
     assert diagnose(ViewsOfBoth(), X, context=context, num_heads=HEADS).ok
+
+
+class NormedOverTokens(Base):
+    """An InstanceNorm behind attention, as in models that plan tours."""
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return F.instance_norm((x + self.merge(F.scaled_dot_product_attention(q, k, v))).mT).mT
+
+
+class MergedBeforeNorm(NormedOverTokens):
+    def merge(self, heads):
+        return self.proj(heads.reshape(len(heads), -1, D))  # wrong
+
+
+def test_a_norm_over_the_tokens_is_no_wrong_merge():
+    report = diagnose(NormedOverTokens(), X, causal=False, num_heads=HEADS)
+    assert report.ok and "normalises over the tokens, so that each output depends on all queries" in str(report), report
+    wrong = diagnose(MergedBeforeNorm(), X, causal=False, num_heads=HEADS)
+    assert wrong.mistakes == ("merge-without-transpose",) and wrong.findings[0].where in marked(MergedBeforeNorm), wrong
+
+
+class OwnMaskAndGiven(Base):
+    """A causal mask of its own, one step too far, and another that may be given."""
+
+    def forward(self, x, mask=None):
+        q, k, v = self.split(x)
+        hidden = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(2)  # wrong
+        scores = (q @ k.mT / 2).masked_fill(hidden, -torch.inf)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        return self.merge(scores.softmax(-1) @ v)
+
+
+def test_a_mask_that_may_be_given_does_not_hide_the_own_one():
+    report = diagnose(OwnMaskAndGiven(), X, num_heads=HEADS)
+    assert report.mistakes == ("mask-off-by-one",) and report.findings[0].where in marked(OwnMaskAndGiven), report
+
+
+class FromTheCPU(Base):
+    """Scores that go through an FFT, where they can't be followed, and a tensor that is always made on the CPU."""
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        scores = torch.fft.irfft(torch.fft.rfft(q @ k.mT / 2), n=x.shape[1])
+        return self.merge((scores + torch.zeros(x.shape[1], dtype=x.dtype)).softmax(-1) @ v)
+
+
+def test_what_is_wrong_elsewhere_does_not_hide_that_attention_was_not_examined():
+    report = diagnose(FromTheCPU(), X, causal=False)
+    assert "device-pinned" in report.mistakes and report.exit_status == 1, report
+    assert report.verdict == "2 things are wrong, and its attention could not be examined."
+    assert report.findings[-1].title.startswith("It could not be examined"), report
+
+
+class KeysOfThree(Base):
+    """Keys and queries from convolutions along the tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv_q, self.conv_k = (nn.Conv1d(D, D, 3, padding=1) for _ in range(2))
+
+    def forward(self, x):
+        parts = self.conv_q(x.mT).mT, self.conv_k(x.mT).mT, self.v_proj(x)
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        return self.merge((q @ k.mT / 2).softmax(-1) @ v)
+
+
+def test_keys_of_several_tokens_are_not_called_channel_attention():
+    report = diagnose(KeysOfThree(), X, causal=False, num_heads=HEADS)
+    assert report.exit_status == 2 and "this is attention over reduced tokens" in report.findings[0].title, report
+
+
+class Turned(Base):
+    def forward(self, x, turns):
+        q, k, v = self.split(x)
+        return self.merge(F.scaled_dot_product_attention(q * turns, k * turns, v))
+
+
+def test_tensors_that_functions_of_the_call_make_are_on_its_device():
+    made_before = nn.Linear(1, HEAD_DIM)
+
+    def turns(x):
+        places = torch.arange(float(x.shape[1]))[:, None]
+        return made_before(places).cos().to(x)
+
+    report = diagnose(Turned(), X, causal=False, num_heads=HEADS, call=lambda m, x: m(x, turns(x)))
+    assert "device-pinned" not in report.mistakes, report
+
+
+def test_heads_that_serve_several_groups_of_tokens_are_counted_once():
+    """One module attends in three rows of a grid at once; only one row goes on."""
+    module = Rectified("")
+    call = lambda m, x: m(torch.cat([x, x.flip(-1), -x]))[: len(x)]  # noqa: E731
+    assert diagnose(module, X, causal=False, num_heads=HEADS, call=call).ok

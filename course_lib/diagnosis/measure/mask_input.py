@@ -20,11 +20,12 @@ def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
     """Run code on x, (batch, token, d_in), with the causal mask that it has an argument for if it needs one.
 
     Returns:
-        The stages in which the right tokens are visible, or else those of the code as it is called without a mask.
+        The stages in which the right tokens are visible, or else those of the code as it is called without a mask;
+        always those if it has a causal mask of its own, whose mistakes another mask would hide.
     """
     stages = _followed(_measure_with_keep(subject, x, options))
     attention = None if options.has_call or not options.causal else stages.reach(Attention)
-    if attention is None or not (attention.seen & ~attention.expected).any():
+    if attention is None or not (attention.seen & ~attention.expected).any() or _hides_by_itself(attention.seen):
         return stages
     for name, offered in masking_subjects(subject, stages.attempt.x):
         masked = Stages(measure_run(offered, x, replace(options, offered=name)))
@@ -63,6 +64,12 @@ def _measure_with_keep(subject: Subject, x: Tensor, options: Options) -> Stages:
         if first is None and tried.reach(Attention) is not None:
             first = tried
     return first or stages
+
+
+def _hides_by_itself(seen: Tensor) -> bool:
+    """Return whether code hides a later token that sees the earlier one: its own causal mask, even if it is wrong."""
+    one_way = ~seen & seen.mT & seen.any(-2, keepdim=True)
+    return bool(one_way.triu(1).any())
 
 
 def _is_right(stages: Stages) -> bool:

@@ -27,7 +27,8 @@ def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     subject = fresh.run.subject
     code = subject.copy(torch.float64)
     plain = _kept_tensors(code)
-    device = _FakeDevice([tensor for _, tensor in plain], subject.caller, sys._getframe())
+    modules = set(map(id, code.modules())) if isinstance(code, nn.Module) else set[int]()
+    device = _FakeDevice([tensor for _, tensor in plain], subject.caller, modules, sys._getframe())
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]), device:
             subject.call(code, fresh.run.x.clone())
@@ -70,14 +71,15 @@ class _FakeDevice(FunctionWatch):
 
     Tensors that existed before the run count as moved, except those that a module keeps without registering them.
 
-    Its arguments are the tensors that `module.to(device)` does not move; code that calls the subject, because tensors
-    that it makes count as moved; and the frame that starts the run. An operation that would fail raises
+    Its arguments are the tensors that `module.to(device)` does not move; code that calls the subject, and the ids of
+    the subject's modules, because tensors that are made outside of these count as moved; and the frame that starts the
+    run. An operation that would fail raises
     _TensorLeftBehind; torch.vmap raises NotImplementedError, because its wrapped tensors can't be tracked.
     """
 
-    def __init__(self, left_behind: list[Tensor], caller: CodeType | None, stop: FrameType) -> None:
+    def __init__(self, left_behind: list[Tensor], caller: CodeType | None, modules: set[int], stop: FrameType) -> None:
         super().__init__(stop)
-        self._caller = caller
+        self._caller, self._modules = caller, modules
         self._made_here: dict[int, SourceLine | None] = {self.hold(tensor): None for tensor in left_behind}
 
     def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -110,15 +112,23 @@ class _FakeDevice(FunctionWatch):
 
     def _note(self, made: list[int], here: list[Tensor]) -> None:
         """Record tensors made from nothing or from tensors left behind, unless the caller made them."""
-        frame = next(self.author_frames(), None)
+        frames = list(self.author_frames())
+        frame = next(iter(frames), None)
         if here:
             line = self._made_here[id(here[0])]
-        elif frame is None or frame.f_code is self._caller:
+        elif frame is None or self._are_outside(frames):
             return
         else:
             line = SourceLine(frame.f_code.co_filename, frame.f_lineno)
         for number in made:
             self._made_here.setdefault(number, line)
+
+    def _are_outside(self, frames: list[FrameType]) -> bool:
+        """Return whether the code that calls the subject makes a tensor, by itself or in a function of its own."""
+        if self._caller is None or not any(frame.f_code is self._caller for frame in frames):
+            return False
+        in_modules = (frame for frame in frames if id(frame.f_locals.get("self")) in self._modules)
+        return frames[0].f_code is self._caller or (bool(self._modules) and next(in_modules, None) is None)
 
 
 def _is_elsewhere(argument: Any) -> bool:

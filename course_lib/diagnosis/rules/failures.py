@@ -169,7 +169,7 @@ def latents_of(run: Run, count: int) -> Finding | None:
 @rule(order=910)
 def check_recognised(missing: NoStructure) -> Iterator[Finding]:
     """Whether queries and keys can be found."""
-    yield Finding.unnamed("queries and keys can't be found", missing.reason)
+    yield Finding(None, missing.reason, title=f"{NOT_EXAMINED}: its queries and keys can't be found.")
 
 
 @rule(order=2)

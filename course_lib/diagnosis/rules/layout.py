@@ -69,12 +69,16 @@ def _mixes_axes(structure: Structure, value: Value) -> bool:
 
 
 @rule(order=300)
-def check_merge(attention: Attention) -> Iterator[Finding]:
+def check_merge(attention: Attention) -> Iterator[Finding | str]:
     """How the heads are merged."""
     reached = attention.influence.output_rows_of_query
     num_tokens = len(reached)
     stray = (reached & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
     if not len(stray) or _attends_again(attention.structure):
+        return
+    norm = _norm_over_tokens(attention.structure)
+    if norm is not None and not _views_that_cross(attention):
+        yield f"behind attention, {norm.where} normalises over the tokens, so that each output depends on all queries"
         return
     row, query = stray[0].tolist()
     operation = _first_crossing(attention)
@@ -93,19 +97,35 @@ def _attends_again(structure: Structure) -> bool:
     return any(dependence.combines_tokens(value) for sides in of_input for value in sides)
 
 
+def _norm_over_tokens(structure: Structure) -> Operation | None:
+    """Return the norm behind attention that takes its mean over the tokens, as an InstanceNorm does."""
+    after = structure.run.in_order(structure.value_product_descendants & structure.run.live)
+    norms = (one for one in after if "batch_norm" in one.name and one.where)
+    return next((one for one in norms if structure.dependence.combines_tokens(one.outputs[0])), None)
+
+
 def _first_crossing(attention: Attention) -> Operation | None:
     """Return the first view after the last value product that puts queries on an axis of columns, or the last view."""
+    found = _views_that_cross(attention) or _views_behind(attention)[::-1]
+    return found[0] if found else None
+
+
+def _views_that_cross(attention: Attention) -> list[Operation]:
+    """Return the views after the last value product that put queries on an axis of columns."""
     structure = attention.structure
-    after, names = structure.value_product_descendants, (*VIEWS, "as_strided")
-    views = [op for op in attention.run.live_operations if op.number in after and op.name in names]
     last = max(product.operation.number for product in structure.value_products)
     labels = propagate(attention.trace, {p.out.number: _labels(attention.rows, p) for p in structure.value_products})
-    for operation in views:
-        if operation.number >= last:
-            before, now = (labels[v.number] for v in (operation.inputs[0], operation.outputs[0]))
-            if _crosses(now) and not _crosses(before):
-                return operation
-    return views[-1] if views else None
+    found = []
+    for operation in _views_behind(attention):
+        before, now = (labels[v.number] for v in (operation.inputs[0], operation.outputs[0]))
+        if operation.number >= last and _crosses(now) and not _crosses(before):
+            found.append(operation)
+    return found
+
+
+def _views_behind(attention: Attention) -> list[Operation]:
+    after, names = attention.structure.value_product_descendants, (*VIEWS, "as_strided")
+    return [op for op in attention.run.live_operations if op.number in after and op.name in names]
 
 
 def _labels(rows: Rows, product: Contraction) -> torch.Tensor:

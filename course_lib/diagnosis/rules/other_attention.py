@@ -29,7 +29,7 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
         yield _not_examined(DISTANCE, distance)
     elif (elementwise := find_elementwise(dependence)) is not None:
         yield _not_examined(ELEMENTWISE, elementwise)
-    elif found is not None:
+    elif found is not None and not any(_compares_tokens(dependence, operation) for operation in found.before):
         square = any(_compares_columns(dependence, operation) for operation in found.before)
         yield _not_examined(CHANNEL if square else LINEAR, found.operation)
     elif (reduced := _reduced(dependence)) is not None:
@@ -52,6 +52,12 @@ def _reduced(dependence: Dependence) -> Operation | None:
 def _not_examined(kind: str, operation: Operation) -> Finding:
     evidence = "no dot product compares one token with another, and so there are no weights of tokens to examine"
     return Finding(None, evidence, operation.where, f"{NOT_EXAMINED}: {kind}.")
+
+
+def _compares_tokens(dependence: Dependence, operation: Operation) -> bool:
+    """Return whether an operation is a softmax of a table with a row and a column for each token."""
+    num_tokens = dependence.sizes[1]
+    return operation.name in SOFTMAXES and operation.inputs[0].tensor.shape[-2:] == (num_tokens, num_tokens)
 
 
 def _compares_columns(dependence: Dependence, operation: Operation) -> bool:
