@@ -26,6 +26,7 @@ NAMES = TO_TYPE | {
 }
 ADDITIONS = {"add": 1, "iadd": 1, "radd": 1, "sub": -1, "isub": -1, "subtract": -1}  # sign of the second number
 DIVISIONS = ("div", "divide", "true_divide", "truediv")
+ANDS, ORS = ("logical_and", "bitwise_and", "and", "iand"), ("logical_or", "bitwise_or", "or", "ior")
 HUGE = 1e4  # a mask of numbers adds at least that much to a score that it hides
 # Calls that take shape, type or memory of their first tensor, but no number of it.
 MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_", "trunc_normal_")
@@ -76,6 +77,9 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
         return {1: tensors[0].detach().cpu() != 0}
     if (op in ADDITIONS or op.removeprefix("i") == "mul") and len(tensors) == 2:
         return _not_hidden(op, step, inputs)
+    if op in ANDS + ORS and len(tensors) == 2 and all(one.dtype == torch.bool for one in tensors):
+        known = (i for i in (0, 1) if not inputs[1 - i].is_overwritten_after(step.number))
+        return {i: tensors[1 - i].detach().cpu() == (op in ANDS) for i in known}
     return {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .axes import ADDED_PRODUCTS
-from .elementwise import ADDITIONS, HUGE
+from .elementwise import ADDITIONS, ANDS, HUGE, ORS
 from .fused import OP
 from .gradients import CONTRACTIONS
 from .scattered import BY_ELEMENT, BY_SLICE
@@ -21,6 +21,9 @@ ADDED = "Where a mask adds -∞, or a number so large that the score does not ma
 FUSED = "Keys and values with a weight of exactly 0 are no sources, because they add nothing; what hides them is one."
 SELECTED = (
     "A number comes from the one that was selected, or from all that equal it, not from those that lost the comparison."
+)
+DECIDED = (
+    "Of `and` and `or`, one side that decides alone leaves the other no source; where both decide, neither is one."
 )
 INDEXED = "Each index that could have named the place of a number counts as one of its sources."
 
@@ -41,6 +44,8 @@ def rule_of(stage: Stage) -> str:
         return SELECTED if op not in RUNNING else SELECTED.replace("those", "the earlier ones")
     if op in CONTRACTIONS or op.removeprefix("i") == "mul":
         return ZERO if len(stage.inputs) > 1 and any(map(_has_zero, _factors(stage))) else ""
+    if op in ANDS + ORS and len(stage.inputs) == 2:
+        return DECIDED
     return ADDED if op in ADDITIONS and any(map(_hides, stage.inputs)) else ""
 
 

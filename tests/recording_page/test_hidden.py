@@ -79,3 +79,14 @@ def test_grouped_queries_share_keys():
     )
     assert table_of(story, "k")[:2] == [[0, 1]] * 2 and table_of(story, "k")[-1] == [6, 7, 8, 9, 10, 11]
     assert table_of(story, "v")[7] == [1] and table_of(story, "v")[-1] == [7, 9, 11]
+
+
+@pytest.mark.parametrize("code", [lambda a, b: a & b, lambda a, b: torch.logical_or(a, b)])
+def test_the_side_that_decides_leaves_the_other_no_source(code):
+    """A number is a source if its change alone changes the result."""
+    values = torch.tensor([False, True])
+    a, b = (one.flatten() for one in torch.meshgrid(values, values, indexing="ij"))
+    story, result = story_of(record(code, a, b)), code(a, b)
+    for name, changed in (("a", code(~a, b)), ("b", code(a, ~b))):
+        moves = (changed != result).tolist()
+        assert table_of(story, name) == [[place] if moves[place] else [] for place in range(4)], name
