@@ -722,3 +722,24 @@ def test_heads_that_serve_several_groups_of_tokens_are_counted_once():
     module = Rectified("")
     call = lambda m, x: m(torch.cat([x, x.flip(-1), -x]))[: len(x)]  # noqa: E731
     assert diagnose(module, X, causal=False, num_heads=HEADS, call=call).ok
+
+
+class SharedQueriesAndKeys(nn.Module):
+    """One layer makes queries and keys, as in LightGlue, whose two images attend to each other."""
+
+    def __init__(self, name="to_qk"):
+        super().__init__()
+        torch.manual_seed(1)
+        self.name, self.to_v, self.proj = name, nn.Linear(D, D), nn.Linear(D, D)
+        self.add_module(name, nn.Linear(D, D))
+
+    def forward(self, x):
+        layer = getattr(self, self.name)
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (layer(x), layer(x), self.to_v(x)))
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+def test_a_layer_whose_name_says_queries_and_keys_is_shared_on_purpose():
+    assert diagnose(SharedQueriesAndKeys(), X, causal=False, num_heads=HEADS).ok
+    report = diagnose(SharedQueriesAndKeys("to_q"), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == ("projection-reused",), report

@@ -1,5 +1,6 @@
 """Queries, keys and values must come from different columns of weights."""
 
+import re
 from collections.abc import Iterator
 
 import torch
@@ -10,6 +11,8 @@ from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, name
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
+
+SHARED = re.compile(r"(?<![a-z])(qk|kq)(?!v)|shared|tied", re.I)  # as in `to_qk`
 
 
 @rule(order=230)
@@ -31,7 +34,7 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
         where = where or _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
         unused_keys = "; the keys are never used" if "keys" in unused else ""
         yield Finding.named("scores-from-values", f"{evidence}{unused_keys}", where)
-    elif unused or not attention.run.subject.is_module or _is_applied_twice(attention, row):
+    elif unused or not attention.run.subject.is_module or _is_by_mistake(attention, row):
         evidence = f"{' and '.join(roles)} come from the same columns of weights, {count}"
         idle = f"; those of the {', '.join(sorted(unused))} don't change the output" if unused else ""
         renamed = locate_renamed_role(product.operation, unused)
@@ -52,6 +55,15 @@ def _rows_that_share(rows: list[Row]) -> dict[tuple[str, str], int]:
 
 def _shares_a_role(row: Row) -> bool:
     return row.key_columns[0] in (row.value_columns[0], row.query_columns) or row.value_columns[0] == row.query_columns
+
+
+def _is_by_mistake(attention: Attention, row: Row) -> bool:
+    """Return whether the same weights are applied twice, although their name does not say that they are shared."""
+    column, run = row.key_columns[0][0], attention.run
+    projections = [one for one in attention.structure.projections if column in attention.structure.columns_in(one.out)]
+    read = {value.storage for one in projections for value in one.operation.inputs}
+    names = [name for name, reads in run.parameter_reads.items() if any(value.storage in read for value in reads)]
+    return not any(map(SHARED.search, names)) and _is_applied_twice(attention, row)
 
 
 def _is_applied_twice(attention: Attention, row: Row) -> bool:
