@@ -155,3 +155,13 @@ def test_a_step_whose_rule_leaves_numbers_out_says_so():
 
 def test_what_only_takes_a_shape_reads_no_number():
     assert read_by(lambda x: (x.new_full((2,), 0.5), torch.zeros_like(x)), torch.ones(2)) == ["no number of `x`"] * 2
+
+
+def test_what_was_written_into_has_its_name_and_the_step_that_wrote():
+    def fill(x):
+        keys = torch.zeros(2, 3)
+        keys[1] = x[1] * 2
+        return keys[1] + keys[0]
+
+    names = read_by(fill, torch.randn(2, 3))
+    assert [name for name in names if "left it" in name] == ["`keys` (as step 3 left it)"] * 2
