@@ -44,10 +44,10 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
 @rule(order=930)
 def check_head_count(attention: Attention) -> Iterator[Finding]:
     """Whether there are as many heads as the caller says."""
-    heads, rows, options = attention.rows.num_heads, attention.rows.first_of_head.values(), attention.options
+    rows, options = attention.rows.first_of_head.values(), attention.options
     kv_heads = max(len({row.key_columns[0] for row in rows}), len({row.value_columns[0] for row in rows}))
-    if options.num_heads == len({row.query_columns for row in rows}):  # which serve several groups of tokens
-        heads = options.num_heads
+    query_heads = len({row.query_columns for row in rows})  # each of them may serve several groups of tokens
+    heads = query_heads if options.num_heads == query_heads else attention.rows.num_heads
     said = ("num_heads", "head", heads, options.num_heads), ("num_kv_heads", "kv head", kv_heads, options.num_kv_heads)
     product = attention.structure.score_products[0]
     for name, what, found, given in said:
