@@ -650,3 +650,48 @@ def test_a_layer_without_positions_by_a_setting():
 
     report = diagnose(Skipping(), X, num_heads=HEADS, call=call)
     assert report.ok and "`if self.use_rope`" in report.remarks[0], report
+
+
+class NoLastProjection(Base):
+    """Attention between the fields of a record: the heads' results go through a ReLU and no projection."""
+
+    def __init__(self):
+        super().__init__()
+        del self.out
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return F.relu((weights_of(q @ k.mT / 2) @ v).transpose(1, 2).flatten(2))
+
+
+def test_results_behind_a_relu_are_weighted_sums_before_it():
+    code = NoLastProjection()
+    with torch.no_grad():
+        code.qkv.bias[-D_IN:] -= 0.5  # most results are below 0
+    report = diagnose(code, X, num_heads=HEADS)
+    assert report.ok, report
+
+
+class RelativeValues(InFloat32):
+    """Values that are rotated, so that a value counts by its distance once the results are rotated back."""
+
+    times, back = 1, True
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        turn = torch.arange(x.shape[1]).to(x)[:, None] * torch.tensor([1.0, 0.1]).to(x)
+        q, k = self.rotated(q, turn), self.rotated(k, turn)
+        for _ in range(self.times):
+            v = self.rotated(v, turn)
+        results = weights_of(q @ k.mT / 2) @ v
+        return self.out((self.rotated(results, -turn) if self.back else results).transpose(1, 2).flatten(2))
+
+
+def test_values_that_are_rotated_and_rotated_back_are_right():
+    report = diagnose(RelativeValues(), X, num_heads=HEADS)
+    assert report.ok and any("rotated back" in remark for remark in report.remarks), report
+
+
+@pytest.mark.parametrize("fault", [{"times": 2}, {"back": False}])
+def test_values_that_are_not_rotated_back_as_far_are_found(fault):
+    assert mistakes(RelativeValues(**fault)) == ("rotary-on-values",)

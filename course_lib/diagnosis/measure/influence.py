@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_lib.tracing import UNLABELLED, Value, propagate, replay
 
+from .dependence import RELUS
 from .rows import Rows
 from .run import changed, noise_of
 
@@ -49,7 +50,7 @@ def measure_influence(rows: Rows) -> Influence:
         columns = {number: label.clamp(min=0) % width for number, label in start.items()}
         responses.append(_output_with_noise(rows, chosen, columns) - output)
     affects = torch.tensor([bool((one.abs() > 1e-12).any() or one.isnan().any()) for one in responses])
-    weights = _weights(rows, labels, width, last_projected or [rows.run.output])
+    weights = _weights(rows, labels, width, last_projected or _before_relu(rows, labels) or [rows.run.output])
     return Influence(weights, last_projected, torch.stack(reached, dim=1), affects, _difference(responses))
 
 
@@ -75,6 +76,14 @@ def _last_projected(rows: Rows, labels: list[Tensor]) -> list[Value]:
             if fixed and (labels[value.number] != UNLABELLED).any() and value not in found:
                 found.append(value)
     return found
+
+
+def _before_relu(rows: Rows, labels: list[Tensor]) -> list[Value]:
+    """Return what the first ReLU reads of the heads' results: behind it an element below 0 can't respond."""
+    for operation in rows.run.live_operations:
+        if operation.name in RELUS and (labels[operation.inputs[0].number] != UNLABELLED).any():
+            return [operation.inputs[0]]
+    return []
 
 
 def _weights(rows: Rows, labels: list[Tensor], width: int, results: list[Value]) -> Tensor:

@@ -3,14 +3,15 @@
 import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, locate_discarded
-from course_lib.diagnosis.measure import RotaryAngles, Scores, Structure
+from course_lib.diagnosis.measure import RotaryAngles, Scores, Structure, noise_of
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value, line_at
+from course_lib.tracing import UNLABELLED, Change, Operation, SourceLine, Value, line_at, replay
 
 CHOICE = re.compile(r"\b(if self\.\w+[^\n]*):\n[^\n]*(?:rot|rope)", re.I)
 ROTARY = re.compile("rot|rope", re.I)
@@ -83,10 +84,37 @@ def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
         if rotation is not None and _adds_positions(structure, rotation):
             yield "something that differs from position to position is added to the values"
             return
+        if _count_by_distance(scores, projected):
+            yield "the values are rotated and the results are rotated back, so that a value counts by its distance"
+            return
         where = None if rotation is None else line_at(rotation.statement_in(product.operation.code))
         evidence = f"with the same token everywhere, the values differ from position to position by up to {apart:.4f}"
         yield Finding.named("rotary-on-values", evidence, where)
         return
+
+
+def _count_by_distance(scores: Scores, projected: list[Value]) -> bool:
+    """Return whether the same change in each token's values moves outputs that are as far from it alike.
+
+    All weights are 1 meanwhile, because those of one distance may differ.
+    """
+    structure, noise = scores.structure, noise_of((4096,), seed=5)
+    before: dict[tuple[int, int], Change] = {}
+    for product in structure.value_products:
+        operation, *factors = product.factors
+        before[operation.number, factors[scores.weights_side(product)]] = torch.ones_like
+    outputs = []
+    for token in range(structure.dependence.sizes[1]):
+        after: dict[int, Change] = {}
+        for value in projected:
+            here = structure.dependence.token_of(value) == token
+            move = (here * noise[structure.columns[value.number] % 4096]).view(value.tensor.shape)
+            after[structure.trace.operations[value.made_by or 0].number] = partial(torch.add, move)
+        outputs.append(replay(structure.trace, before=before, after=after)[structure.run.output.number])
+    unmoved = replay(structure.trace, before=before)[structure.run.output.number]
+    moves = torch.stack([output - unmoved for output in outputs])  # (changed token, b, token, width)
+    size = float(moves.abs().max())
+    return size > 0 and float((moves[1:, :, 1:] - moves[:-1, :, :-1]).abs().max()) < 1e-6 * size
 
 
 def _adds_positions(structure: Structure, operation: Operation) -> bool:
