@@ -3,9 +3,9 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/02_masks_and_dropout.ipynb)
 #
-# You will write `MyCausalHead`, a head in which no token can attend to a later one, and a test that proves it. Then
-# you run that test on five common mistakes, none of which causes an error. After that you hide padding, meet a row
-# that may attend to nothing, and see what dropout does.
+# You will write `MyCausalHead`, a head in which no token can attend to a later one, and a test of that. Then you run
+# the test on five common mistakes, none of which causes an error. After that you hide padding, meet a row that may
+# attend to nothing, and see what dropout does.
 #
 # **You need** [lesson 01](01_single_head.ipynb). **It takes** about 45 minutes.
 
@@ -232,8 +232,8 @@ for name, way in ways.items():
 # - **Filled with zero:** a score of 0 is not "hidden". Softmax turns it into exp(0) = 1 before it divides, so the
 #   future keeps a share.
 # - **Mask after softmax:** the future was set to 0, but too late. Each row had already been divided by a sum that
-#   contains the future, and when the future changes, that sum changes. So the future leaks, and the rows no longer
-#   sum to 1.
+#   contains the future, and when the future changes, that sum changes. So the future leaks, and no row but
+#   the last sums to 1.
 # - **One token too far:** with `diagonal=1` each token sees its successor, which is just the one that it should
 #   predict.
 # - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
@@ -268,7 +268,7 @@ predict(guess, lambda: round((wrong - right)[0, -1].abs().max().item(), 4))
 #
 # </details>
 #
-# The mask after softmax can be repaired: divide each row by its own sum.
+# Somebody wants to repair the mask after softmax, and divides each row by its own sum.
 #
 # **Predict.** Are the repaired attention weights equal to the right ones?
 
@@ -283,7 +283,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 #
 # They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
-# before softmax does the same in one step.
+# before softmax does the same in one step, and also where the future scores are so large that all kept weights round
+# to 0, so that the repair would divide 0 by 0.
 #
 # </details>
 #
@@ -304,7 +305,7 @@ mask_conventions(keep, words=words)
 # The red line below the tables reports what happens if you confuse the two. To stay safe, give the mask a name that
 # says what True means, such as `keep`, and write `~keep` at the one place where a function wants the opposite.
 #
-# Both functions also have a flag, `is_causal=True`, which stands for the causal mask. Suppose that you give
+# Both functions also have a flag, `is_causal=True`, which says that the mask is the causal one. Suppose that you give
 # `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. You want
 # its output alone, without the weights, so you write `need_weights=False`. **Predict** which of the two it reads.
 
@@ -333,10 +334,14 @@ masked = theirs(x, x, x, attn_mask=hidden, need_weights=False)[0]
 with_weights = theirs(x, x, x, attn_mask=hidden, is_causal=True, need_weights=True)[0]
 it_reads = "mask" if torch.allclose(with_weights, masked) else "flag"
 print(f"With need_weights=True it reads the {it_reads}.")
+try:
+    theirs(x, x, x, is_causal=True)
+except RuntimeError as error:
+    print("With the flag alone:", error)
 
 # %% [markdown]
-# What the two mean together depends on a third argument. So give one of them: the flag, or a mask that has the causal
-# one in it
+# What the two mean together depends on a third argument, and the module does not take the flag alone. So give it a mask
+# that has the causal one in it, and no flag. Give `F.scaled_dot_product_attention` one of the two
 # ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask
@@ -576,7 +581,8 @@ print("equal; the last token's largest attention weight:", f"{largest.min():.2f}
 # ## What you have now
 #
 # You have a head that sees the past and nothing else, masks for padding on either side, and a test for all of them:
-# change something that a token must not see, and check whether its output changes.
+# change something that a token must not see, and check whether its output changes. (Lesson 12 changes every token in
+# turn, because a mask can be wrong for one of them only.)
 #
 # **Practise:** [eight exercises](exercises/02_exercises.ipynb), about fifty minutes.
 #

@@ -216,7 +216,7 @@ predict(guess, lambda: turns >= 1)
 # <details><summary>After your guess</summary>
 #
 # It doesn't, because it covers less than a tenth of a turn. In a text many times as long it would come round, and a
-# pair that does so can't tell a distance from that distance plus one turn. The much longer texts of Llama 3 therefore
+# pair that does so can't tell a distance from that distance plus one turn. The much longer texts of Llama 3.1 therefore
 # need a larger base (lesson 08).
 #
 # </details>
@@ -365,8 +365,8 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 #
 # The other two are rotations as well, and a model may be *trained* with them. But a model that was trained with one
 # rotation computes other scores with another one, so you find these mistakes only if you compare with the model's own
-# code. Meta's files do pair neighbours, and the library transformers reorders their projections of queries and keys
-# when it converts them. In exercise 5 of lesson 08 you do the same.
+# code or outputs. Meta's files do pair neighbours, and the library transformers reorders their projections of queries
+# and keys when it converts them. In exercise 5 of lesson 08 you do the same.
 #
 # </details>
 #

@@ -107,8 +107,8 @@ keep = window_mask(6, 3).to(device)
 heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 3")
 
 # %% [markdown]
-# The upper hatched corner is the causal mask, and the lower one is what the window adds. So the number of scores grows
-# with `window` times the number of tokens, and no longer with the square of the number of tokens.
+# The upper hatched corner is the causal mask, and the lower one is what the window adds. So the number of scores
+# that are needed grows with `window` times the number of tokens, and no longer with the square of the number of tokens.
 #
 # **Predict.** A window can be written with two triangles. How many of the six words does the last one see here?
 
@@ -183,8 +183,8 @@ predict(guess, lambda: int(wrong.nonzero()[0]))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is 3, the first position with more keys than the window allows. A test with a shorter text passes, and so does one
-# that runs the whole text at once ([window-lost-in-decode](https://attention-course.github.io/attention-course/mistakes/window-lost-in-decode.html)).
+# It is 3, the first position with more keys than the window allows. A test with a text that fits into the window
+# passes, and so does one that runs the whole text at once ([window-lost-in-decode](https://attention-course.github.io/attention-course/mistakes/window-lost-in-decode.html)).
 #
 # </details>
 #

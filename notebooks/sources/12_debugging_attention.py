@@ -92,10 +92,11 @@ class Attention(Outline):
         return context.transpose(1, 2).flatten(2)
 
 # %% [markdown]
-# Two habits make mistakes visible before any probe runs. First, *no two sizes are equal*: three samples, six words,
-# seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes agree, exchanging them
-# changes no shape. Second, all patients get the same weights, with those of queries and keys tripled, because untrained
-# weights attend to everything nearly alike, and then it hardly matters what attention does. We compute in float64.
+# Two habits make mistakes visible before any probe runs. First, *no two of these sizes are equal*: three samples, six
+# words, seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes agree, exchanging
+# them changes no shape. Second, all patients get the same weights, with those of queries and keys tripled, because
+# untrained weights attend to everything nearly alike, and then it hardly matters what attention does. We compute in
+# float64.
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -149,10 +150,10 @@ print([future_probe(healthy, x, token) for token in range(1, 6)])
 # No change reaches an earlier output. All five have to be tried: if the first word could see the second and nothing
 # else, only a change of the second would show it.
 #
-# **2. The gradient.** What no gradient reaches takes no part in the result (Karpathy recommends this in [A Recipe for
-# Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019). **Write it yourself**: let the loss
-# look at the output of *one* token, call `backward`, and return the names of the parameters whose gradient is `None` or
-# all zeros.
+# **2. The gradient.** What no gradient reaches takes no part in the result, or can't learn (Karpathy recommends this in
+# [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019). **Write it yourself**:
+# let the loss look at the output of *one* token, call `backward`, and return the names of the parameters whose gradient
+# is `None` or all zeros.
 
 # %%
 def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
@@ -285,7 +286,8 @@ def in_pieces(module, x, size=2):
 torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
 
 # %% [markdown]
-# So a leak shows only where whole sentences are run: the model learns from words that it won't have when it writes.
+# So this leak shows only where several words are run at once, as in training: the model learns from words that it won't
+# have when it writes.
 #
 # ## Right at once, wrong in pieces
 #
@@ -460,8 +462,8 @@ dot_table(seen, title="Which probe sees which mistake?")
 
 # %% [markdown]
 # Read it by column. The *first row* has one key, so softmax gives 1 whatever the score is, and wrong scores pass. The
-# *last row* may see everything, so a mask that shows too much spares it. *Future* sees what leaks, and neither wrong
-# scores nor wrong heads. *Cache* sees the patients that go wrong in pieces, and every leak as well, because what leaks
+# *last row* may see everything, so a mask that shows too much spares it. *Future* sees what leaks, and wrong scores or
+# heads only if they leak. *Cache* sees the patients that go wrong in pieces, and every leak as well, because what leaks
 # at once can't leak word by word. The *comparison* misses the three patients of the cache, because it runs whole
 # sentences.
 #
@@ -518,7 +520,7 @@ torch.manual_seed(0)
 diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num_heads=3)
 
 # %% [markdown]
-# In a terminal, `course doctor my_file.py` does the same.
+# In a terminal, `course doctor my_file.py:MyMultiQueryAttention` does the same.
 #
 # ## A page to keep: reviewing attention code
 #
@@ -592,7 +594,8 @@ diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num
 #    nothing is hidden, and with True = keep the meaning is reversed. No error is raised, so check that a mask is bool
 #    where it comes in.
 # 5. Weights are between 0 and 1, so two of them differ by 1 at most, and the softmax of 0 and 1 is `0.2689` and
-#    `0.7311`. So in "softmax twice" no word can get all the weight, however large the scores are.
+#    `0.7311`. So in "softmax twice" no word that shares its row with another
+#    can get all the weight, however large the scores are.
 #
 # </details>
 #

@@ -43,7 +43,7 @@ MASKS = (
         "`triu(diagonal=0)` hides a token from itself and `triu(diagonal=2)` shows it the next one. The causal "
         "mask hides what lies above the main diagonal, which is `triu(diagonal=1)`. One step too few gives the "
         "answer away; one too many leaves the first row with nothing to look at.",
-        "Change token t: the output of t - 1 moves, or the first row is nan and no output depends on its own token.",
+        "Change token t: the output of t - 1 moves, or the first row is nan and no token attends to itself.",
         "`torch.tril` and `torch.triu` with a diagonal copied from code that counts the other way.",
         "May a token look at itself? May it look at the next one?",
         "02",

@@ -16,8 +16,8 @@ RUNNING = (
     Mistake(
         "device-pinned",
         "A tensor is made on the CPU wherever the input is.",
-        "A mask or a scale is built in forward without `device=`. It must be built where x is, or be a buffer. On "
-        "the CPU nothing shows, and on a GPU the first masked_fill fails.",
+        "A mask, or another tensor of more than one element, is built in forward without `device=`. It must be built "
+        "where x is, or be a buffer. On the CPU nothing shows, and on a GPU the first masked_fill fails.",
         "On the CPU all is well; on a GPU, or on pretended CUDA tensors, the call fails.",
         "`torch.tril(torch.ones(t, t))` in forward.",
         "On which device is each tensor that forward makes?",

@@ -62,8 +62,8 @@ SCORES = (
         "double-softmax",
         "Softmax is taken twice.",
         "Weights that are already between 0 and 1 go through softmax again. The second one sees scores that "
-        "differ by at most 1, so no weight can be more than e times another. Rows still sum to 1 and everything "
-        "is merely blurred.",
+        "differ by at most 1, so no weight can be more than e times another. Rows still sum to 1, but all "
+        "weights are blurred, and what a mask before the first softmax hid is seen again.",
         "The ratio of the largest to the smallest visible weight of a row never exceeds 2.72.",
         "A published notebook masks and softmaxes the weights of an earlier cell.",
         "How large can the largest weight of a row of two get?",
@@ -94,7 +94,7 @@ SCORES = (
         "overflow-half",
         "The scores overflow in half precision.",
         "The product is formed first and scaled afterwards, so a dot product beyond 65504 becomes infinite before "
-        "it is divided. Scaling the queries before the product keeps it small. In float32 nothing shows.",
+        "it is divided. Scaling the queries before the product makes it smaller. In float32 nothing shows.",
         "Queries and keys of 60 and head_dim 64 in float16: the output is nan.",
         "At least four of the five published documents scale after the product.",
         "How large is the largest number between the product and the division?",
