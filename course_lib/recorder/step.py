@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from course_lib.tracing import Statement, statement_of
+from course_lib.tracing import Layout, Statement, map_instances, statement_of
 
 from .aten_ops import AtenOp, aten_ops_of
 from .call import Call
+from .snapshots import Snapshots
 
 
 @dataclass(eq=False)
@@ -39,6 +40,9 @@ class Step:
         part: (index, count) where one call returned several tensors, or None.
         tensor: the tensor itself, as it is now.
         call: what was called with which arguments.
+        when: the number of calls before it.
+        layouts: shape, stride, offset, memory and dtype of each tensor among the arguments.
+        snapshots: what the memories of the run held before each write.
         inside: whether a later step of the same source line reads it, and so gets the line's name.
     """
 
@@ -56,6 +60,9 @@ class Step:
     part: tuple[int, int] | None
     tensor: Tensor = field(repr=False)
     call: Call = field(repr=False)
+    when: int = field(repr=False)
+    layouts: tuple[Layout, ...] = field(repr=False)
+    snapshots: Snapshots = field(repr=False)
     users: tuple[int, ...] = ()
     in_output: bool = False
     read_elsewhere: bool = False
@@ -110,6 +117,28 @@ class Step:
     def title(self) -> str:
         """The shortest text that identifies the tensor: its name, else its code, else the operation."""
         return self.name or (self.op if self.inside else self.code or self.op)
+
+    @cached_property
+    def value(self) -> Tensor:
+        """The tensor with the numbers that it had right after the step; those after the run if they were not kept."""
+        index, _ = self.part or (0, 1)
+        return self.snapshots.at(self.tensor, self.call.layout(index), self.when + 1)
+
+    @cached_property
+    def as_it_ran(self) -> Step:
+        """The same step with arguments and results as they were then, whatever was written into them later."""
+        before, after = {}, []
+        for tensor, layout in zip(self.call.tensors, self.layouts, strict=True):
+            before[id(tensor)] = self.snapshots.at(tensor, layout, self.when)
+        for part, tensor in enumerate(self.call.results):
+            after.append(self.snapshots.at(tensor, self.call.layout(part), self.when + 1))
+        now = (*self.call.tensors, *self.call.results)
+        if all(one is other for one, other in zip((*before.values(), *after), now, strict=True)):
+            return self
+        args, kwargs = map_instances(
+            Tensor, lambda tensor: before.get(id(tensor), tensor), (self.call.args, self.call.kwargs)
+        )
+        return replace(self, call=self.call._replace(args=args, kwargs=kwargs, results=tuple(after)))
 
     @cached_property
     def aten_ops(self) -> tuple[AtenOp, ...]:
