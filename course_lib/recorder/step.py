@@ -44,6 +44,7 @@ class Step:
         layouts: shape, stride, offset, memory and dtype of each tensor among the arguments.
         snapshots: what the memories of the run held before each write.
         inside: whether a later step of the same source line reads it, and so gets the line's name.
+        into: of a step in place, the step that made what it wrote into, or its name from before the run; else None.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Step:
     read_by_failed: bool = False
     label: str | None = None
     inside: bool = False
+    into: Step | str | None = None
 
     @property
     def used(self) -> bool:
@@ -106,7 +108,22 @@ class Step:
 
     @property
     def name(self) -> str | None:
-        """The name of the result: its label, else the variable that it is assigned to, else None."""
+        """The name of the result: its label, the variable that it is assigned to, or the name of what it changed."""
+        origin = self._origin
+        return origin._own_name if isinstance(origin, Step) else origin
+
+    @property
+    def _origin(self) -> Step | str:
+        """Of a step that only wrote into a tensor, the step that made or named it, or its name from before the run."""
+        step = self
+        while step._own_name is None and step.into is not None:
+            if isinstance(step.into, str):
+                return step.into
+            step = step.into
+        return step
+
+    @property
+    def _own_name(self) -> str | None:
         if self.label is not None or self.inside:
             return self.label
         names = self._statement.names
@@ -114,9 +131,19 @@ class Step:
         return names[index] or None if len(names) == count else None
 
     @property
+    def written(self) -> str | None:
+        """What the step wrote into and returned without a new name: `buf` of `buf[0] = x`; None if that is not so."""
+        origin = self._origin
+        if self.effect != "in-place" or self._own_name is not None:
+            return None
+        made = origin.code if isinstance(origin, Step) and origin is not self else None
+        line = self._statement.written if self.op == "setitem" else None
+        return self.name or line or made or None
+
+    @property
     def title(self) -> str:
         """The shortest text that identifies the tensor: its name, else its code, else the operation."""
-        return self.name or (self.op if self.inside else self.code or self.op)
+        return self.name or self.written or (self.op if self.inside else self.code or self.op)
 
     @cached_property
     def value(self) -> Tensor:

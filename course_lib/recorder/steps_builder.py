@@ -65,6 +65,7 @@ class _Builder:
         for tensor, (_, layout) in zip(tensors, inputs, strict=True):
             self._read(tensor, layout.storage, number if call.results else None)
         names = tuple(self._name_of(tensor) for tensor in tensors)
+        into = {id(tensor): self._maker.get(id(tensor)) or self._leaves.get(id(tensor)) for tensor in tensors}
         for part, tensor in enumerate(call.results):
             layout = self._numbered(call.layout(part))
             effect = effect_of(call, tensor, layout, inputs)
@@ -82,6 +83,7 @@ class _Builder:
                 when=when,
                 layouts=tuple(before for _, before in inputs),
                 snapshots=self._snapshots,
+                into=into.get(id(tensor)) if effect == "in-place" else None,
             )
             self._append(step)
 

@@ -13,7 +13,7 @@ from course_lib.attention import (
     MultiQueryAttention,
 )
 from course_lib.inputs import dream_big
-from course_lib.recorder import record
+from course_lib.recorder import record, snapshots
 from course_lib.recording_page import sources
 
 from .site import Complaints, violations
@@ -318,7 +318,7 @@ def in_place(x):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("3.0.1", "Step 4 wrote into its memory, so it may have been another number at this step."),  # the product
+        ("3.0.1", "output (step 3) at axis 0: 0, feature 1 is 0.50 (slot 1 of memory"),  # before step 4 wrote there
         ("2.0.2", "weights at [0, 2] is 0.00 (slot 2 of memory 2). It came from torch.ones(2, 3).tril() at [0, 2]."),
         ("2.0.2", "It goes to 2 of output (step 3), 2 of output (step 4)."),  # a weight of 0, which decides
         ("3.0.1", "It came from 3 numbers of weights; x at token 0, feature 1."),  # and not from what the 0 hides
@@ -330,6 +330,15 @@ def test_what_is_said_of_numbers_that_change_add_nothing_or_end_the_run(tab, tmp
     tab.goto("about:blank")
     tab.goto(f"{file.as_uri()}#step-{address}")
     assert words in " ".join(tab.locator("#said").inner_text().split())
+
+
+def test_of_memory_that_was_too_large_to_copy_the_page_says_what_it_does_not_know(tab, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 0)
+    file = record(in_place, torch.ones(3, 2)).save_page(tmp_path / "large.html")
+    tab.goto("about:blank")
+    tab.goto(f"{file.as_uri()}#step-3.0.1")
+    said = " ".join(tab.locator("#said").inner_text().split())
+    assert "Step 4 wrote into its memory, so it may have been another number at this step." in said
 
 
 @pytest.mark.parametrize(
