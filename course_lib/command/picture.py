@@ -5,6 +5,7 @@ a file runs it, and so does building the class: name only code that you would ru
 """
 
 import argparse
+import copy
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -24,6 +25,8 @@ The exit status is 0 if the page shows the whole run, 1 if the code raised an er
 2 if the code could not be opened.
 """
 
+NO_GRADIENT = "does not require grad"  # in what PyTorch says where a gradient is asked for without one
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the target, its input and the page's name."""
@@ -39,8 +42,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the target's run, write the page, and say where it is."""
-    from course_lib.recorder import record
-
     if len(args.targets) + len(args.setup) != 1:
         raise CourseError("name one thing to draw: FILE.py:NAME, FILE.ipynb:NAME, package.module:NAME or --setup FILE.")
     words = args.words.split() if args.words else None
@@ -48,15 +49,8 @@ def run(args: argparse.Namespace) -> int:
     notes: list[str] = []
     with redirect_stdout(sys.stderr):  # the output of the file is not part of the answer
         opened, x, name = _opened(args, notes)
-    code, call = opened.code, opened.call
-    error = None
-    try:
-        with redirect_stdout(sys.stderr):
-            recording = record(code, x) if call is None else record(lambda x: call(code, x), x)
-    except Exception as raised:
-        error, recording = raised, getattr(raised, "recording", None)
-        if recording is None:
-            raise CourseError(f"{name} can't be recorded: {raised}") from raised
+    with redirect_stdout(sys.stderr):
+        recording, error = _recorded(opened, x, name)
     try:
         page = recording.save_page(args.out or f"{name}.html", words=words, title=name)
     except (ValueError, OSError) as refused:
@@ -65,6 +59,33 @@ def run(args: argparse.Namespace) -> int:
     if error is not None:
         print(f"{args.prog}: the code raised {type(error).__name__}: {error}", file=sys.stderr)
     return 0 if error is None else 1
+
+
+def _recorded(opened: Opened, x: Any, name: str) -> tuple[Any, Exception | None]:
+    """Return the recording and the error that ended it; with gradients only if the code asks for them.
+
+    Without them it runs as in use, also where it writes into its parameters or into `out`. Code that asks for gradients
+    runs again as it was before.
+    """
+    import torch
+
+    before = copy.deepcopy(opened.code) if isinstance(opened.code, torch.nn.Module) else opened.code
+    with torch.no_grad():
+        recording, error = _run(opened.code, opened.call, x)
+    if isinstance(error, RuntimeError) and NO_GRADIENT in str(error):
+        recording, error = _run(before, opened.call, x)
+    if recording is None:
+        raise CourseError(f"{name} can't be recorded: {error}") from error
+    return recording, error
+
+
+def _run(code: Any, call: Any, x: Any) -> tuple[Any, Exception | None]:
+    from course_lib.recorder import record
+
+    try:
+        return (record(code, x) if call is None else record(lambda x: call(code, x), x)), None
+    except Exception as raised:
+        return getattr(raised, "recording", None), raised
 
 
 def _opened(args: argparse.Namespace, notes: list[str]) -> tuple[Opened, Any, str]:

@@ -12,6 +12,8 @@ from torch import Tensor, is_grad_enabled, is_inference_mode_enabled, nn
 
 from course_lib.tracing import Layout, storage_of, tensors_in, torch_private
 
+from .snapshots import Snapshots
+
 any_autocast = torch_private.any_autocast
 AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
 
@@ -68,12 +70,14 @@ class CallLog:
         labels: (number of calls before it, tensor, label) for each tensor that was given a label.
         failed: the tensors that were given to calls that raised.
         roots: the outermost modules that ran; the recorded module itself, if it is one.
+        snapshots: what was in the memory that calls wrote into.
     """
 
     calls: list[tuple] = field(default_factory=list)
     labels: list[tuple[int, Tensor, str]] = field(default_factory=list)
     failed: list[Tensor] = field(default_factory=list)
     roots: list[nn.Module] = field(default_factory=list)
+    snapshots: Snapshots = field(default_factory=Snapshots)
 
 
 def running_state() -> tuple[bool, bool, tuple]:

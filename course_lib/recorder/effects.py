@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
 
@@ -38,6 +40,20 @@ IN_PLACE_OPERATORS = {
     *("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
     *("iand", "ior", "ixor", "ilshift", "irshift"),
 }
+
+
+WRITING = {"__setitem__", *(f"__{name}__" for name in IN_PLACE_OPERATORS)}
+
+
+def written_by(func: Callable[..., Any], args: tuple, kwargs: dict[str, Any] | None) -> tuple:
+    """Return what a call is about to write into: nothing, its first argument, or its `out`."""
+    name = getattr(func, "__name__", "")
+    if name[-1:] == "_" and (name in WRITING or name[-2:] != "__"):
+        return args[:1]
+    if not kwargs:
+        return ()
+    out = kwargs.get("out")
+    return (out,) if out is not None else args[:1] if kwargs.get("inplace") is True else ()
 
 
 def effect_of(call: Call, result: Tensor, layout: Layout, inputs: list[tuple[int, Layout]]) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from course_lib.tracing import Statement, statement_of
+from course_lib.tracing import Layout, Statement, map_instances, statement_of
 
 from .aten_ops import AtenOp, aten_ops_of
 from .call import Call
+from .snapshots import Snapshots
 
 
 @dataclass(eq=False)
@@ -39,7 +40,11 @@ class Step:
         part: (index, count) where one call returned several tensors, or None.
         tensor: the tensor itself, as it is now.
         call: what was called with which arguments.
+        when: the number of calls before it.
+        layouts: shape, stride, offset, memory and dtype of each tensor among the arguments.
+        snapshots: what the memories of the run held before each write.
         inside: whether a later step of the same source line reads it, and so gets the line's name.
+        into: of a step in place, the step that made what it wrote into, or its name from before the run; else None.
     """
 
     number: int
@@ -56,12 +61,16 @@ class Step:
     part: tuple[int, int] | None
     tensor: Tensor = field(repr=False)
     call: Call = field(repr=False)
+    when: int = field(repr=False)
+    layouts: tuple[Layout, ...] = field(repr=False)
+    snapshots: Snapshots = field(repr=False)
     users: tuple[int, ...] = ()
     in_output: bool = False
     read_elsewhere: bool = False
     read_by_failed: bool = False
     label: str | None = None
     inside: bool = False
+    into: Step | str | None = None
 
     @property
     def used(self) -> bool:
@@ -99,7 +108,22 @@ class Step:
 
     @property
     def name(self) -> str | None:
-        """The name of the result: its label, else the variable that it is assigned to, else None."""
+        """The name of the result: its label, the variable that it is assigned to, or the name of what it changed."""
+        origin = self._origin
+        return origin._own_name if isinstance(origin, Step) else origin
+
+    @property
+    def _origin(self) -> Step | str:
+        """Of a step that only wrote into a tensor, the step that made or named it, or its name from before the run."""
+        step = self
+        while step._own_name is None and step.into is not None:
+            if isinstance(step.into, str):
+                return step.into
+            step = step.into
+        return step
+
+    @property
+    def _own_name(self) -> str | None:
         if self.label is not None or self.inside:
             return self.label
         names = self._statement.names
@@ -107,9 +131,41 @@ class Step:
         return names[index] or None if len(names) == count else None
 
     @property
+    def written(self) -> str | None:
+        """What the step wrote into and returned without a new name: `buf` of `buf[0] = x`; None if that is not so."""
+        origin = self._origin
+        if self.effect != "in-place" or self._own_name is not None:
+            return None
+        made = origin.code if isinstance(origin, Step) and origin is not self else None
+        line = self._statement.written if self.op == "setitem" else None
+        return self.name or line or made or None
+
+    @property
     def title(self) -> str:
         """The shortest text that identifies the tensor: its name, else its code, else the operation."""
-        return self.name or (self.op if self.inside else self.code or self.op)
+        return self.name or self.written or (self.op if self.inside else self.code or self.op)
+
+    @cached_property
+    def value(self) -> Tensor:
+        """The tensor with the numbers that it had right after the step; those after the run if they were not kept."""
+        index, _ = self.part or (0, 1)
+        return self.snapshots.at(self.tensor, self.call.layout(index), self.when + 1)
+
+    @cached_property
+    def as_it_ran(self) -> Step:
+        """The same step with arguments and results as they were then, whatever was written into them later."""
+        before, after = {}, []
+        for tensor, layout in zip(self.call.tensors, self.layouts, strict=True):
+            before[id(tensor)] = self.snapshots.at(tensor, layout, self.when)
+        for part, tensor in enumerate(self.call.results):
+            after.append(self.snapshots.at(tensor, self.call.layout(part), self.when + 1))
+        now = (*self.call.tensors, *self.call.results)
+        if all(one is other for one, other in zip((*before.values(), *after), now, strict=True)):
+            return self
+        args, kwargs = map_instances(
+            Tensor, lambda tensor: before.get(id(tensor), tensor), (self.call.args, self.call.kwargs)
+        )
+        return replace(self, call=self.call._replace(args=args, kwargs=kwargs, results=tuple(after)))
 
     @cached_property
     def aten_ops(self) -> tuple[AtenOp, ...]:

@@ -13,6 +13,7 @@ from course_lib.tracing import Layout, layout_of, storage_of, tensors_in
 from .call import Call, CallLog
 from .effects import NO_STEP, effect_of, is_layout_step
 from .reachability import reachable_tensors
+from .snapshots import Snapshots
 from .step import Step
 
 
@@ -28,11 +29,11 @@ def build_steps(
         output: what the recorded code returned.
         kept: the tensors that can be reached after the run, besides the output.
     """
-    builder = _Builder(leaves, modules)
+    builder = _Builder(leaves, modules, log.snapshots)
     done = 0
     for num_calls, tensor, label in [*log.labels, (len(log.calls), None, "")]:
-        for call in log.calls[done:num_calls]:
-            builder.add(Call(*call))
+        for number in range(done, num_calls):
+            builder.add(Call(*log.calls[number]), number)
         done = num_calls
         if tensor is not None:
             builder.label(tensor, label)
@@ -43,8 +44,9 @@ def build_steps(
 
 
 class _Builder:
-    def __init__(self, leaves: dict[int, str], modules: dict[int, str]) -> None:
+    def __init__(self, leaves: dict[int, str], modules: dict[int, str], snapshots: Snapshots) -> None:
         self.steps: list[Step] = []
+        self._snapshots = snapshots
         self._leaves = leaves
         self._modules = modules
         self._maker: dict[int, Step] = {}  # id of a tensor -> the step that returned it or changed it last
@@ -54,7 +56,7 @@ class _Builder:
         self._leaf_storages: set[int] = set()
         self._users: dict[int, list[int]] = {}
 
-    def add(self, call: Call) -> None:
+    def add(self, call: Call, when: int) -> None:
         if call.op in NO_STEP:
             return
         tensors = call.tensors
@@ -63,6 +65,7 @@ class _Builder:
         for tensor, (_, layout) in zip(tensors, inputs, strict=True):
             self._read(tensor, layout.storage, number if call.results else None)
         names = tuple(self._name_of(tensor) for tensor in tensors)
+        into = {id(tensor): self._maker.get(id(tensor)) or self._leaves.get(id(tensor)) for tensor in tensors}
         for part, tensor in enumerate(call.results):
             layout = self._numbered(call.layout(part))
             effect = effect_of(call, tensor, layout, inputs)
@@ -77,6 +80,10 @@ class _Builder:
                 part=(part, len(call.results)) if len(call.results) > 1 else None,
                 tensor=tensor,
                 call=call,
+                when=when,
+                layouts=tuple(before for _, before in inputs),
+                snapshots=self._snapshots,
+                into=into.get(id(tensor)) if effect == "in-place" else None,
             )
             self._append(step)
 
@@ -89,6 +96,7 @@ class _Builder:
         if step.storage not in self._leaf_storages:
             self._made[step.storage] = step
         if step.effect == "in-place":
+            self._snapshots.check(step.tensor, step.when)
             self._writers.setdefault(step.storage, []).append(step)
 
     def label(self, tensor: Tensor, label: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from html import escape
 
@@ -14,9 +15,21 @@ LONGEST_CODE = 48
 def as_text(steps: Sequence[Step], error: str | None, *, expanded: bool) -> str:
     """Return the table as text for a monospace font, one line per step."""
     rows = [HEADINGS, *(row for step in steps for row in _rows(step, expanded))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = [max(_cells(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    lines = ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
     return "\n".join([*lines, *_notes(steps, error)])
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _cells(text))
+
+
+def _cells(text: str) -> int:
+    """Return the width of a text in a terminal: a Chinese letter or an emoji takes two cells, an accent none."""
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(one) in ("W", "F") for one in text)
+    return len(text) + wide - sum(unicodedata.category(one) in ("Mn", "Me", "Cf") for one in text)
 
 
 def as_html(steps: Sequence[Step], error: str | None, *, expanded: bool) -> str:

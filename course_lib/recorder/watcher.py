@@ -13,7 +13,7 @@ from torch import Size, Tensor, nn
 from course_lib.tracing import FunctionWatch, is_foreign, shape_stride_offset, tensors_in, torch_private
 
 from .call import CallLog, running_state
-from .effects import READS
+from .effects import READS, written_by
 
 MAPPED = (
     "record can't look inside torch.vmap or another torch.func transform: record the function itself, on one sample."
@@ -41,6 +41,8 @@ class Watcher(FunctionWatch):
     def __torch_function__(  # not `call`, because one function call less makes the recording 3 percent faster
         self, func: Callable[..., Any], types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if written := written_by(func, args, kwargs):
+            self.log.snapshots.take(tensors_in(written), len(self.log.calls))
         try:
             result = func(*args, **kwargs) if kwargs else func(*args)
         except Exception:

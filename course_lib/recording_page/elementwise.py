@@ -108,6 +108,6 @@ def _hides(mask: Tensor, other: Tensor | None) -> Tensor:
     """
     below = mask <= -HUGE
     if not bool((mask == 0).any()) or not bool((below | (mask == 0)).all()):
-        below &= (mask <= -(HUGE**2)) if other is None else (mask + other == mask)
+        below = below & ((mask <= -(HUGE**2)) if other is None else (mask + other == mask))
     hides = below | mask.isinf()
     return hides if other is None else hides & (other.abs() < HUGE)

@@ -19,18 +19,23 @@ NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 def fused(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
     """Return the sources of fused attention, or None if the operation is another one.
 
-    A context reads its query, the visible keys and their values, and its row of the mask, hidden numbers included.
+    A context reads its query, the visible keys and their values, and its row of the mask, hidden numbers included. The
+    only visible key has a weight of 1 whatever it and the query are, so both are left out.
     """
     if step.op != OP:
         return None
     given = dict(zip(NAMES, step.call.args, strict=False)) | step.call.kwargs
     query, key, value, mask = given["query"], given["key"], given["value"], given.get("attn_mask")
+    of = {id(tensor): one for tensor, one in zip(step.call.tensors, inputs, strict=True)}
+    if mask is not None and of[id(mask)].is_overwritten_after(step.number):
+        return None  # what it hid then is not known any more
     visible = visible_keys(query, key, mask, causal=bool(given.get("is_causal")))
     shape = visible.shape[:-1]  # (..., query)
     row = torch.arange(shape.numel()).view(shape)[..., None].expand(result.shape).flatten()[result.cells]
     column = result.cells % result.shape[-1]
     row = torch.unravel_index(row, shape)
     visible = visible[row]  # (cell, key)
+    compared = visible & (visible.sum(1, keepdim=True) > 1)
     found: dict[int, Tensor] = {}
     for tensor, name in ((query, "query"), (key, "key"), (value, "value"), (mask, "mask")):
         if tensor is None:
@@ -38,7 +43,7 @@ def fused(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> lis
         i = next(i for i, one in enumerate(step.call.tensors) if one is tensor)
         table = cells_by_element(result, inputs[i])
         numbers = _of_queries(torch.arange(tensor.numel()).view(tensor.shape), shape, name)
-        table |= _marked(table, numbers[row], visible, column, name)
+        table |= _marked(table, numbers[row], visible if name in ("value", "mask") else compared, column, name)
         found[i] = found[i] | table if i in found else table
     return [found.get(i) for i in range(len(inputs))]
 
@@ -69,8 +74,10 @@ def _of_queries(numbers: Tensor, shape: torch.Size, name: str) -> Tensor:
 def _marked(table: Tensor, numbers: Tensor, visible: Tensor, column: Tensor, name: str) -> Tensor:
     """Return a table with those numbers marked that a context of each cell reads."""
     reads = torch.zeros_like(table)
-    if name in ("query", "mask"):
+    if name == "mask":
         return reads.scatter_(1, numbers, True)
+    if name == "query":
+        return reads.scatter_(1, numbers, visible.any(1, keepdim=True).expand(numbers.shape))
     if name == "value":
         numbers = numbers.gather(2, column[:, None, None].expand(-1, numbers.shape[1], 1))
     seen = visible[:, :, None].expand(numbers.shape)

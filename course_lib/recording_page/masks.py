@@ -9,6 +9,7 @@ from torch import Tensor
 
 from course_lib.recorder import Step
 
+from .elementwise import HUGE
 from .shown import ShownTensor
 
 NEGATIONS = ("logical_not", "bitwise_not", "invert")
@@ -32,6 +33,12 @@ def note_what_hides(steps: Sequence[tuple[Step, ShownTensor, Sequence[ShownTenso
             hides[key] = true_hides
     for one in (one for _, result, inputs in steps for one in (result, *inputs)):
         one.true_hides = hides.get(one.key, False)
+
+
+def adds_to_hide(one: ShownTensor) -> bool:
+    """Return whether some of a tensor's numbers hide what they are added to."""
+    values = one.values
+    return values is not None and values.dtype.is_floating_point and bool((values <= -HUGE).any())
 
 
 def _readings(

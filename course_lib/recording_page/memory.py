@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -32,15 +32,11 @@ class Memory:
             inputs: the tensors that the step was given, each as its own step made it.
             tables: the sources of the step's result among their elements.
         """
-        found: dict[str, tuple[ShownTensor, Table]] = {}
+        read: list[tuple[ShownTensor, Table]] = []
         for one, table in zip(inputs, tables, strict=True):
             for owner, places in self.owners(one):
-                part = table if owner is one and places is None else _moved(table, owner, places)
-                if owner.key in found:
-                    other = found[owner.key][1]
-                    part = None if part is None or other is None else part | other
-                found[owner.key] = owner, part
-        return list(found.values())
+                read.append((owner, table if owner is one and places is None else _moved(table, owner, places)))
+        return joined(read)
 
     def owners(self, one: ShownTensor) -> list[tuple[ShownTensor, Tensor | None]]:
         """Return the tensors that hold the numbers of one now, each with the index in it of each element, or -1.
@@ -63,6 +59,15 @@ class Memory:
             return [(one, None)]
         rest = left.any(0)
         return [*found, (one, torch.where(rest, torch.arange(one.numel), -1))] if bool(rest.any()) else found
+
+
+def joined(read: Iterable[tuple[ShownTensor, Table]]) -> list[tuple[ShownTensor, Table]]:
+    """Return each tensor once, with all that was read of it."""
+    found: dict[str, tuple[ShownTensor, Table]] = {}
+    for one, table in read:
+        other = found[one.key][1] if one.key in found else table
+        found[one.key] = one, None if table is None or other is None else table | other
+    return list(found.values())
 
 
 def _places(one: ShownTensor, written: ShownTensor) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 
 from torch import Tensor
@@ -11,8 +10,6 @@ from torch import Tensor
 from course_lib.recorder import Step
 
 from .shown import ShownTensor
-
-WRITTEN = re.compile(r"([\w.]+)\[.*\] [-+*/@&|]*= ")  # the title of what `a[0] = b` returns is its line
 
 
 def names_of_inputs(step: Step, inputs: Sequence[ShownTensor], steps: Sequence[Step]) -> list[str]:
@@ -26,8 +23,8 @@ def names_of_inputs(step: Step, inputs: Sequence[ShownTensor], steps: Sequence[S
     names = []
     for number, one in enumerate(inputs):
         name = in_line.get(number, one.title)
-        if written := WRITTEN.match(one.title):
-            names.append(f"`{written[1]}` (as step {one.key} left it)")
+        if one.made >= 0 and steps[one.made].written:
+            names.append(f"`{one.title}` (as step {one.key} left it)")
         elif name != one.title and not _is_inside(step, one, steps):
             names.append(f"`{name}` (the tensor `{one.title}`)")
         else:

@@ -190,9 +190,11 @@
     if (index.length && !axes.some(name => name)) return `[${index.join(", ")}]`;
     return index.map((i, axis) => {
       const name = axes[axis] || `axis ${axis}:`;
-      return `${name} ${["token", "query", "key"].includes(name) && tensors[t].size[axis] === words.length ? words[i] : i}`;
+      return `${name} ${["token", "query", "key"].includes(name) && tensors[t].size[axis] === words.length ? apart(words[i]) : i}`;
     }).join(", ");
   }
+  // A word from right to left leaves the numbers behind it in their places.
+  const apart = word => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(word) ? `\u2068${word}\u2069` : word;
   function link(t) {
     const code = document.createElement("code");
     code.textContent = tensors[t].name;
@@ -299,15 +301,45 @@
   }
   const STEPS = {ArrowLeft: () => now - 1, ArrowRight: () => now + 1, Home: () => 0, End: () => steps.length - 1};
 
+  // The first Escape lets the chosen number go and stays where it is; without one it leads from a table to the buttons.
+  function letGo(cell) {
+    if (!chosen && cell) controls.querySelector("button:enabled").focus();
+    chosen = null;
+    mark();
+    history.replaceState(null, "", address());
+  }
   function onKey(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select,input")) return;
     const cell = event.target.closest(".js tbody td");
-    if (event.key === "Escape") { chosen = null; mark(); history.replaceState(null, "", address()); if (cell) controls.querySelector("button:enabled").focus(); }
+    if (event.key === "Escape") letGo(cell);
     else if (cell && ["Enter", " "].includes(event.key)) choose(cell);
     else if (cell && (event.key.startsWith("Arrow") || event.key in STEPS)) move(cell, event.key);
     else if (event.key in STEPS && !event.target.closest("pre")) go(STEPS[event.key]());
     else return;
     event.preventDefault();
+  }
+
+  // The letters and emoji of a text that this machine has no font for: each is drawn as a letter is that nobody has.
+  function withoutFont(text) {
+    const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+    pen.font = getComputedStyle(document.body).font;
+    const drawn = letter => {
+      pen.clearRect(0, 0, 48, 48);
+      pen.fillText(letter, 8, 32);
+      return pen.getImageData(0, 0, 48, 48).data.join();
+    };
+    const foreign = [...new Set(text)].filter(one => one > "\u007f" && /[\p{L}\p{Emoji_Presentation}]/u.test(one));
+    const nobodys = foreign.length && drawn("\u{3fffd}");
+    return foreign.filter(one => drawn(one) === nobodys);
+  }
+  function sayWhatHasNoFont() {
+    const missing = withoutFont(words.join("") + document.getElementById("code").textContent);
+    if (!missing.length) return;
+    const p = document.createElement("p");
+    p.className = "fonts";
+    const named = missing.slice(0, 3).map(one => `${one} (U+${one.codePointAt(0).toString(16).toUpperCase()})`).join(", ");
+    p.textContent = `This machine has no font with ${named}${missing.length > 3 ? ", ..." : ""}, so empty boxes stand for such letters: install a font that has them, such as a Noto font.`;
+    controls.before(p);
   }
 
   function button(text, label, act) {
@@ -336,6 +368,7 @@
       const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
       root.dataset.theme = dark ? "light" : "dark";
     });
+    sayWhatHasNoFont();
     find("[data-t]").forEach(prepare);
     const heights = new ResizeObserver(() => {  // of what stays on top while one scrolls
       root.style.setProperty("--controls", `${controls.offsetHeight}px`);

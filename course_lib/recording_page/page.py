@@ -19,8 +19,10 @@ from .words import of_stage, of_story, of_tensor
 
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
-    "where it goes; a mouse shows the path already while it points. A number comes from another one if a change of "
-    "that one alone can change it; one that only decides which number is read, such as an index or a mask, counts too."
+    "where it goes; a mouse shows the path already while it points. In a table the arrow keys move from number to "
+    "number; Escape lets the chosen one go, and a second Escape leads back to the buttons. A number comes from another "
+    "one if a change of that one alone can change it; one that only decides which number is read, such as an index or "
+    "a mask, counts too."
 )
 
 

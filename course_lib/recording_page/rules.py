@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .axes import ADDED_PRODUCTS
-from .elementwise import ADDITIONS, ANDS, HUGE, ORS
+from .elementwise import ADDITIONS, ANDS, ORS
 from .fused import OP
 from .gradients import CONTRACTIONS
+from .masks import adds_to_hide
 from .scattered import BY_ELEMENT, BY_SLICE
 from .selected import RUNNING, TRUTHS, WITH_INDICES, WITHOUT_INDICES
 from .shown import ShownTensor
+from .softmax import is_lone
 from .story import Stage
 
 ZERO = "Where a factor is 0, the page does not count the other one as a source, because it adds nothing; the 0 counts."
 WEIGHTS = (
     "A weight of exactly 0 comes from its own score alone. That score is hidden, and counts for the rest of its row."
 )
+LONE = (
+    "The only score of a row that is not hidden has a weight of 1 whatever it is, so it is no source of that weight. "
+    "What could hide it is one."
+)
 ADDED = "Where a mask adds -∞, or a number so large that the score does not matter, the score is no source."
-FUSED = "Keys and values with a weight of exactly 0 are no sources, because they add nothing; what hides them is one."
+FUSED = (
+    "Keys and values with a weight of exactly 0 are no sources, because they add nothing; what hides them is one. "
+    "A query that sees one key only is no source, nor is that key: the weight is 1 whatever they are."
+)
 SELECTED = (
     "A number comes from the one that was selected, or from all that equal it, not from those that lost the comparison."
 )
@@ -37,7 +46,7 @@ def rule_of(stage: Stage) -> str:
     if op in BY_ELEMENT + BY_SLICE:
         return INDEXED
     if op == "softmax":
-        return WEIGHTS if _has_zero(stage.result) else ""
+        return _of_softmax(stage)
     if (op in WITH_INDICES and stage.step.part is not None and stage.step.part[0] == 0) or (
         op in WITHOUT_INDICES | TRUTHS and stage.step.part is None and len(stage.inputs) == 1
     ):
@@ -46,7 +55,13 @@ def rule_of(stage: Stage) -> str:
         return ZERO if len(stage.inputs) > 1 and any(map(_has_zero, _factors(stage))) else ""
     if op in ANDS + ORS and len(stage.inputs) == 2:
         return DECIDED
-    return ADDED if op in ADDITIONS and any(map(_hides, stage.inputs)) else ""
+    return ADDED if op in ADDITIONS and any(map(adds_to_hide, stage.inputs)) else ""
+
+
+def _of_softmax(stage: Stage) -> str:
+    lone = is_lone(stage.step.as_it_ran, stage.result, stage.inputs)
+    said = [WEIGHTS] if _has_zero(stage.result) else []
+    return " ".join([*said, LONE] if lone is not None else said)
 
 
 def _is_causal(stage: Stage) -> bool:
@@ -63,8 +78,3 @@ def _factors(stage: Stage) -> Sequence[ShownTensor]:
 
 def _has_zero(one: ShownTensor) -> bool:
     return one.values is not None and bool((one.values == 0).any())
-
-
-def _hides(one: ShownTensor) -> bool:
-    values = one.values
-    return values is not None and values.dtype.is_floating_point and bool((values <= -HUGE).any())

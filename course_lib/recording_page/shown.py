@@ -28,11 +28,12 @@ class ShownTensor:
         shape, stride, offset, storage: as in a `Step`.
         dtype: of its elements.
         tensor: the tensor itself.
+        value: the same with the numbers that it had at that moment.
         axes: a name per axis, such as "head"; "" where it is not known.
         most: the most cells to show.
         true_hides: of a mask, whether its True hides.
-        overwritten: the step that later wrote into its memory, so that the numbers are those of the end, or None.
-        writers: the numbers of all steps that wrote into its memory.
+        overwritten: the step that later wrote into its memory, if the numbers are those of the end, or None.
+        writers: the numbers of all steps that wrote into its memory, if what it held before was not kept.
     """
 
     key: str
@@ -43,6 +44,7 @@ class ShownTensor:
     storage: int
     dtype: torch.dtype
     tensor: Tensor = field(repr=False)
+    value: Tensor = field(repr=False)
     axes: tuple[str, ...] = ()
     most: int = MOST_OF_ONE
     true_hides: bool = False
@@ -88,7 +90,7 @@ class ShownTensor:
     def values(self) -> Tensor | None:
         """The numbers of the cells, or None if the tensor holds none that can be read."""
         try:
-            part = self.tensor.detach().as_strided(self.shape, self.stride, self.offset)
+            part = self.value.detach().as_strided(self.shape, self.stride, self.offset)
             part = part[tuple(slice(size) for size in self.sizes)].resolve_conj()
             return part.cpu().flatten().clone()
         except (RuntimeError, NotImplementedError, ValueError):  # sparse, quantized, fake or on the meta device

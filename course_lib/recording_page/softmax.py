@@ -1,4 +1,4 @@
-"""Follow numbers through softmax: each is computed from all numbers of its row, a weight of 0 from its own only."""
+"""Follow numbers through softmax: each is computed from all numbers of its row, a hidden one from its own only."""
 
 from __future__ import annotations
 
@@ -10,27 +10,49 @@ from torch import Tensor
 from course_lib.recorder import Step
 
 from .calling import cells_by_element
+from .elementwise import HUGE
 from .shown import ShownTensor
+
+OPS = ("softmax", "log_softmax")
+FAR = HUGE / 2  # a mask of -HUGE leaves at least that between a hidden score and a visible one
 
 
 def softmax(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
     """Return the sources of a softmax, or None if the operation is another one.
 
-    A weight that is exactly 0, as that of a hidden score is, stays 0 whatever the other numbers are. The hidden score
-    counts for the rest of the row, because it decides how many share the sum.
+    The weight of a hidden score stays 0 whatever the other numbers are. The hidden score counts for the rest of the
+    row, because it decides how many share the sum.
     """
-    if step.op not in ("softmax", "log_softmax") or len(inputs) != 1 or not result.shape:
+    if step.op not in OPS or len(inputs) != 1 or not result.shape:
         return None
-    given = {"dim": step.call.kwargs.get("dim", step.call.args[1] if len(step.call.args) > 1 else -1)}
-    axis = given["dim"] if isinstance(given["dim"], int) else -1
-    weights = step.call.results[0].detach().cpu()
-    hidden = (weights == 0) if step.op == "softmax" else weights.isneginf()
     number = torch.arange(result.numel).view(result.shape)
-    rows = number.movedim(axis, -1)
+    rows = number.movedim(_axis(step), -1)
     row_of = torch.empty(result.numel, dtype=torch.long)
     row_of[rows.flatten()] = torch.arange(result.numel) // max(rows.shape[-1], 1)
     found = cells_by_element(result, inputs[0])
     found |= row_of[result.cells][:, None] == row_of[None, :]
-    found[hidden.flatten()[result.cells]] = False
+    if not inputs[0].is_overwritten_after(step.number):
+        found[_hidden(step).flatten()[result.cells]] = False
     found[torch.arange(len(result.cells)), result.cells] = True
     return [found]
+
+
+def is_lone(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> Tensor | None:
+    """Return for each cell whether its score is the only visible one of its row; None where that is not so for any."""
+    if step.op not in OPS or len(inputs) != 1 or not result.shape or inputs[0].is_overwritten_after(step.number):
+        return None
+    visible = ~_hidden(step)
+    lone = (visible & (visible.sum(_axis(step), keepdim=True) == 1)).flatten()[result.cells]
+    return lone if bool(lone.any()) else None
+
+
+def _hidden(step: Step) -> Tensor:
+    """Return which scores are so far below another one of their row as masks set them."""
+    scores = step.call.tensors[0].detach().cpu().double()
+    largest = scores.amax(_axis(step), keepdim=True)
+    return (scores <= largest - FAR) & largest.isfinite()
+
+
+def _axis(step: Step) -> int:
+    dim = step.call.kwargs.get("dim", step.call.args[1] if len(step.call.args) > 1 else -1)
+    return dim if isinstance(dim, int) else -1

@@ -13,10 +13,10 @@ from course_lib.tracing import SourceLine, layout_of, storage_of
 from .axes import names_of_input, names_of_result
 from .encoding import encode
 from .masks import note_what_hides
-from .memory import Memory, Table
+from .memory import Table
 from .naming import names_of_inputs
+from .reading import Reading
 from .shown import ShownTensor, most_cells
-from .sources import sources_of
 
 MOST_STEPS = 200
 
@@ -59,46 +59,55 @@ def story_of(recording: Recording) -> Story:
     steps = recording.all_steps[:MOST_STEPS]
     most = most_cells(len(steps))
     shown: dict[int, ShownTensor] = {}  # id of a tensor -> its latest version
-    leaves: list[ShownTensor] = []
+    leaves = _Leaves(recording, most)
     stages: list[Stage] = []
-    arguments = {id(tensor) for tensor in recording.arguments}
-    memories: dict[int, int] = {}
-    memory, writers = Memory(), _writers(steps)
+    reading, writers = Reading(), _writers(steps)
     for step in steps:
-        inputs = []
-        for tensor, name in zip(step.call.tensors, step.inputs, strict=True):
+        for tensor, value, name in zip(step.call.tensors, step.as_it_ran.call.tensors, step.inputs, strict=True):
             if id(tensor) not in shown:
-                shown[id(tensor)] = _leaf(tensor, name, len(leaves), most, id(tensor) in arguments, memories, step.op)
-                leaves.append(shown[id(tensor)])
-            inputs.append(shown[id(tensor)])
-        if step.part and step.part[0]:  # several results of one call read the same versions
-            inputs = list(stages[-1].inputs)
+                shown[id(tensor)] = leaves.add(tensor, value, name, step.op)
+        # Several results of one call read the same versions.
+        inputs = stages[-1].inputs if step.part and step.part[0] else [shown[id(one)] for one in step.call.tensors]
         result = _result(step, inputs, most)
         for one in (*inputs, result):
             one.writers = writers.get(storage_of(one.tensor), ())
             one.overwritten = max((number for number in one.writers if number > one.made), default=None)
-        read = memory.trace(inputs, sources_of(step, result, inputs))
+        read = reading.add(step, result, inputs)
         names = names_of_inputs(step, inputs, steps)
         sources = [_encoded(*pair) for pair in read]
         stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources))
         shown[id(step.tensor)] = result
-        if step.effect == "in-place":
-            memory.note(result)
     note_what_hides([(stage.step, stage.result, stage.inputs) for stage in stages])
-    leaves.sort(key=lambda one: id(one.tensor) not in arguments)
-    return Story(leaves, stages, len(recording.all_steps) - len(steps), recording.error, recording.error_line)
+    left_out = len(recording.all_steps) - len(steps)
+    return Story(leaves.in_order(), stages, left_out, recording.error, recording.error_line)
 
 
-def _leaf(
-    tensor: Tensor, name: int | str, number: int, most: int, is_argument: bool, memories: dict[int, int], op: str
-) -> ShownTensor:
-    layout = layout_of(tensor)
-    title = name if isinstance(name, str) else f"memory of step {name}"
-    axes = names_of_input(layout.shape, op) if is_argument else _axes_of_parameter(title, layout.shape, op)
-    storage = -1 - memories.setdefault(layout.storage, len(memories))
-    return ShownTensor(
-        f"in{number}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype, tensor, axes, most
-    )
+class _Leaves:
+    """The tensors from before the run."""
+
+    def __init__(self, recording: Recording, most: int) -> None:
+        self._found: list[ShownTensor] = []
+        self._arguments = {id(tensor) for tensor in recording.arguments}
+        self._memories: dict[int, int] = {}
+        self._most = most
+
+    def add(self, tensor: Tensor, value: Tensor, name: int | str, op: str) -> ShownTensor:
+        """Return a tensor that an operation is the first to read, with the numbers that it had then."""
+        layout = layout_of(tensor)
+        title = name if isinstance(name, str) else f"memory of step {name}"
+        is_argument = id(tensor) in self._arguments
+        axes = names_of_input(layout.shape, op) if is_argument else _axes_of_parameter(title, layout.shape, op)
+        storage = -1 - self._memories.setdefault(layout.storage, len(self._memories))
+        one = ShownTensor(
+            f"in{len(self._found)}", title, layout.shape, layout.stride, layout.offset, storage, layout.dtype,
+            tensor, value, axes, self._most,
+        )  # fmt: skip
+        self._found.append(one)
+        return one
+
+    def in_order(self) -> list[ShownTensor]:
+        """Return the arguments of the run, then the others."""
+        return sorted(self._found, key=lambda one: id(one.tensor) not in self._arguments)
 
 
 def _axes_of_parameter(name: str, shape: Sequence[int], op: str) -> tuple[str, ...]:
@@ -114,7 +123,7 @@ def _result(step: Step, inputs: Sequence[ShownTensor], most: int) -> ShownTensor
     axes = names_of_result(step, [(one.shape, one.axes) for one in inputs])
     return ShownTensor(
         str(step.number), step.title, step.shape, step.stride, step.offset, step.storage, step.dtype, step.tensor,
-        axes, most,
+        step.value, axes, most,
     )  # fmt: skip
 
 
@@ -127,10 +136,10 @@ def _encoded(one: ShownTensor, table: Table) -> list | str:
 
 
 def _writers(steps: Sequence[Step]) -> dict[int, tuple[int, ...]]:
-    """Return the steps that wrote into each memory: the recording keeps tensors, not copies of their numbers."""
+    """Return the steps that wrote into each memory of which the recording kept no copies."""
     found: dict[int, tuple[int, ...]] = {}
     for step in steps:
-        if step.effect == "in-place":
-            storage = storage_of(step.tensor)
+        storage = storage_of(step.tensor)
+        if step.effect == "in-place" and storage in step.snapshots.lost:
             found[storage] = (*found.get(storage, ()), step.number)
     return found

@@ -25,13 +25,14 @@ UNREAD_BEFORE_ERROR = "No step reads the result before the error ends the run."
 def of_stage(stage: Stage, *, failed: bool = False) -> str:
     """Return the sentences of one step of a run, which may have failed later."""
     step, result = stage.step, stage.result
-    name = f"`{result.title}`" if step.name else "a tensor without a name"
+    name = f"`{result.title}`" if step.name or step.written else "a tensor without a name"
+    gives = "writes into" if step.written else "gives"
     begin = f"Line {step.where}: " if step.where else ""
     reads = listed(
         dict.fromkeys(name + _written_into(one, stage) for name, one in zip(stage.names, stage.inputs, strict=True))
     )
     reads = f"no number of {reads}" if is_making(step.op) and len(stage.inputs) == 1 else reads
-    said = [f"{begin}`{step.op}` reads {reads} and gives {name}." if reads else f"{begin}`{step.op}` makes {name}."]
+    said = [f"{begin}`{step.op}` reads {reads} and {gives} {name}." if reads else f"{begin}`{step.op}` makes {name}."]
     said += [_effect(stage), of_tensor(result)]
     said += filter(None, [rule_of(stage)])
     if "all" in stage.sources:

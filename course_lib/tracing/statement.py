@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+from dis import opname
 from functools import lru_cache
 from itertools import islice
 from types import CodeType
@@ -14,6 +15,7 @@ from .source import Position, SourceText, end_of, own_expressions, read_source, 
 from .source_line import SourceLine, short_name
 
 LIBRARIES = {"torch", "F", "nn", "einops"}  # `F.softmax(x)` is shown whole, `x.softmax()` without the x
+TARGETED = (ast.Assign, ast.AugAssign)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp
 
 
@@ -26,6 +28,7 @@ class Statement(NamedTuple):
         source: the whole statement on one line, or only its first line if it holds other statements.
         expression: the expression that the instruction completes, without the object it is called on.
         names: the variables that its value is assigned to; "" for any other target, as in `parts[0] = x.view(6, 2)`.
+        written: what it writes into through an index: `self.cache` in `self.cache[0] = x`; "" for anything else.
     """
 
     file: str = ""
@@ -34,6 +37,7 @@ class Statement(NamedTuple):
     source: str = ""
     expression: str = ""
     names: tuple[str, ...] = ()
+    written: str = ""
 
 
 def statement_of(code: CodeType | None, instruction: int) -> Statement:
@@ -68,7 +72,8 @@ def _statement_of(file: str, code: CodeType, instruction: int, enclosing: bool =
         return Statement(file, line, short_name(file, line))
     found = None
     if column is not None and end_line is not None and end_column is not None:
-        found = _find(text, (line, column), (end_line, end_column))
+        stores = opname[code.co_code[instruction]].startswith("STORE")
+        found = _find(text, (line, column), (end_line, end_column), stores)
     if found is None:
         return Statement(file, line, short_name(file, line), _fold(text.lines[line - 1]))
     node, statement = found
@@ -76,11 +81,15 @@ def _statement_of(file: str, code: CodeType, instruction: int, enclosing: bool =
     if outer is not None:
         line, node = outer.lineno, outer
     where, source = short_name(file, line), _header(text, statement)
-    return Statement(file, line, where, source, _shortened(text, node), _targets(statement, node))
+    return Statement(
+        file, line, where, source, _shortened(text, node), _targets(statement, node), _written(text, statement, node)
+    )
 
 
-def _find(text: SourceText, start: Position, end: Position) -> tuple[ast.expr | ast.stmt, ast.stmt] | None:
-    """Return the expression between two positions, and its statement."""
+def _find(
+    text: SourceText, start: Position, end: Position, stores: bool
+) -> tuple[ast.expr | ast.stmt, ast.stmt] | None:
+    """Return the expression between two positions, and its statement; of `x[0] += 1` what reads or what stores x[0]."""
     candidates = text.by_end.get(end, [])
     exact = [pair for pair in candidates if start_of(pair[0]) == start]
     # For Python, a method call on a separate line begins with the method's name.
@@ -88,7 +97,8 @@ def _find(text: SourceText, start: Position, end: Position) -> tuple[ast.expr | 
     if not exact and not calls:
         return None
     node, statement = (exact or calls)[0]
-    if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(statement, (ast.Assign, ast.AugAssign)):
+    reads = isinstance(statement, ast.AugAssign) and not stores
+    if isinstance(getattr(node, "ctx", None), ast.Store) and isinstance(statement, TARGETED) and not reads:
         node = statement  # `x[0] = 1` and `a, b = x` do more than evaluate their left sides
     return node, statement
 
@@ -152,6 +162,16 @@ def _targets(statement: ast.stmt, node: ast.expr | ast.stmt) -> tuple[str, ...]:
     else:
         return ()
     return tuple(ast.unparse(each) if isinstance(each, (ast.Name, ast.Attribute)) else "" for each in targets)
+
+
+def _written(text: SourceText, statement: ast.stmt, node: ast.expr | ast.stmt) -> str:
+    """Return what a statement writes into through an index, if that is what the node does."""
+    if node is not statement or not isinstance(statement, TARGETED):
+        return ""
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+    if not isinstance(target, ast.Subscript):
+        return ""
+    return _fold(text.between(start_of(target.value), end_of(target.value)))
 
 
 def _fold(text: str) -> str:

@@ -23,7 +23,8 @@ RUN_ENDED = """last => {
 }"""
 PICTURES = """images => Promise.all(images.map(async image => {
     await image.decode().catch(() => null);
-    return {alt: image.alt, width: image.naturalWidth, source: image.src.slice(0, 60)};
+    const own = image.currentSrc === image.src;  // and not a source beside it
+    return {alt: image.alt, width: image.naturalWidth, source: image.src.slice(0, 60), own};
 }))"""
 
 
@@ -104,7 +105,7 @@ class LabPage:
         return self.texts('[data-mime-type="application/vnd.jupyter.stderr"]')
 
     def pictures(self):
-        """Alternative text and width of every picture in the notebook; a width of 0 means that it does not show."""
+        """Words, width (0 if it does not show) and whether its own drawing shows, of every picture in the notebook."""
         return self.notebook.locator(".jp-Cell img").evaluate_all(PICTURES)
 
     def shot(self, name):

@@ -190,6 +190,11 @@ def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
     outputs = lab.notebook.locator(".jp-OutputArea-output")
     assert outputs.locator("#stripped").count() == 0, "the copy is trusted, so the test shows nothing"
     check_pictures(lab, at_least=html.count("<img"))
+    # JupyterLab removes the upright drawing for a phone: the wide one shows, whole, at each width.
+    assert html.count("<source") > 0
+    for width in (375, 1400):
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        assert all(one["own"] for one in lab.pictures()), width
     for tag in ("details", "table"):
         assert outputs.locator(tag).count() == html.count(f"<{tag}") > 0
 

@@ -13,7 +13,7 @@ from course_lib.attention import (
     MultiQueryAttention,
 )
 from course_lib.inputs import dream_big
-from course_lib.recorder import record
+from course_lib.recorder import record, snapshots
 from course_lib.recording_page import sources
 
 from .site import Complaints, violations
@@ -249,6 +249,11 @@ def test_by_keyboard_alone(tab, saved):
     assert "token big, feature 1 is" in said and "It came from 3 numbers of x; 3 numbers of q_proj.weight" in said
     press("Escape")
     assert here() == "#step-0" and tab.get_by_role("status").inner_text() == ""
+    assert tab.evaluate("!!document.activeElement.closest('.now .result td')"), "Escape let the number go, and left it"
+    press("Escape")
+    assert tab.evaluate("!!document.activeElement.closest('#controls')")
+    press("ArrowRight")
+    assert here() == "#step-1"
 
 
 def test_pointing_shows_a_path_and_a_click_keeps_it(tab, saved):
@@ -318,7 +323,7 @@ def in_place(x):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("3.0.1", "Step 4 wrote into its memory, so it may have been another number at this step."),  # the product
+        ("3.0.1", "output (step 3) at axis 0: 0, feature 1 is 0.50 (slot 1 of memory"),  # before step 4 wrote there
         ("2.0.2", "weights at [0, 2] is 0.00 (slot 2 of memory 2). It came from torch.ones(2, 3).tril() at [0, 2]."),
         ("2.0.2", "It goes to 2 of output (step 3), 2 of output (step 4)."),  # a weight of 0, which decides
         ("3.0.1", "It came from 3 numbers of weights; x at token 0, feature 1."),  # and not from what the 0 hides
@@ -330,6 +335,15 @@ def test_what_is_said_of_numbers_that_change_add_nothing_or_end_the_run(tab, tmp
     tab.goto("about:blank")
     tab.goto(f"{file.as_uri()}#step-{address}")
     assert words in " ".join(tab.locator("#said").inner_text().split())
+
+
+def test_of_memory_that_was_too_large_to_copy_the_page_says_what_it_does_not_know(tab, tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 0)
+    file = record(in_place, torch.ones(3, 2)).save_page(tmp_path / "large.html")
+    tab.goto("about:blank")
+    tab.goto(f"{file.as_uri()}#step-3.0.1")
+    said = " ".join(tab.locator("#said").inner_text().split())
+    assert "Step 4 wrote into its memory, so it may have been another number at this step." in said
 
 
 @pytest.mark.parametrize(
@@ -347,6 +361,25 @@ def test_what_a_page_does_not_know_is_said_of_the_number(tab, tmp_path, address,
     tab.goto("about:blank")
     tab.goto(f"{file.as_uri()}#step-{address}")
     assert words in " ".join(tab.locator("#said").inner_text().split())
+
+
+@pytest.mark.parametrize(("word", "said"), [("é", 0), ("\U0001e4d0", 1)])
+def test_letters_without_a_font_are_named_in_one_sentence(tab, tmp_path, word, said):
+    file = record(lambda x: x * 2, torch.ones(1, 2, 3)).save_page(tmp_path / "letters.html", words=[word, "big"])
+    tab.goto("about:blank")
+    tab.goto(file.as_uri())
+    found = tab.get_by_text("This machine has no font with")
+    assert found.count() == said
+    assert not said or f"no font with {word} (U+1E4D0), so empty boxes stand for such letters" in found.inner_text()
+
+
+def test_a_word_from_right_to_left_leaves_the_numbers_in_their_places(tab, tmp_path):
+    file = record(lambda x: x @ x.mT, torch.ones(1, 2, 3)).save_page(tmp_path / "rtl.html", words=["שלום", "big"])
+    tab.goto("about:blank")
+    tab.goto(file.as_uri() + "#step-1.0.0.1")
+    said = tab.locator("#said")
+    assert "query \u2068שלום\u2069, key big is" in said.inner_text()
+    assert tab.locator(".now .result th[scope=row]").first.inner_text() == "שלום"
 
 
 def test_an_address_is_a_moment(tab, saved):

@@ -25,6 +25,30 @@ class Head(nn.Module):
 
 def both(x, y):
     return x @ y.mT
+
+
+class Out(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x):
+        total = torch.zeros(x.shape)
+        torch.matmul(x, self.weight, out=total)
+        return total
+
+
+class Slope(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x):
+        self.runs += 1
+        loss = (x * self.weight).sum()
+        (slope,) = torch.autograd.grad(loss, self.weight)
+        return slope * self.runs
 """
 
 
@@ -56,6 +80,17 @@ def test_an_error_of_the_code_is_on_the_page(file, tmp_path, capsys):
     assert main(["picture", f"{file}:Head", "--args", "4", "--call", call, "--d-in", "4"]) == 1
     assert "the code raised RuntimeError: " in capsys.readouterr().err
     assert ", raised RuntimeError: " in (tmp_path / "Head.html").read_text(encoding="utf-8")
+
+
+def test_code_runs_without_gradients_as_in_use(file, tmp_path, capsys):
+    assert main(["picture", f"{file}:Out", "--d-in", "4"]) == 0, capsys.readouterr().err
+
+
+def test_code_that_asks_for_gradients_gets_them(file, tmp_path, capsys):
+    assert main(["picture", f"{file}:Slope", "--d-in", "4"]) == 0, capsys.readouterr().err
+    page = (tmp_path / "Slope.html").read_text(encoding="utf-8")
+    after = re.search(r"<h3><code>self.runs</code></h3><div class=.tables.>.*?<td>(\d)", page)
+    assert ", raised " not in page and after and after[1] == "1"  # the run without gradients has left nothing behind
 
 
 @pytest.mark.parametrize(

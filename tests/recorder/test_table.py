@@ -74,3 +74,14 @@ def test_the_html_is_well_formed_escaped_and_plain():
     assert "<code>heads &lt; 3</code>" in html and "heads < 3" not in html
     assert "(1,\N{NO-BREAK SPACE}2,\N{NO-BREAK SPACE}6,\N{NO-BREAK SPACE}2)" in html
     assert len(re.findall("<tr>", html)) == 1 + len(record(forward, X))
+
+
+def test_names_in_other_scripts_keep_the_columns_straight():
+    def code(x):
+        查询 = x + 1
+        été = 查询 * 2  # an accent of its own, which Python joins to its letter
+        return été
+
+    lines = str(record(code, torch.ones(2))).splitlines()
+    cells = [sum(2 if one in "查询" else 1 for one in line.partition("(2,)")[0]) for line in lines[1:]]
+    assert len(cells) == 2 and len(set(cells)) == 1

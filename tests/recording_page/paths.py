@@ -32,8 +32,8 @@ def back(story, key, cell):
     return found
 
 
-def table_of(story, leaf):
-    """Return for each number of the last step which numbers of a leaf, given by its title, it depends on."""
+def table_of(story, leaf, result=None):
+    """Return on which numbers of a leaf, given by its title, each number of a result, or of the last step, depends."""
     (key,) = (one.key for one in story.leaves if one.title == leaf)
-    last = story.stages[-1].result
+    last = result or story.stages[-1].result
     return [sorted(back(story, last.key, cell).get(key, ())) for cell in range(last.numel)]

@@ -99,9 +99,16 @@ HIDING = {
     "full_like": (lambda x: torch.full_like(x, 3.0), [X]),
     "fill_": (lambda x: x.clone().fill_(1.0), [X]),
 }
+STATISTICS = (torch.tensor([0.5, 1.5]), torch.tensor([1.0, 2.0]))
+NORMS = {
+    "rms_norm of zeros": (lambda x: F.rms_norm(x, (4,)), [X.relu()]),
+    "normalize of zeros": (lambda x: F.normalize(x, dim=-1), [X.relu()]),
+    "norm of zeros": (lambda x: x.norm(dim=0), [X.relu()]),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, *STATISTICS, w, b), [IMAGE, Y[0, :2].clone(), Y[1, :2].clone()]),
+}
 
 
-def changed(call, tensors, number):
+def changed(call, tensors, number, by=1e-4):
     """Return which numbers of a call's result change with another value of each number of one of its tensors."""
 
     def run(instead):
@@ -113,7 +120,7 @@ def changed(call, tensors, number):
     before = run(one)
     table = torch.zeros(len(before), one.numel(), dtype=torch.bool)
     for i in range(one.numel()):
-        for other in others(one.flatten()[i]):
+        for other in others(one.flatten()[i], by):
             poked = one.clone()
             poked.view(-1)[i] = other
             with contextlib.suppress(IndexError, RuntimeError):  # no index
@@ -121,11 +128,11 @@ def changed(call, tensors, number):
     return table
 
 
-def others(value):
+def others(value, by):
     if value.dtype == torch.bool:
         return [~value]
     if value.dtype.is_floating_point:
-        return [value + 1e-4, value - 1e-4] if value.isfinite() else [torch.tensor(0.5)]
+        return [value + by, value - by] if value.isfinite() else [torch.tensor(0.5)]
     return range(-2, 13)
 
 
@@ -150,6 +157,15 @@ def test_sources_are_the_numbers_whose_change_shows(name):
             assert not (shows & ~found[id(one)]).any()
         else:
             assert torch.equal(found[id(one)], shows), number
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_each_number_whose_change_shows_in_a_norm_is_a_source(name):
+    call, tensors = NORMS[name]
+    found = told(call, tensors)
+    for number, one in enumerate(tensors):
+        assert not (changed(call, tensors, number, by=0.5) & ~found[id(one)]).any(), number
+        assert name != "batch_norm" or torch.equal(found[id(one)], changed(call, tensors, number))
 
 
 @pytest.mark.parametrize(

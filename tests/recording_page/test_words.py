@@ -66,7 +66,10 @@ def test_the_axes_of_einsum_are_those_of_its_letters():
 def read_by(code, x, **more):
     """Return what each step of some code reads, as the page says it."""
     html = page_of(record(code, x, **more))
-    return [re.sub("</?code>", "`", said) for said in re.findall(r"</code> reads (.*?) and gives|</code> makes", html)]
+    return [
+        re.sub("</?code>", "`", said)
+        for said in re.findall(r"</code> reads (.*?) and (?:gives|writes)|</code> makes", html)
+    ]
 
 
 def other_names(x):
@@ -155,6 +158,55 @@ def test_a_step_whose_rule_leaves_numbers_out_says_so():
 
 def test_what_only_takes_a_shape_reads_no_number():
     assert read_by(lambda x: (x.new_full((2,), 0.5), torch.zeros_like(x)), torch.ones(2)) == ["no number of `x`"] * 2
+
+
+class Kept(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(2, 3))
+
+    def forward(self, x):
+        self.cache[1] = x[0]
+        parts = {"a": torch.zeros(3), "b": x.clone()}
+        parts["a"][:2] = x[1, 1:]
+        parts["b"][0] *= 2
+        row = x[1]
+        row[0] = 1.0
+        row[1:].add_(2)
+        return self.cache + parts["a"] + parts["b"] + row
+
+
+def written_by(code, x):
+    html = page_of(record(code, x))
+    return [re.sub("</?code>", "`", said) for said in re.findall(r"writes into <code>(.*?)</code>\.", html)]
+
+
+def test_a_step_that_writes_says_into_what():
+    assert written_by(Kept(), torch.ones(2, 3)) == [
+        "cache",
+        "parts[&quot;a&quot;]",
+        "[0]",  # of what the line calls parts["b"]
+        "parts[&quot;b&quot;]",
+        "row",
+        "row[1:]",
+    ]
+
+
+def test_what_was_written_into_keeps_its_name():
+    with torch.no_grad():
+        recording = record(Kept(), torch.ones(2, 3))
+    assert recording["cache"].op == recording["row"].op == "setitem" and recording["row"].code == "row[0] = 1.0"
+    assert "`cache` (as step 1 left it)" in read_by(Kept(), torch.ones(2, 3))[-3]
+
+
+def test_many_writes_have_a_name():
+    def counted(x):
+        held = [torch.zeros(2)]
+        for i in range(1500):
+            held[0][i % 2] = x[0]
+        return held[0]
+
+    assert record(counted, torch.ones(2)).steps[-1].title == "held[0]"
 
 
 def test_what_was_written_into_has_its_name_and_the_step_that_wrote():

@@ -42,8 +42,9 @@ the browser names the step and the number, so that you can send a moment to some
 
 A number comes from another one if a change of that one alone can change it. So a value that is multiplied by a weight
 of 0 is no source, but the 0 is one, and so is a number that only decides which number is read, such as an index or a
-mask. A maximum comes from the number that was selected. Where a page can't tell which numbers an operation reads, it
-says so.
+mask. The only score of a row that is not hidden is no source of its weight, which is 1 whatever it is. A maximum comes
+from the number that was selected. Numbers are shown as they were at their step, and so are their sources, also where
+code wrote into the same memory later. Where a page can't tell which numbers an operation reads, it says so.
 
 Your own code gets such a page too, with `record(module, x).save_page("mine.html")` in a notebook, or in a terminal with
 `course picture my_attention.py:MyAttention --args "3, 4, 2"`.

@@ -1,0 +1,82 @@
+"""Leave out the only visible score of a row, whose weight is 1 whatever it is, and count what could hide it instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from .gradients import CONTRACTIONS
+from .masks import adds_to_hide
+from .memory import Table, joined
+from .shown import ShownTensor
+
+Read = Sequence[tuple[ShownTensor, Table]]  # what a step read, and the sources of its result in it
+
+
+class NotFollowed(Exception):
+    """Some numbers on the way are not shown, or may come from all of a tensor."""
+
+
+def without_lone_scores(
+    result: ShownTensor,
+    lone: Tensor,
+    table: Tensor,
+    trace: Callable[[Tensor], Read],
+    past: dict[str, tuple[str, Read]],
+) -> Read:
+    """Return what a softmax read, with the masks behind a lone score in place of that score.
+
+    Args:
+        result: the weights of a softmax.
+        lone: whether the score of each cell is the only visible one of its row.
+        table: the sources of the weights among the scores.
+        trace: returns which tensors held those scores.
+        past: key of each tensor that the run made before -> the operation, and what it read.
+    """
+    own = torch.zeros_like(table)
+    own[lone.nonzero().flatten(), result.cells[lone]] = True
+    try:
+        masks = _masks_behind(trace(own), past)
+    except NotFollowed:
+        return trace(table)
+    return joined([*trace(table & ~own), *masks])
+
+
+def _masks_behind(read: Read, past: dict[str, tuple[str, Read]]) -> Read:
+    """Return the numbers on the way from products to scores that could hide them, with the cells that they decide on.
+
+    These are all truth values and indices, and the numbers of masks that are added. What is behind a product changes a
+    score, and does not hide it.
+    """
+    found: list[tuple[ShownTensor, Table]] = []
+    waiting = list(read)
+    while waiting:
+        one, table = waiting.pop()
+        if table is None:
+            raise NotFollowed
+        op, before = past.get(one.key, ("", ()))
+        if not one.dtype.is_floating_point:
+            found.append((one, table))
+        elif op not in CONTRACTIONS:
+            behind = [(other, _through(one, table, inner)) for other, inner in before]
+            ends = table & ~_read_on(one, before)
+            found += [(one, ends)] if adds_to_hide(one) and bool(ends.any()) else []
+            waiting += [(other, inner) for other, inner in behind if bool(inner.any())]
+    return found
+
+
+def _read_on(one: ShownTensor, before: Read) -> Tensor:
+    """Return which numbers of a tensor came from others."""
+    came = torch.zeros(one.numel, dtype=torch.bool)
+    for _, inner in before:
+        came |= torch.ones_like(came) if inner is None else inner.any(1)
+    return came
+
+
+def _through(one: ShownTensor, table: Tensor, inner: Table) -> Tensor:
+    """Return which numbers of what a step read decide on each cell, given which numbers of its result do."""
+    if inner is None or not one.is_whole:
+        raise NotFollowed
+    return (table.float() @ inner.float()) > 0
