@@ -30,6 +30,7 @@ myst_enable_extensions = ["dollarmath", "attrs_inline", "attrs_block", "deflist"
 myst_heading_anchors = 3
 nitpicky = False
 
+toc_object_entries_show_parents = "hide"  # the list beside a page is narrow
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say it with shapes
 autodoc_class_signature = "mixed"

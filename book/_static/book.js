@@ -37,6 +37,25 @@ function markOverflow() {
   }
 }
 
+// The theme's menus, without Bootstrap's script, which is larger than all others of a page together.
+function openMenus() {
+  const show = (opened) => document.querySelectorAll(".dropdown-toggle").forEach((button) => {
+    button.classList.toggle("show", button === opened);
+    button.setAttribute("aria-expanded", button === opened);
+  });
+  document.addEventListener("click", ({ target }) => {
+    const button = target.closest(".dropdown-toggle");
+    show(button?.classList.contains("show") ? null : button);
+  });
+  document.addEventListener("keydown", ({ key }) => {
+    const opened = document.querySelector(".dropdown-toggle.show");
+    if (key !== "Escape" || !opened) return;
+    show(null);
+    opened.focus();
+  });
+  document.addEventListener("focusin", ({ target }) => target.closest(".dropdown") || show(null));
+}
+
 // Paper is white: while a page is printed it has the light theme, whichever the screen has.
 let themeOnScreen;
 function lightOnPaper(printing) {
@@ -54,6 +73,7 @@ addEventListener("afterprint", () => lightOnPaper(false));
 matchMedia("print").addEventListener("change", ({ matches }) => lightOnPaper(matches));  // some browsers tell only this
 
 document.addEventListener("DOMContentLoaded", () => {
+  openMenus();
   const sidebar = document.querySelector(".bd-sidebar-primary");  // the theme's is no landmark, though the logo is in it
   sidebar?.setAttribute("role", "region");
   sidebar?.setAttribute("aria-label", "Site");

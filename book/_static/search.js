@@ -56,8 +56,8 @@ if (typeof Search !== "undefined") {  // on the search page only
     return shared && Math.round(500 * shared / (4 * weight([...asked]) + weight([...given])));
   };
 
-  // Pages whose text holds most of the question's words, less likely than an entry that says the same.
-  const pagesWith = (question, least) => {
+  // What part of the question's words each page holds, up to 65: less than an entry that says the same.
+  const pagesWith = (question) => {
     const { terms, titleterms, docnames } = Search._index;
     const words = [...new Set(stem(question))].filter(says);
     const files = (index, word) => Object.hasOwn(index, word) ? new Set([index[word]].flat()) : new Set();
@@ -67,7 +67,7 @@ if (typeof Search !== "undefined") {  // on the search page only
     return docnames.flatMap((page, file) => {
       const held = known.reduce((sum, one) => sum + (one[1].has(file) ? 1.3 : one[0].has(file) ? 1 : 0) * value(one), 0);
       const dull = /^(reference|notebooks\/exercises)\/|^real_bugs/.test(page) ? 0.85 : 1;
-      return held > least * all ? [[file, Math.round(50 * dull * held / all)]] : [];
+      return held ? [[file, Math.round(50 * dull * held / all)]] : [];
     });
   };
 
@@ -79,26 +79,56 @@ if (typeof Search !== "undefined") {  // on the search page only
     const add = (file, anchor, shown, score, kind, heading = titles[file]) => {
       const place = docnames[file] + anchor;
       if ((found.get(place)?.[4] ?? 0) >= score) return;
-      found.set(place, [docnames[file], heading, anchor, shown, score, filenames[file], kind]);
+      found.set(place, [docnames[file], headingOf(docnames[file], anchor, heading), anchor, shown, score, filenames[file], kind]);
     };
+    const held = new Map(pagesWith(question));
     for (const least of [50, 25]) {  // rather what answers half of a long question than nothing
       if (found.size > 2) break;
       for (const [file, anchor, shown, words, name, heading] of entries) {
-        const score = name === exactly ? 101 : likeness(asked, words);
-        if (score > least) add(file, anchor, shown, score, "index", heading);
+        const score = name === exactly ? 140 : likeness(asked, words);
+        if (score > least) add(file, anchor, shown, score + (held.get(file) ?? 0) * 0.6, "index", heading);
       }
       const listed = new Set([...found.values()].map(([page]) => page));
-      for (const [file, score] of pagesWith(question, least / 80)) {
-        if (!listed.has(docnames[file])) add(file, "", null, score, "text");
+      for (const [file, score] of held) {
+        if (score > least * 0.6 && !listed.has(docnames[file])) add(file, "", null, score, "text");
       }
     }
     return [...found.values()].sort((a, b) => a[4] - b[4] || (a[0] < b[0] ? 1 : -1));
   };
 
+  // A result says which lesson or which term it is: several pages can have the same title, and terms share one page.
+  const headingOf = (page, anchor, heading) => {
+    const lesson = page.match(/^notebooks\/(\d+)_/);
+    if (lesson) return `Lesson ${lesson[1]}: ${heading}`;
+    if (anchor.startsWith("#term-")) return `${heading}: ${anchor.slice("#term-".length).replaceAll("-", " ")}`;
+    const [name, owner] = anchor.split(".").reverse();
+    if (page.startsWith("reference/") && owner) return `${heading}: ${/^[A-Z]/.test(owner) ? `${owner}.` : ""}${name}`;
+    return heading;
+  };
+
+  // An excerpt is read when its result comes near the screen, and from the page's text alone.
+  DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+  let marked = new Set();
+  const showExcerpt = async (item) => {
+    const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
+    const text = await fetch(`_static/articles/${page.replace(/html$/, "txt")}`).then((answer) => answer.text());
+    item.append(Search.makeSearchSummary(text, null, anchor && `#${anchor}`));
+    for (const word of marked) _highlightText(item, word, "highlighted");
+  };
+  const near = new IntersectionObserver((seen) => seen.filter((one) => one.isIntersecting).forEach(({ target }) => {
+    near.unobserve(target);
+    showExcerpt(target);
+  }), { rootMargin: "50%" });
+  const watch = new MutationObserver((changes) => changes.flatMap((one) => [...one.addedNodes]).forEach((item) => {
+    if (!item.querySelector(":scope > span")) near.observe(item);  // else the entry says why the page was found
+  }));
+
   // A result that is opened marks the words there. Sphinx would mark them on whatever page is opened next.
   const MARKED = "sphinx_highlight_terms";
   const answer = Search.query;
   Search.query = (question) => {
+    watch.observe(Search.output, { childList: true });
+    marked = Search._parseQuery(question)[3];
     answer(question);
     const words = localStorage.getItem(MARKED);
     localStorage.removeItem(MARKED);

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -95,6 +96,26 @@ def test_excerpts_are_sentences_of_the_article(open_page, question):
     assert not [text for text in shown if FURNITURE.search(text)]
     article_end = re.compile(r"[.!?:)…”’✗✓\w]$")
     assert not [text for text in shown if not article_end.search(text) or text.startswith("...")]
+    assert not complaints.found
+
+
+@pytest.mark.parametrize("question", ["mask", "softmax", "cache", "head", "attention"])
+def test_no_two_results_look_alike(open_page, question):
+    page, _ = open_page("search.html?q=mask")
+    found = page.evaluate(
+        "one => Search._performSearch(...Search._parseQuery(one)).map(it => [it[1], it[3]])", question
+    )
+    seen = Counter(map(tuple, found))
+    assert len(found) > 10 and not [one for one, times in seen.items() if times > 1]
+
+
+def test_excerpts_are_read_when_their_results_come_near(open_page):
+    page, complaints = searched(open_page, "softmax")
+    count = "ul.search > li > p.context"
+    first, all_results = page.locator(count).count(), page.locator("ul.search > li").count()
+    assert 5 < first < all_results / 2
+    page.locator("ul.search > li").last.scroll_into_view_if_needed()
+    page.wait_for_function(f"document.querySelectorAll('{count}').length > {first}")
     assert not complaints.found
 
 

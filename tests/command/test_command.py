@@ -457,8 +457,10 @@ def test_parts_can_be_chosen(repository, pytest_says):
     assert main(["test", "--library-only", "--workers", "1"]) == 0
     assert main(["test", "00"]) == 0
     assert main(["test", "--sandbox-only", "--workers", "1"]) == 0
-    assert [kernel for kernel, _ in calls] == ["library", "attention-cpu", "library"]
-    assert "-n" not in calls[0][1] and "sandbox" in calls[2][1]
+    assert main(["test", "--every-page"]) == 0
+    assert [kernel for kernel, _ in calls] == ["library", "attention-cpu", "library", "library"]
+    assert "-n" not in calls[0][1] and "sandbox" in calls[2][1] and test.EVERY_PAGE in calls[3][1]
+    assert (Path(__file__).resolve().parents[2] / test.EVERY_PAGE).exists()
 
 
 def test_pytest_is_really_run_and_read(tmp_path, capfd):

@@ -11,6 +11,7 @@ from pathlib import Path
 from course_lib.diagnosis.catalogue import CATALOGUE
 
 from .dark import add_dark_colors
+from .excerpts import write_articles
 from .exercises import write_exercises
 from .front import write_front
 from .grading import write_grading
@@ -40,7 +41,14 @@ def main() -> int:
     shutil.rmtree(html, ignore_errors=True)
     lay_out(source)
     write_palette(build / "static" / "palette.css")
-    strict = ["--fail-on-warning", "--keep-going", "--fresh-env", "--quiet", f"--doctree-dir={build / 'doctrees'}"]
+    strict = [
+        "--fail-on-warning",
+        "--keep-going",
+        "--fresh-env",
+        "--quiet",
+        "--jobs=auto",
+        f"--doctree-dir={build / 'doctrees'}",
+    ]
     sphinx = [sys.executable, "-m", "sphinx", *strict, "-b", "html", "-c", str(ROOT / "book"), str(source), str(html)]
     status = subprocess.run(sphinx).returncode
     if status:
@@ -52,6 +60,7 @@ def main() -> int:
     write_previews(html / "_static" / FOLDER)
     delete_unused(html)
     lighten(html)
+    write_articles(html)
     add_dark_colors(html)
     write_recordings(ROOT, html)
     write_site_files(html, site)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 ICON = re.compile(r'<(i|span) class="([^"]*\bfa-[^"]*)"([^>]*)></\1>')
 DRAWN = r'[{{,]"?{name}"?:\[(\d+),(\d+),\[[^\]]*\],"[^"]*","([^"]+)"\]'
-ICON_SCRIPT = re.compile(r"<script[^>]*/fontawesome\.js[^>]*></script>\n?")
+UNLOADED = ("fontawesome.js", "bootstrap.js")  # icons are drawn below, and book.js opens the few menus
+_NAMES = "|".join(map(re.escape, UNLOADED))
+UNLOADED_SCRIPT = re.compile(rf"<(?:script|link)[^>]*/(?:{_NAMES})[^>]*>(?:</script>)?\n?")
 SEARCH_SCRIPT = re.compile(r"<script[^>]*/?(searchtools|language_data|searchindex)\.js[^>]*></script>\n?")
 STYLES = ("styles/*.css", "basic.css", "pygments.css", "mystnb.*.css")
 CLASSES = re.compile(r'class="([^"]*)"')
@@ -15,23 +17,24 @@ NESTING = ("@media", "@supports", "@layer", "@container")
 
 
 def lighten(html: Path) -> None:
-    """Draw each icon where it stands, and delete what pages do not use: styles and, on all but one, the search."""
-    icons = Icons((html / "_static" / "scripts" / "fontawesome.js").read_text(encoding="utf-8"))
+    """Draw each icon where it stands, and delete what is not used: scripts, styles and, on most pages, the search."""
+    scripts = html / "_static" / "scripts"
+    icons = Icons((scripts / "fontawesome.js").read_text(encoding="utf-8"))
+    for name in UNLOADED:
+        (scripts / name).unlink(missing_ok=True)
     used: set[str] = set()
     for page in html.rglob("*.html"):
         before = page.read_text(encoding="utf-8")
-        text = ICON_SCRIPT.sub("", ICON.sub(icons.draw, before))
+        text = UNLOADED_SCRIPT.sub("", ICON.sub(icons.draw, before))
         if page.name != "search.html":  # the theme loads the index everywhere, to search while one types
             text = SEARCH_SCRIPT.sub("", text)
         if text != before:
             page.write_text(text, encoding="utf-8")
         used.update(name for names in CLASSES.findall(text) for name in names.split())
-    for script in (html / "_static").rglob("*.js"):
-        if script.name != "fontawesome.js":
-            used.update(WORD.findall(script.read_text(encoding="utf-8")))
+    for script in (*(html / "_static").glob("*.js"), *scripts.glob("*.js")):
+        used.update(WORD.findall(script.read_text(encoding="utf-8")))
     for style in (file for pattern in STYLES for file in (html / "_static").glob(pattern)):
         style.write_text(only_used(style.read_text(encoding="utf-8"), used), encoding="utf-8")
-    (html / "_static" / "scripts" / "fontawesome.js").unlink()
 
 
 class Icons:

@@ -147,6 +147,7 @@ def tags(entry: Entry, site: str) -> str:
         "og:image:alt": entry.alt,
     }
     og = "".join(f'<meta property="{name}" content="{escape(text)}">' for name, text in properties.items())
+    og += f'<meta name="description" content="{escape(entry.about)}">'
     return f'{og}<meta name="twitter:card" content="summary_large_image"><link rel="canonical" href="{address}">'
 
 

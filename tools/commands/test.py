@@ -19,6 +19,7 @@ from .run import find_lessons
 
 APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and have their own options
 WITHOUT_BOOK = ("tests/browser/test_lab.py", "tests/browser/test_recording_page.py", "tests/browser/test_reports.py")
+EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
@@ -34,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ("--lessons-only", "run the lessons, not the tests"),
         ("--browser", "also build the book, and drive it and JupyterLab in a browser"),
         ("--browser-only", "build the book and drive the browser, nothing else"),
+        ("--every-page", "look at every page of the built book in both themes and three widths, nothing else"),
         ("--sandbox-only", "run the tests that need bubblewrap, nothing else"),
         ("--machines", "set the course up on bare machines, nothing else"),
     ):
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     lessons = find_lessons(root, args.names)
     rows: list[Row] = []
     notes: list[str] = []
-    alone = args.browser_only or args.sandbox_only
+    alone = args.browser_only or args.every_page or args.sandbox_only
     if not (alone or args.lessons_only or args.names):
         rows.append(check_tests(root, "the library's tests", [*APART, "tests"], args.workers))
         notes += [] if shutil.which("bwrap") else [NO_SANDBOX]
@@ -60,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
         notes = [TWICE, *[NO_GPU] * (not gpu), *notes, *[NO_BROWSER] * (not args.browser)]
     if args.sandbox_only:
         rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
+    if args.every_page:
+        rows.append(check_tests(root, "every page in a browser", [EVERY_PAGE], args.workers))
     if args.browser or args.browser_only:
         rows += check_browser(root, args.workers)
     return report(rows, notes)

@@ -11,6 +11,7 @@ from course_lib.inputs import dream_big
 from course_lib.pictures import heatmap
 from tools.book.course_map import PARTS, as_list, course_map
 from tools.book.dark import with_dark_colors, with_dark_pictures
+from tools.book.excerpts import FOLDER, write_articles
 from tools.book.lighten import lighten, only_used
 from tools.book.palette import NIGHT, colors, contrast, in_the_dark, luminance, write_palette
 from tools.book.walk import read_walk
@@ -91,7 +92,8 @@ def test_icons_are_drawn_where_they_stand(tmp_path):
     icon = '<i class="fa-solid fa-NAME" data-mode="light" title="Light"></i>'
     search = '<script src="_static/searchtools.js"></script><script src="searchindex.js"></script>'
     (tmp_path / "search.html").write_text(search, encoding="utf-8")
-    page = f'{search}<script defer src="x/fontawesome.js?d=1"></script>\n{icon}'
+    heavy = '<link rel="preload" as="script" href="x/bootstrap.js?d=1" />\n<script src="x/bootstrap.js?d=1"></script>'
+    page = f'{heavy}{search}<script defer src="x/fontawesome.js?d=1"></script>\n{icon}'
     for name, path in (("sun", "M2"), ("big-sun", "M3"), ("moon", "")):
         script.write_text(icons, encoding="utf-8")
         (tmp_path / "page.html").write_text(page.replace("NAME", name), encoding="utf-8")
@@ -105,6 +107,19 @@ def test_icons_are_drawn_where_they_stand(tmp_path):
         assert drawing.get("class") == f"icon fa-solid fa-{name}" and drawing.get("data-mode") == "light"
         assert drawing[0].get("d") == path and not script.exists()
         assert (tmp_path / "search.html").read_text(encoding="utf-8") == search
+
+
+def test_the_search_reads_text_without_code_and_pictures(tmp_path):
+    (tmp_path / "deep").mkdir()
+    kept = '<article id="a"><h1>Heads</h1><p>One <code>view</code>.</p><dt id="b">x</dt>'
+    left_out = '<pre><p>code</p></pre><img src="data:1"><svg><p>drawn</p></svg><button>Copy</button><!-- p -->'
+    page = f"<nav><p>menu</p></nav>{kept}{left_out}</article><footer></footer>"
+    (tmp_path / "deep" / "page.html").write_text(page, encoding="utf-8")
+    (tmp_path / "recording.html").write_text("<main></main>", encoding="utf-8")
+    write_articles(tmp_path)
+    written = [path.relative_to(tmp_path / FOLDER).as_posix() for path in tmp_path.rglob("*.txt")]
+    assert written == ["deep/page.txt"]
+    assert (tmp_path / FOLDER / "deep" / "page.txt").read_text(encoding="utf-8") == f"{kept}</article>"
 
 
 def test_the_map_has_every_lesson_once(monkeypatch):

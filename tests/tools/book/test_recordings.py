@@ -1,12 +1,14 @@
 """The pictures of the book's recordings are whole, and a page opens where its attention begins."""
 
+import re
 import xml.etree.ElementTree as ElementTree
+from html import unescape
 
 import pytest
 import torch
 
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
-from tools.book.recordings import RECORDINGS, opening
+from tools.book.recordings import RECORDINGS, opening, tags
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +37,12 @@ def test_a_page_opens_on_the_first_projection(runs):
     opened = {name: opening(run) for name, run in runs.items()}
     assert {name for name, script in opened.items() if script} == {"llama", "latent"}
     assert '"#step-2"' in opened["llama"] and runs["llama"][2].op == "linear"
+
+
+@pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
+def test_a_page_says_what_it_is_to_search_engines_and_to_those_who_are_sent_its_address(entry):
+    head = tags(entry, "https://x.org/")
+    said = dict(re.findall(r'<meta (?:name|property)="([^"]+)" content="([^"]*)">', head))
+    assert unescape(said["description"]) == unescape(said["og:description"]) == entry.about
+    address = f"https://x.org/recordings/{entry.name}.html"
+    assert said["og:url"] == address and f'<link rel="canonical" href="{address}">' in head
