@@ -81,7 +81,8 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
         raise CourseError("name what to examine: FILE.py:NAME, FILE.ipynb:NAME, package.module:NAME or --setup FILE.")
     alone = len(typed) == 1 and not (args.sarif or args.github)
     work = partial(_result, args, alone)
-    results = list(with_progress(in_processes(work, typed, getattr(args, "jobs", 1)), len(typed), args))
+    found = in_processes(work, typed, getattr(args, "jobs", 1))
+    results = list(with_progress(found, [target for target, _ in typed], args))
     if args.json:
         print(as_json(results))
     else:

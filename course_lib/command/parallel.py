@@ -32,17 +32,16 @@ def in_processes(work: Callable[[Item], Found], items: Sequence[Item], jobs: int
         yield from pool.map(work, items)
 
 
-def with_progress(found: Iterable[Found], count: int, args: argparse.Namespace) -> Iterator[Found]:
-    """Yield what is found, and say how much it is: a bar on a terminal, else a line for every tenth."""
-    said = 0
-    for done, one in enumerate(found, 1):
+def with_progress(found: Iterable[Found], targets: Sequence[str], args: argparse.Namespace) -> Iterator[Found]:
+    """Yield what is found, and say on the side how far it is: a bar on a terminal, else a line for each target."""
+    count = len(targets)
+    for done, (target, one) in enumerate(zip(targets, found, strict=True), 1):
         yield one
         tenth = 10 * done // count
         if count >= TARGETS and sys.stderr.isatty():
             print(f"\r{'#' * tenth}{'.' * (10 - tenth)} {done} of {count}", end="\n" * (done == count), file=sys.stderr)
-        elif count >= TARGETS and tenth > said:
-            said = tenth
-            print(f"{args.prog}: {done} of {count} ({10 * tenth} %)", file=sys.stderr, flush=True)
+        elif count > 1 and not sys.stderr.isatty():
+            print(f"{args.prog}: {done} of {count}: {target}", file=sys.stderr, flush=True)
 
 
 def _use_one_thread() -> None:

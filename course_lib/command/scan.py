@@ -19,7 +19,8 @@ examples:
   course scan model.py:GPT --args "GPTConfig(n_layer=2, n_head=3, n_embd=12, vocab_size=65)"
   course scan attention.py:Attention --args "12, 12, 3" --cache "lambda x: []"
   course scan transformers:llama transformers:gemma3_text
-  course scan --families        # all decoder models of the installed transformers, a line for each
+  course scan model.py:Translator --x "torch.randint(65, (2, 9))" --context "torch.randint(65, (2, 11))"
+  course scan --families        # all decoders and encoder-decoders of the installed transformers
 
 The exit status is 0 if everything was examined and all paths agree, 1 if something is wrong, and 2 if nothing is wrong
 but a path that the model offers, or an attention in it, could not be examined; of several targets it is 1 if something
@@ -34,10 +35,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_targets(parser)
     add_sizes(parser, batch=2, tokens=9)
     add = parser.add_argument
-    add("--families", action="store_true", help="every decoder model of the installed transformers")
+    add("--families", action="store_true", help="every decoder and encoder-decoder of the installed transformers")
     add("--jobs", type=int, default=cores(), help="processes for several targets (default: the cores, %(default)s)")
     add("--paths", metavar="NAMES", help='these paths only, such as "one pass, token by token"')
     add("--vocabulary", type=int, help="give token ids below this number (default: the size of a first embedding)")
+    add("--context", metavar="CODE", help='what an encoder is given besides x: "torch.randint(65, (2, 11))"')
     add("--cache", metavar="CODE", help='makes an empty cache, if it is an argument: "lambda x: KVCache(len(x), 3)"')
     add_output(parser)
 
@@ -54,18 +56,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    from course_lib.scan import NotBuilt, ScanReport, tiny_ids, tiny_model
+    from course_lib.scan import NotBuilt, ScanReport, tiny_context, tiny_ids, tiny_model
 
     family = typed.removeprefix(FAMILY)
     try:
         model = tiny_model(family)
+        context = tiny_context(model, args.batch)
     except ImportError as error:
         raise CourseError(f"{typed} needs the package transformers: pip install transformers.") from error
     except ValueError as error:
         raise CourseError(str(error)) from None
     except NotBuilt as error:
         return ScanReport(family, failure=f"no tiny model of it could be built ({error})")
-    return _scanned(model, tiny_ids(args.batch, args.tokens), args, call=None, make_cache=None, name=family)
+    ids = tiny_ids(args.batch, args.tokens)
+    return _scanned(model, ids, args, context=context, call=None, make_cache=None, name=family)
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
@@ -74,8 +78,9 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
 
     target = split(typed)
     say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
-    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.cache))
+    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.cache, args.context))
     say(args, opened.notes, notes)
+    context = None if args.context is None else evaluate("--context", args.context, opened.module)
     make_cache = None if args.cache is None else evaluate("--cache", args.cache, opened.module)
     generator = torch.Generator().manual_seed(0)
     if args.x is not None:
@@ -86,10 +91,13 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
         x = torch.randn(*sizes(opened, target.name, args), generator=generator)
     if not isinstance(opened.code, nn.Module):
         raise CourseError(f"{target.name} is no module, which a scan needs: wrap it in an nn.Module.")
-    return _scanned(opened.code, x, args, call=opened.call, make_cache=make_cache, name=target.name)
+    name = target.name
+    return _scanned(opened.code, x, args, context=context, call=opened.call, make_cache=make_cache, name=name)
 
 
-def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_cache: Any, name: str) -> Any:
+def _scanned(
+    model: Any, x: Any, args: argparse.Namespace, *, context: Any, call: Any, make_cache: Any, name: str
+) -> Any:
     from course_lib.scan import ASKED, PATHS, scan
 
     few = len(args.targets) < TARGETS  # of many, the progress is shown per target
@@ -102,8 +110,8 @@ def _scanned(model: Any, x: Any, args: argparse.Namespace, *, call: Any, make_ca
             print(f"\r{name:<24} {'#' * done}{'.' * (len(names) - done)} {path:<18}", end="", file=sys.stderr)
 
     try:
-        report = scan(model, x, causal=not args.not_causal, call=call, make_cache=make_cache, paths=paths, name=name,
-                      on_path=show)  # fmt: skip
+        report = scan(model, x, causal=not args.not_causal, context=context, call=call, make_cache=make_cache,
+                      paths=paths, name=name, on_path=show)  # fmt: skip
     except (TypeError, ValueError) as error:
         raise CourseError(str(error)) from None
     if sys.stderr.isatty() and few:

@@ -1,13 +1,16 @@
 """Mistakes in attention code, and the doctor that finds, names and shows them."""
 
+from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
 from .finding import Finding
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
-from .report import Report
+from .report import NOT_JUDGED, Report
 
 __all__ = [
     "CATALOGUE",
+    "NOT_JUDGED",
+    "AttentionReport",
     "Finding",
     "Mistake",
     "Report",
@@ -15,4 +18,5 @@ __all__ = [
     "SubjectFailed",
     "asks_for_gpu",
     "diagnose",
+    "said_once",
 ]

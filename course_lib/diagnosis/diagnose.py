@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.quantised import said_of_quantised
+
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
 from .confirm import confirm
@@ -123,10 +125,16 @@ def diagnose(
                 call=given_call, words=words, context=context, scale=scale, window=window, lengths=lengths,
                 normalised=normalised,
             ).findings)  # fmt: skip
-        if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
-            return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()), shared)
-        alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt, shared)
-        return alone or _report_of_one(name, stages, shared)
+        report = _report(name, stages, shared)
+        said = said_of_quantised(module_or_function)
+        return replace(report, remarks=(*report.remarks, said)) if said else report
+
+
+def _report(name: str, stages: Stages, shared: frozenset[str]) -> Report:
+    if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
+        return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()), shared)
+    alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt, shared)
+    return alone or _report_of_one(name, stages, shared)
 
 
 def _with_context(

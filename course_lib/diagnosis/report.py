@@ -13,6 +13,7 @@ from .attention_report import AttentionReport
 from .finding import Finding
 
 NO_MASK = "no-causal-mask"
+NOT_JUDGED = "the scale of the scores was not judged"
 ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
 
 
@@ -49,6 +50,11 @@ class Report:
         """0 if nothing is wrong, 1 if something was found, 2 if the code, or a part of it, was not examined."""
         found = [finding for finding in self.findings if finding.examined]
         return 1 if found else 0 if self.ok else 2
+
+    @property
+    def not_judged(self) -> tuple[str, ...]:
+        """The remarks that say why the scale of some scores could not be judged."""
+        return tuple(one for one in self.remarks if NOT_JUDGED in one)
 
     @property
     def mistakes(self) -> tuple[str | None, ...]:
@@ -94,7 +100,7 @@ class Report:
         if self.exit_status == 2:
             return "it could not be examined."
         if self.ok:
-            return "this is attention, nothing wrong was found."
+            return f"this is attention, nothing wrong was found{self._and_not_judged}."
         unseen = any(not finding.examined for finding in self.findings)
         return f"{self._things_wrong()}{', and its attention could not be examined' if unseen else ''}."
 
@@ -106,7 +112,11 @@ class Report:
             wrong.append("elsewhere")
         result = f"{self._things_wrong()}{f' in {listed(wrong)}' if wrong else ''}"
         examined = f"{counted(count, 'attention')} found, {count - len(self.not_examined)} examined"
-        return f"{examined}: {result if self.findings else 'nothing wrong was found'}."
+        return f"{examined}: {result if self.findings else f'nothing wrong was found{self._and_not_judged}'}."
+
+    @property
+    def _and_not_judged(self) -> str:
+        return f"; {NOT_JUDGED}" if self.not_judged else ""
 
     def _things_wrong(self) -> str:
         count = sum(finding.examined for finding in self.findings)
@@ -131,6 +141,7 @@ class Report:
             "findings": [finding.as_dict() for finding in self.findings],
             "checked": list(self.checked),
             "remarks": list(self.remarks),
+            "not_judged": list(self.not_judged),
             "attentions": [attention.as_dict() for attention in self.attentions],
         }
 

@@ -1,9 +1,20 @@
 """Run a model along every path that it offers, such as cached, masked or fused, and hold the outputs side by side."""
 
-from .configurations import NotBuilt, families, tiny_ids, tiny_model
+from .configurations import NotBuilt, families, tiny_context, tiny_ids, tiny_model
 from .outcome import Outcome
 from .paths import ASKED, PATHS
 from .report import ScanReport
 from .scan import scan
 
-__all__ = ["ASKED", "PATHS", "NotBuilt", "Outcome", "ScanReport", "families", "scan", "tiny_ids", "tiny_model"]
+__all__ = [
+    "ASKED",
+    "PATHS",
+    "NotBuilt",
+    "Outcome",
+    "ScanReport",
+    "families",
+    "scan",
+    "tiny_context",
+    "tiny_ids",
+    "tiny_model",
+]

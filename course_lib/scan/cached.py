@@ -1,5 +1,6 @@
 """Paths that give the tokens in parts and keep keys and values in a cache."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -7,11 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.calling import CACHE
+
 from .compare import SAME, UNTOUCHED, difference
 from .masked import CUT, mask_forms
-from .model import CACHES, CannotRun, Model, NotOffered, cache_in, first_output
+from .model import CannotRun, Model, NotOffered, cache_in, first_output
 from .outcome import Outcome
 from .path import judged, path
+
+ASKING = re.compile("use_cache")
 
 
 @path("in chunks")
@@ -42,7 +47,7 @@ def padded_and_cached(model: Model) -> Iterator[Outcome]:
             form = mask_forms(model, keep[:, : chunk.stop])[1][index]
             return {name: form if form.dim() == 2 else form[..., chunk, :]}
 
-        return _cached_outputs(model, x, chunks, mask)[:, last:]
+        return outputs_in_parts(model, x, chunks, mask)[:, last:]
 
     index = _form_that_hides(model, name, forms, padded, other, keep)
     apart = difference(outputs(padded, index), outputs(other, index))
@@ -71,7 +76,7 @@ def _form_that_hides(model: Model, name: str, forms: list[Tensor], padded: Tenso
 
 
 def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
-    outputs = _cached_outputs(model, model.x, chunks)
+    outputs = outputs_in_parts(model, model.x, chunks)
     whole = model.plain_output
     apart = difference(whole, outputs)
     if apart > SAME:
@@ -83,21 +88,21 @@ def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
         yield judged(name, apart, "paths-differ")
 
 
-def _cached_outputs(
+def outputs_in_parts(
     model: Model, x: Tensor, chunks: list[slice], options: Callable[[slice], dict[str, Any]] = lambda chunk: {}
 ) -> Tensor:
     """Return the outputs of x, given in chunks, each with further options, and joined along the tokens."""
-    name = model.offers(*CACHES)
+    name = model.offers(CACHE)
     if name is None:
         raise NotOffered("it takes no cache")
     cache = _empty_cache(model, x)
-    can_ask = "use_cache" in model.parameters or model.is_pretrained  # of which some take it as a keyword
+    can_ask = model.offers(ASKING) is not None or model.is_pretrained  # of which some take it as a keyword
     if cache is None and not can_ask:
         raise CannotRun("its cache must be made: give make_cache")
     outputs = []
     for chunk in chunks:
         given = options(chunk) | ({} if cache is None else {name: cache})
-        if can_ask:
+        if can_ask and not model.caches_unasked:
             given["use_cache"] = True
         result = model.result(x[:, chunk], **given)
         outputs.append(first_output(result, x[:, chunk]))

@@ -2,7 +2,10 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import torch
@@ -10,6 +13,7 @@ from torch import Tensor, nn
 
 VOCABULARY, MAX_TOKENS = 97, 64
 MAX_PARAMETERS = 20_000_000
+SOURCE = 13  # tokens of a context, more than a doctor's input has
 WIDTH, HEADS, KV_HEADS, HEAD_DIM, HIDDEN, LAYERS, EXPERTS = 48, 4, 2, 12, 64, 2, 4
 SIZES: dict[str, int] = {  # names of the fields of configurations -> a small size
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
@@ -18,18 +22,21 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
         WIDTH,
     ),
     **dict.fromkeys(
-        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers"), LAYERS
+        ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers",
+         "encoder_num_hidden_layers", "decoder_num_hidden_layers"), LAYERS,
     ),
     **dict.fromkeys(
         ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",
-         "encoder_attention_heads", "num_decoder_attention_heads", "num_encoder_attention_heads"), HEADS,
+         "encoder_attention_heads", "num_decoder_attention_heads", "num_encoder_attention_heads",
+         "encoder_num_attention_heads", "decoder_num_attention_heads", "encoder_num_key_value_heads",
+         "decoder_num_key_value_heads"), HEADS,
     ),
     **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "attention_num_kv_heads"), KV_HEADS),
-    **dict.fromkeys(("head_dim", "attention_head_dim", "qk_nope_head_dim", "v_head_dim"), HEAD_DIM),
+    **dict.fromkeys(("head_dim", "attention_head_dim", "qk_nope_head_dim", "v_head_dim", "d_kv"), HEAD_DIM),
     "qk_rope_head_dim": HEAD_DIM, "kv_lora_rank": 16, "q_lora_rank": 20, "rotary_dim": 6,
     **dict.fromkeys(
-        ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "n_inner", "dim_ff", "ffn_hidden_size",
-         "shared_intermediate_size", "expert_ffn_hidden_size"), HIDDEN,
+        ("intermediate_size", "ffn_dim", "d_ff", "decoder_ffn_dim", "encoder_ffn_dim", "n_inner", "dim_ff",
+         "ffn_hidden_size", "shared_intermediate_size", "expert_ffn_hidden_size"), HIDDEN,
     ),
     **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 32),
     **dict.fromkeys(
@@ -44,8 +51,11 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     "n_group": 1, "topk_group": 1, "mamba_chunk_size": 8, "chunk_size": 8, "ssm_state_size": 16,
     "mamba_d_state": 16, "sliding_window": 4, "attention_window": 4, "first_k_dense_replace": 1,
     "attn_layer_period": 2, "attn_layer_offset": 1, "mamba_n_heads": 8, "mamba_d_head": HEAD_DIM,
-    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1,
+    "max_source_positions": SOURCE, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "decoder_start_token_id": 1,
 }  # fmt: skip
+MIN_IDS, SAMPLES = 7, 3200
+SPECTRUM = re.compile(r"mel|feat|^d_model$|^hidden_size$|num_bins", re.I)
 OPTIONAL = {  # None by default in some families that need them
     "head_dim": HEAD_DIM,
     "num_key_value_heads": KV_HEADS,
@@ -76,6 +86,8 @@ OF_FAMILY: dict[str, dict[str, Any]] = {  # what one family alone needs, by its 
         "index_head_dim": 16,
     },
     "mamba2": {"expand": 1, "n_groups": 1},
+    "longt5": {"local_radius": 3, "global_block_size": 4},
+    "pegasus_x": {"block_size": 4, "num_global_tokens": 3},
     "reformer": {"axial_pos_embds": False, "attn_layers": ["local", "local"]},
     "stablelm": {"partial_rotary_factor": 0.5},
 }  # fmt: skip
@@ -94,34 +106,37 @@ class NotBuilt(RuntimeError):
 
 
 def families() -> list[str]:
-    """Return the names of the families of decoder models in the installed transformers."""
-    return sorted(_causal_classes().keys() - BIDIRECTIONAL)
+    """Return the names of the families of decoders and encoder-decoders in the installed transformers.
+
+    A family of both has two names, such as "bart" for its decoder alone and "bart:encoder-decoder".
+    """
+    return sorted(_classes().keys() - BIDIRECTIONAL)
 
 
 def tiny_model(family: str, *, seed: int = 0) -> nn.Module:
-    """Build a decoder model of a family with a small configuration and random weights.
+    """Build a model of a family with a small configuration and random weights.
 
     Args:
-        family: the name of a family in transformers, such as "llama".
+        family: the name of a family in transformers, such as "llama" or "t5".
         seed: of the weights, which are larger than at the start of training, so that attention is not flat.
 
     Raises:
-        ValueError: transformers has no decoder model of this family.
+        ValueError: transformers has no decoder or encoder-decoder of this family.
         NotBuilt: no small configuration of it runs.
     """
-    classes = _causal_classes()
+    classes = _classes()
     if family not in classes:
-        raise ValueError(f"family must be one of transformers' decoder models, such as 'llama', got {family!r}.")
+        raise ValueError(
+            f"family must be one of transformers' decoder models or encoder-decoders, such as 'llama', got {family!r}."
+        )
     import transformers
 
     try:
-        kind = getattr(transformers, classes[family])
-        model = _first_that_runs(kind, seed)
+        return _first_that_runs(getattr(transformers, classes[family]), seed)
     except NotBuilt:
         raise
     except Exception as error:  # a family may need another package
         raise NotBuilt(f"{type(error).__name__}: {error}".splitlines()[0]) from error
-    return model
 
 
 def tiny_ids(batch: int, num_tokens: int) -> Tensor:
@@ -129,15 +144,61 @@ def tiny_ids(batch: int, num_tokens: int) -> Tensor:
     return torch.randint(3, VOCABULARY - 4, (batch, num_tokens), generator=torch.Generator().manual_seed(1))
 
 
-def _causal_classes() -> dict[str, str]:
-    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+def tiny_context(model: Any, batch: int) -> Tensor | None:
+    """Return what the encoder of a tiny model takes, (batch, token) ids or (batch, ...) features; None for a decoder.
 
-    return {name: one if isinstance(one, str) else one[0] for name, one in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.items()}
+    Raises:
+        NotBuilt: nothing that is tried runs.
+    """
+    if not getattr(model.config, "is_encoder_decoder", False):
+        return None
+    ids = tiny_ids(batch, MIN_IDS)
+    failure: Exception | None = None
+    for context in _contexts(model, batch):
+        with torch.no_grad():
+            try:
+                model(**{model.main_input_name: context}, decoder_input_ids=ids)
+            except Exception as error:
+                failure = failure or error
+                continue
+        return context
+    raise NotBuilt(f"{type(failure).__name__}: {failure}".splitlines()[0]) from failure
+
+
+def _contexts(model: Any, batch: int) -> Iterator[Tensor]:
+    """Yield inputs of an encoder: ids, spectra with their widths before or after the frames, or samples of sound."""
+    if model.main_input_name == "input_ids":
+        yield tiny_ids(batch, SOURCE)
+        return
+    generator = torch.Generator().manual_seed(2)
+    numbers = [value for name, value in vars(model.config).items() if SPECTRUM.search(name) and isinstance(value, int)]
+    for width in dict.fromkeys(numbers):
+        yield torch.randn(batch, width, 2 * SOURCE, generator=generator)
+        yield torch.randn(batch, 4 * SOURCE, width, generator=generator)
+    yield torch.randn(batch, SAMPLES, generator=generator)
+
+
+@cache
+def _classes() -> dict[str, str]:
+    """Return family -> class, of decoders and of encoder-decoders."""
+    from transformers.models.auto import modeling_auto
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    decoders = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    others = {
+        **modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
+        **modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    }
+    both: dict[str, Any] = {}
+    for name, one in others.items():
+        with suppress(Exception):  # of a configuration that needs two others, or another package
+            both |= {name: one} if CONFIG_MAPPING[name]().is_encoder_decoder else {}
+    named = {f"{name}:encoder-decoder" if name in decoders else name: one for name, one in both.items()}
+    return {name: one if isinstance(one, str) else one[0] for name, one in {**decoders, **named}.items()}
 
 
 def _first_that_runs(kind: Any, seed: int) -> nn.Module:
     failures = []
-    ids = torch.arange(3, 10)[None]
     for config in _small_configurations(kind.config_class):
         try:
             small = config()
@@ -148,7 +209,8 @@ def _first_that_runs(kind: Any, seed: int) -> nn.Module:
                 torch.default_generator.manual_seed(seed)
                 model = kind(small).eval()
                 _draw_weights(model)
-                model(input_ids=ids)
+                if tiny_context(model, 1) is None:
+                    model(input_ids=tiny_ids(1, MIN_IDS))
             return model
         except Exception as error:
             failures.append(f"{type(error).__name__}: {error}".splitlines()[0])

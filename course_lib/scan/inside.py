@@ -1,12 +1,16 @@
 """The path that looks inside: the doctor on every attention, with what the model really gives it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from course_lib.diagnosis import Finding, Report, diagnose
+import torch
+from torch import Tensor, nn
+
+from course_lib.diagnosis import NOT_JUDGED, AttentionReport, Finding, Report, diagnose, said_once
 from course_lib.wording import counted, listed
 
 from .compare import Place
-from .model import CannotRun, Model
+from .model import CannotRun, Model, first_output
 from .outcome import Outcome
 from .path import path
 
@@ -18,10 +22,7 @@ NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 @path("attention")
 def attention(model: Model) -> Iterator[Outcome]:
     """Let the doctor examine every attention inside the model, in its place."""
-    try:
-        report = diagnose(model.module, model.x[:, :NUM_TOKENS], causal=model.causal, call=model.call)
-    except TypeError as error:  # ids for a model without a table of embeddings
-        raise CannotRun(str(error)) from error
+    report = _report_on(model, model.x[:, :NUM_TOKENS], causal=model.causal, call=_call_with_x(model))
     if not all(finding.examined for finding in report.findings):
         raise CannotRun(report.findings[0].evidence)
     if report.not_examined:
@@ -33,16 +34,68 @@ def attention(model: Model) -> Iterator[Outcome]:
         kinds = listed(sorted(set(model.recurrent.values())))
         reason = "a layer of this name carries a state instead of comparing tokens"
         yield Outcome("attention", "not examined", f"{kinds}, because {reason}")
-    for finding in (one for one in report.findings if one not in of_states):
-        place = Place("", "", finding.where)  # type: ignore[arg-type]
-        status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
-        said = finding.evidence
-        if finding.mistake in INTENTIONS:
-            at = f" at {finding.where}" if finding.where else ""
-            said += f"; if that is not meant, it is [{finding.mistake}]{at}"
-        yield Outcome("attention", status, said, finding.mistake or "", place if finding.where else None)
-    if report.ok:
-        yield Outcome("attention", "agrees", report.verdict.removesuffix("."))
+    yield from map(_outcome, (one for one in report.findings if one not in of_states))
+    of_encoder: list[AttentionReport] = []
+    if model.context is not None:
+        try:
+            of_encoder = _of_encoder(model, report)
+        except CannotRun as error:
+            yield Outcome("attention", "not examined", f"those of its encoder: {error}")
+    yield from map(_outcome, said_once(of_encoder))
+    if not report.ok and report.not_judged:
+        yield Outcome("attention", "agrees", NOT_JUDGED)
+    if report.ok and all(one.ok for one in of_encoder):
+        more = f"; of its encoder {counted(len(of_encoder), 'attention')} examined" if of_encoder else ""
+        yield Outcome("attention", "agrees", f"{report.verdict.removesuffix('.')}{more}")
+
+
+def _report_on(model: Model, given: Tensor, *, causal: bool, call: Callable[..., Any] | None) -> Report:
+    try:
+        return diagnose(model.module, given, causal=causal, call=call)
+    except TypeError as error:  # ids for a model without a table of embeddings
+        raise CannotRun(str(error)) from error
+
+
+def _call_with_x(model: Model) -> Callable[..., Any] | None:
+    """Return how to run the model on x, with its context if it has one."""
+    if model.context is None:
+        return model.call
+    return lambda module, x: first_output(model.run(module, x), x)
+
+
+def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
+    """Examine the attentions that depend on the context alone, which are those of an encoder.
+
+    Raises:
+        CannotRun: the context is no row of tokens.
+    """
+    context = model.context
+    if context is None or (model.is_pretrained and context.is_floating_point()):
+        raise CannotRun("it takes sound or spectra instead of tokens")
+    x = torch.cat([model.x, model.x], dim=1)  # longer than any context of the doctor, so that it is no context
+
+    def run(module: nn.Module, given: Tensor) -> Tensor:
+        tokens = x[torch.arange(len(given)) % len(x)].to(given.device)
+        return first_output(model.on(tokens, given).run(module, tokens), tokens)
+
+    found = _report_on(model, context[:, :NUM_TOKENS], causal=False, call=run)
+    known = {one.name for one in report.attentions}
+    examined = [one for one in found.attentions if not one.missing and one.name not in known]
+    has_one = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
+    if has_one and not examined:
+        raise CannotRun(found.not_examined[0].missing if found.not_examined else "none of them is found")
+    return examined
+
+
+def _outcome(finding: Finding) -> Outcome:
+    """Return what was found in an attention; what may be meant is a remark."""
+    status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
+    said = finding.evidence
+    if finding.mistake in INTENTIONS:
+        at = f" at {finding.where}" if finding.where else ""
+        said += f"; if that is not meant, it is [{finding.mistake}]{at}"
+    place = Place("", "", finding.where)  # type: ignore[arg-type]
+    return Outcome("attention", status, said, finding.mistake or "", place if finding.where else None)
 
 
 def _of_states(model: Model, report: Report) -> list[Finding]:

@@ -1,5 +1,6 @@
 """Paths with a mask, in whatever form the model takes one."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,11 +8,12 @@ import torch
 from torch import Tensor
 
 from .compare import SAME, UNTOUCHED, difference
-from .model import KEY_MASKS, MASKS, POSITIONS, CannotRun, Model, NotOffered
+from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, path
 
 CUT = 3  # tokens of padding
+POSITIONS = re.compile(r"(decoder_)?position_ids")
 
 
 @path("mask of ones")
@@ -53,8 +55,8 @@ def _padded(model: Model, name: str, *, left: bool) -> Iterator[Outcome]:
     is_read = False
     for form in forms:
         options: dict[str, Any] = {argument: form}
-        if left and POSITIONS in model.parameters:
-            options[POSITIONS] = (keep.long().cumsum(1) - 1).clamp(min=0)
+        if left and (positions := model.offers(POSITIONS)):
+            options[positions] = (keep.long().cumsum(1) - 1).clamp(min=0)
         try:
             before, after = (model.output(x, **options)[keep] for x in (padded, other))
         except CannotRun as error:
@@ -109,18 +111,20 @@ def mask_forms(model: Model, keep: Tensor) -> tuple[str, list[Tensor]]:
     Raises:
         NotOffered: it takes no mask.
     """
-    name = model.offers(*MASKS, *KEY_MASKS)
+    name = next(iter(model.masks[0]), None)
     if name is None:
         raise NotOffered("it takes no mask")
     if model.is_pretrained:
         return name, [keep.long()]
     pairs = keep[:, None, None, :].expand(len(keep), 1, keep.shape[1], keep.shape[1])
-    forms = [pairs, ~pairs, torch.zeros(pairs.shape).masked_fill(~pairs, -torch.inf).to(_dtype(model)), keep, ~keep]
+    forms = [*forms_of(model, pairs), keep, ~keep]
     if model.causal:
         causal = pairs & torch.ones(pairs.shape[-2:], dtype=torch.bool).tril()
         forms += [causal, ~causal]
     return name, forms
 
 
-def _dtype(model: Model) -> torch.dtype:
-    return next((one.dtype for one in model.module.parameters()), torch.float32)
+def forms_of(model: Model, pairs: Tensor) -> list[Tensor]:
+    """Return a mask as True = may attend, as True = must not attend, and as numbers that are added to scores."""
+    dtype = next((one.dtype for one in model.module.parameters()), torch.float32)
+    return [pairs, ~pairs, torch.zeros(pairs.shape, dtype=dtype).masked_fill(~pairs, -torch.inf)]

@@ -2,27 +2,23 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import tensors_in
+from course_lib.calling import CACHE, MASKS, WEIGHTS, parameters_of
+from course_lib.tracing import tensors_in, torch_private
 
 from .compare import difference
+from .kernels import Kernel, implemented, switched
 from .recurrent import recurrent_modules
-
-MASKS = ("attention_mask", "attn_mask", "mask", "keep")
-KEY_MASKS = ("key_padding_mask", "padding_mask")
-WEIGHTS = ("output_attentions", "need_weights", "return_weights", "return_attention", "return_attn")
-CACHES = ("past_key_values", "past_key_value", "layer_past", "kv_cache", "cache")
-FUSED = ("flash", "use_flash", "use_flash_attn", "fused_attn", "use_sdpa", "use_fused", "fused")  # attributes
-WRITTEN_OUT, KERNELS = ("explicit", "eager", "math", "naive"), ("fused", "sdpa", "flash")  # values of an attribute
-POSITIONS = "position_ids"
+from .sides import masks_of_sides, names_of_sides
 
 
 class CannotRun(RuntimeError):
@@ -40,9 +36,10 @@ class Model:
     Attributes:
         module: a copy in float64 where it runs so, else in its own dtype.
         x: (batch, token) ids or (batch, token, width) embeddings.
-        call: (module, x, **options) -> output, or None to call the module itself.
+        call: (module, x, **options) -> output, or None to call the module itself; with a context, which comes after x.
         make_cache: x -> empty cache, for modules that take one as an argument; None if they make it themselves.
         causal: whether a token must not see later ones.
+        context: (batch, ...), what an encoder is given besides x, or None.
     """
 
     module: nn.Module
@@ -50,27 +47,49 @@ class Model:
     call: Callable[..., Any] | None = None
     make_cache: Callable[[Tensor], Any] | None = None
     causal: bool = True
+    context: Tensor | None = None
 
     @cached_property
-    def parameters(self) -> set[str]:
-        """The names of the arguments that the model takes besides x."""
-        target = self.module.forward if self.call is None else self.call
-        return set(inspect.signature(target).parameters)
+    def parameters(self) -> list[inspect.Parameter]:
+        """The arguments that the model takes besides its inputs."""
+        if self.call is not None:
+            return parameters_of(self.call)[1 if self.context is None else 2 :][1:]
+        found = parameters_of(self.module)
+        return found[1:] if self.context is None else [one for one in found if one.name not in self.sides]
 
-    def offers(self, *names: str) -> str | None:
-        """Return the first of some arguments that the model takes."""
-        if self.is_pretrained and names == WEIGHTS:  # among the keyword arguments of all its models
-            return names[0]
-        return next((name for name in names if name in self.parameters), None)
+    @cached_property
+    def sides(self) -> tuple[str, str]:
+        """The names of the arguments for x and for the context."""
+        return names_of_sides(self.module, pretrained=self.is_pretrained)
 
-    @property
-    def takes_ids(self) -> bool:
-        return not self.x.is_floating_point()
+    def offers(self, pattern: re.Pattern[str]) -> str | None:
+        """Return the first argument that the model takes and that has such a name."""
+        if self.is_pretrained and pattern is WEIGHTS:  # among the keyword arguments of all its models
+            return "output_attentions"
+        return next((one.name for one in self.parameters if pattern.fullmatch(one.name)), None)
+
+    @cached_property
+    def masks(self) -> tuple[list[str], list[str]]:
+        """The names of the masks of x, those of its keys last, and of the context."""
+        found = [one.name for one in self.parameters if MASKS.fullmatch(one.name) and not isinstance(one.default, bool)]
+        if self.is_pretrained:  # whose other masks are those of pictures and sound
+            found = [name for name in found if name.endswith("attention_mask")]
+        own, of_context = masks_of_sides([name for name in found if "head" not in name])
+        return (sorted(own, key=lambda name: "pad" in name), of_context)
+
+    def on(self, x: Tensor, context: Tensor | None) -> "Model":
+        """Return the model with other inputs."""
+        return replace(self, x=x, context=context)
 
     @property
     def is_pretrained(self) -> bool:
         """Whether it follows the conventions of transformers."""
         return hasattr(self.module, "config") and hasattr(self.module, "set_attn_implementation")
+
+    @property
+    def caches_unasked(self) -> bool:
+        """Whether it is an encoder-decoder with a cache by default; asked for one, its encoder may refuse."""
+        return self.context is not None and bool(getattr(getattr(self.module, "config", None), "use_cache", False))
 
     def result(self, x: Tensor, *, module: nn.Module | None = None, seed: int = 0, **options: Any) -> Any:
         """Run the module or a copy of it, with the random numbers of a seed.
@@ -79,13 +98,26 @@ class Model:
             CannotRun: it raised.
         """
         module = self.module if module is None else module
-        run = module if self.call is None else lambda *given, **more: self.call(module, *given, **more)  # type: ignore[misc]
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        eager = nullcontext() if torch_private.is_compiled_in_place(module) else torch_private.without_compiling()
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), eager:
             torch.default_generator.manual_seed(seed)
             try:
-                return run(x.clone(), **options)
+                return self.run(module, x, **options)
             except Exception as error:
                 raise CannotRun(f"{type(error).__name__}: {error}".splitlines()[0]) from error
+
+    def run(self, module: nn.Module, x: Tensor, **options: Any) -> Any:
+        """Run a copy of the module on x, and on a row of the context for each of its samples."""
+        given = [x.clone()]
+        if self.context is not None:
+            context = self.context[torch.arange(len(x)) % len(self.context)].to(x.device)
+            dtype = next((one.dtype for one in module.parameters() if one.is_floating_point()), x.dtype)
+            given.append(context.to(dtype) if context.is_floating_point() else context)
+        if self.call is not None:
+            return self.call(module, *given, **options)
+        if self.context is None:
+            return module(*given, **options)
+        return module(**dict(zip(self.sides, given, strict=True)), **options)
 
     def output(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Tensor:
         """Run it and return its output, (batch, token, ...).
@@ -120,10 +152,10 @@ class Model:
         return copy.deepcopy(self.module)
 
     def changed(self, x: Tensor, at: Any) -> Tensor:
-        """Return x with other tokens at an index of (batch, token)."""
+        """Return x, or the context, with other tokens at an index of (batch, token)."""
         other = x.clone()
-        if self.takes_ids:  # the next of the ids that occur in x, so that it is in the vocabulary
-            known = self.x.unique()
+        if not x.is_floating_point():  # the next of the ids that occur, so that it is in the vocabulary
+            known = self.x.unique() if not self.x.is_floating_point() else x.unique()
             other[at] = known[(torch.searchsorted(known, other[at].contiguous()) + 1) % len(known)]
         else:
             other[at] = other[at] * -0.5 + 1.5
@@ -140,50 +172,23 @@ class Model:
             return 0.0
         return difference(self.plain_output[:, :-1], self.output(self.with_other_last())[:, :-1])
 
-    @contextmanager
-    def fused(self, on: bool) -> Iterator[nn.Module]:
-        """Give a copy of the module that uses the fused kernel, or the formula written out.
+    def with_kernel(self, kernel: Kernel) -> tuple[nn.Module, dict[str, bool]]:
+        """Return a copy of the module that uses a kernel, and the options of its call that choose it.
 
         Raises:
             NotOffered: it has no such switch.
         """
         if self.is_pretrained:
-            yield self._with_implementation("sdpa" if on else "eager")
-            return
-        module = self.copy()
-        if not sum(_switch(one, on) for one in module.modules()):
-            raise NotOffered("it has no switch for a fused kernel")
-        yield module
-
-    def _with_implementation(self, name: str) -> nn.Module:
-        """Return a model of transformers with the same weights that was built for another kernel.
-
-        It is built anew because some families choose the classes of their attention when they are built.
-        """
-        try:
-            config = copy.deepcopy(self.module.config)
-            module = type(self.module)._from_config(config, attn_implementation=name)  # type: ignore[operator]
-        except (ValueError, ImportError, NotImplementedError) as error:
-            raise NotOffered(str(error).splitlines()[0].partition(". ")[0]) from error
-        module.load_state_dict(self.module.state_dict(), strict=False)
-        module = module.to(next(self.module.parameters()).dtype)
-        module.eval()
-        return module
-
-
-def _switch(module: nn.Module, on: bool) -> bool:
-    """Switch the fused kernel of one module on or off; return whether it has a switch."""
-    for name, value in list(vars(module).items()):
-        if name in FUSED and isinstance(value, bool):
-            setattr(module, name, on)
-            return True
-        if isinstance(value, str) and value in (*WRITTEN_OUT, *KERNELS):
-            # Its other values are unknown; the usual word of the same vocabulary is tried.
-            pairs: dict[str, str] = {"explicit": "fused", "eager": "sdpa", "math": "flash"}
-            other = pairs if on else {kernel: plain for plain, kernel in pairs.items()}
-            setattr(module, name, other.get(value, value))
-            return True
-    return False
+            try:
+                return implemented(self.module, kernel), {}
+            except (ValueError, ImportError, NotImplementedError) as error:
+                raise NotOffered(str(error).splitlines()[0].partition(". ")[0]) from error
+        found = switched(self.module, kernel, self.call or self.module)
+        if found is None:
+            raise NotOffered(
+                f"it has no switch for {'flex_attention' if kernel == 'flex_attention' else 'a fused kernel'}"
+            )
+        return found
 
 
 def first_output(result: Any, x: Tensor) -> Tensor:
@@ -192,8 +197,7 @@ def first_output(result: Any, x: Tensor) -> Tensor:
     Raises:
         CannotRun: there is none.
     """
-    if hasattr(result, "logits"):
-        result = [result.logits]
+    result = [result.logits] if hasattr(result, "logits") else result
     found = [one for one in tensors_in(result) if one.dim() > 2 and one.shape[:2] == x.shape[:2]]
     if not found:
         raise CannotRun("no tensor in its result has a row per token")
@@ -201,5 +205,6 @@ def first_output(result: Any, x: Tensor) -> Tensor:
 
 
 def cache_in(result: Any) -> Any:
-    """Return the cache in a result of transformers' conventions; None if there is none."""
-    return next((getattr(result, name) for name in CACHES if getattr(result, name, None) is not None), None)
+    """Return the cache in a result with named fields; None if there is none."""
+    names = (name for name in vars(result) if CACHE.fullmatch(name)) if hasattr(result, "__dict__") else ()
+    return next((value for name in names if (value := getattr(result, name)) is not None), None)

@@ -2,10 +2,12 @@
 
 from .cached import in_chunks, padded_and_cached, token_by_token
 from .compiled import compiled
+from .context import context_padded, context_read
 from .inside import attention
 from .masked import mask_that_hides_nothing, padded_left, padded_right
 from .precision import bfloat16, float32
 from .whole_input import (
+    flex,
     fused,
     one_pass,
     one_sample,
@@ -16,7 +18,10 @@ from .whole_input import (
 )
 
 PATHS = (
-    one_pass, written_out, fused, weights_returned, mask_that_hides_nothing, padded_right, padded_left, in_chunks,
-    token_by_token, padded_and_cached, train_without_dropout, one_sample, three_samples, float32, bfloat16, attention,
+    one_pass, written_out, fused, flex, weights_returned, mask_that_hides_nothing, padded_right, padded_left,
+    context_read, context_padded, in_chunks, token_by_token, padded_and_cached, train_without_dropout, one_sample,
+    three_samples, float32, bfloat16, attention,
 )  # fmt: skip
+OF_CONTEXT = (context_read, context_padded)  # of models that are given a context
+IN_A_DTYPE = (float32, bfloat16, attention)  # whatever the dtype of the plain pass
 ASKED = (compiled,)  # run only if `paths` names them

@@ -26,7 +26,7 @@ def _in_fewer_bits(model: Model, dtype: torch.dtype, most: float, mistake: str) 
     """Return whether the output is finite, and how far that of a typical token is from the plain pass."""
     name = str(dtype).removeprefix("torch.")
     module = model.copy().to(dtype)
-    output = model.output(model.x if model.takes_ids else model.x.to(dtype), module=module)
+    output = model.output(model.x.to(dtype) if model.x.is_floating_point() else model.x, module=module)
     apart = typical_difference(model.plain_output, output)
     if not output.isfinite().all() and model.plain_output.isfinite().all():
         return Outcome(name, "wrong", "its output is not finite", mistake, apart=apart)

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from course_lib.about import version
-from course_lib.diagnosis import Finding
+from course_lib.diagnosis import NOT_JUDGED, Finding
 from course_lib.wording import counted
 
 from .outcome import Outcome
@@ -31,11 +31,13 @@ class ScanReport:
         subject: the name of the model.
         outcomes: of each path, in the order in which they were run.
         failure: why nothing could be run; "" otherwise.
+        note: what is worth knowing of the model; "" for nothing.
     """
 
     subject: str
     outcomes: tuple[Outcome, ...] = ()
     failure: str = ""
+    note: str = ""
 
     @property
     def wrong(self) -> tuple[Outcome, ...]:
@@ -77,6 +79,7 @@ class ScanReport:
         result = f"{bad} wrong" if bad else "none wrong" if unseen or differ else "all agree"
         result += f", {differ} {'differs' if differ == 1 else 'differ'}" if differ else ""
         more = f"; {len(unseen)} not examined: {', '.join(unseen)}" if unseen else ""
+        more += f"; {NOT_JUDGED}" if any(NOT_JUDGED in one.said for one in self.outcomes) else ""
         return f"{counted(len(run), 'path')} run, {result}{more}."
 
     @property
@@ -97,6 +100,7 @@ class ScanReport:
             lines += ["", f"{number}. {one.title} [{one.mistake}]"]
             lines += [f"   Look at {one.where}:  {one.source}"] if one.where else []
             lines += [f"   Seen: {one.evidence}", f"   Ask yourself: {one.hint}"]
+        lines += ["", f"Worth knowing: {self.note}"] if self.note else []
         return "\n".join(line.rstrip() for line in lines)
 
     def in_words(self, not_causal: str = "") -> str:
@@ -116,7 +120,7 @@ class ScanReport:
         return (
             f"<p><strong>{escape(f'{self.subject}: {self.verdict}')}</strong></p><table><thead><tr><th>path</th>"
             f"<th>result</th><th>measured</th></tr></thead><tbody>{rows}</tbody></table>"
-            f"{f'<ol>{found}</ol>' if found else ''}"
+            f"{f'<ol>{found}</ol>' if found else ''}{f'<p>Worth knowing: {escape(self.note)}</p>' if self.note else ''}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -126,6 +130,7 @@ class ScanReport:
             "subject": self.subject,
             "ok": self.ok,
             "not_examined": [f"{one.name}: {one.missing}" for one in self.not_examined],
+            "note": self.note,
             "paths": [one.as_dict() for one in self.outcomes],
             "findings": [one.as_dict() for one in self.findings],
         }

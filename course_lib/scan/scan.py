@@ -8,10 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.quantised import said_of_quantised, with_plain_linears
+
 from .compare import UNTOUCHED
 from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
-from .paths import ASKED, PATHS
+from .path import Path
+from .paths import ASKED, IN_A_DTYPE, OF_CONTEXT, PATHS
 from .report import ScanReport
 
 # paths on which the state of recurrent layers shows
@@ -24,6 +27,7 @@ def scan(
     x: Tensor,
     *,
     causal: bool = True,
+    context: Tensor | None = None,
     call: Callable[..., Any] | None = None,
     make_cache: Callable[[Tensor], Any] | None = None,
     paths: Sequence[str] | None = None,
@@ -41,8 +45,10 @@ def scan(
         model: a module; models of transformers are run by their conventions.
         x: (batch, token) token ids, or (batch, token, width) embeddings; two samples of six tokens or more.
         causal: whether a token must not see later ones.
+        context: (batch, context token) ids, (batch, context token, width) embeddings or other features: what the
+            encoder of an encoder-decoder is given, or a module with cross-attention, besides x, the decoder's tokens.
         call: (model, x, further options) -> output, for models that need more than x; its other parameters are the
-            options that the paths may give.
+            options that the paths may give. With a context it is (model, x, context, further options).
         make_cache: x -> empty cache of its batch size and dtype, for models whose cache is an argument.
         paths: names of the paths to run; all but "compiled" if None.
         name: of the model in the report; its class if None.
@@ -52,35 +58,59 @@ def scan(
         ScanReport.
 
     Raises:
-        TypeError: a model that is not a module; x that is no tensor of ids or embeddings.
-        ValueError: x of a shape that shows nothing; an unknown path.
+        TypeError: a model that is not a module; x or context that is no tensor of ids or numbers.
+        ValueError: x or context of a shape that shows nothing; an unknown path.
     """
     _check(model, x, paths)
-    subject = _subject(model, x, call, make_cache, causal)
+    _check_context(context, x)
+    note = said_of_quantised(model)
+    name = name or type(model).__name__
+    try:
+        model = with_plain_linears(copy.deepcopy(model))
+    except RuntimeError as error:
+        return ScanReport(name, failure=str(error).removesuffix("."))
+    subject = _subject(model, x, context, call, make_cache, causal)
     if isinstance(subject, str):
-        return ScanReport(name or type(model).__name__, failure=subject)
+        return ScanReport(name, failure=subject)
+    own = _in_own_dtype(subject, model, x)
     outcomes: list[Outcome] = []
-    for one in PATHS if paths is None else (one for one in (*PATHS, *ASKED) if one.name in paths):
+    for one in _chosen(paths, with_context=context is not None):
         if on_path is not None:
             on_path(one.name)
-        outcomes += _outcomes(one.name, one.check, subject)
-    return ScanReport(name or type(model).__name__, tuple(outcomes))
+        outcomes += _outcomes(one, subject, own)
+    return ScanReport(name, tuple(outcomes), note=note)
 
 
-def _outcomes(name: str, check: Callable[[Model], Any], subject: Model) -> list[Outcome]:
-    try:
-        found = list(check(subject)) or [Outcome(name, "agrees", "nothing was found")]
-    except NotOffered as error:
-        return [Outcome(name, "not run", str(error))]
-    except CannotRun as error:
-        return [Outcome(name, "not examined", str(error))]
+def _chosen(paths: Sequence[str] | None, *, with_context: bool) -> list[Path]:
+    if paths is None:
+        return [one for one in PATHS if with_context or one not in OF_CONTEXT]
+    return [one for one in (*PATHS, *ASKED) if one.name in paths]
+
+
+def _outcomes(one: Path, subject: Model, own: Model | None) -> list[Outcome]:
+    """Return what became of a path; what fails or overflows in float64 is run again in the model's own dtype."""
+    name, found = one.name, _run(one, subject)
+    failed = any(each.status == "not examined" or each.apart == torch.inf for each in found)
+    if failed and own is not None and one not in IN_A_DTYPE:
+        subject, found = own, _run(one, own)
+    if all(each.status in ("not run", "not examined") for each in found):
+        return found
     if subject.recurrent and name in OF_THE_STATE:  # a state that the padding enters is no mistake of attention
-        return [_as_remark(one, "some of its layers are recurrent") for one in found]
+        return [_as_remark(each, "some of its layers are recurrent") for each in found]
     if name != "one pass" and max(subject.keeps_state, subject.is_random) > UNTOUCHED:
-        return [_as_remark(one, "two plain passes already differ from each other") for one in found]
+        return [_as_remark(each, "two plain passes already differ from each other") for each in found]
     if name not in ("one pass", "attention") and subject.sees_the_future > UNTOUCHED:
-        return [_as_remark(one, "it can't agree with a plain pass that sees the future") for one in found]
+        return [_as_remark(each, "it can't agree with a plain pass that sees the future") for each in found]
     return found
+
+
+def _run(one: Path, subject: Model) -> list[Outcome]:
+    try:
+        return list(one.check(subject)) or [Outcome(one.name, "agrees", "nothing was found")]
+    except NotOffered as error:
+        return [Outcome(one.name, "not run", str(error))]
+    except CannotRun as error:
+        return [Outcome(one.name, "not examined", str(error))]
 
 
 def _as_remark(outcome: Outcome, reason: str) -> Outcome:
@@ -91,12 +121,14 @@ def _as_remark(outcome: Outcome, reason: str) -> Outcome:
 def _subject(
     model: nn.Module,
     x: Tensor,
+    context: Tensor | None,
     call: Callable[..., Any] | None,
     make_cache: Callable[[Tensor], Any] | None,
     causal: bool,
 ) -> Model | str:
     """Return the model in float64 if it runs so, else in its own dtype; or the reason why it does not run."""
     x = x.detach().cpu().clone()
+    context = None if context is None else context.detach().cpu().clone()
     reason = ""
     for dtype in (torch.float64, None):
         module = copy.deepcopy(model).cpu()
@@ -104,7 +136,7 @@ def _subject(
         given = x
         if dtype is not None:
             module, given = module.to(dtype), x.to(dtype) if x.is_floating_point() else x
-        subject = Model(module, given, call, make_cache, causal)
+        subject = Model(module, given, call, make_cache, causal, context)
         try:
             output = subject.plain_output
         except CannotRun as error:
@@ -114,6 +146,16 @@ def _subject(
             return subject
         reason = "its output is not finite"
     return reason
+
+
+def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
+    """Return the model in its own dtype, where the subject is in float64 and the model is not."""
+    dtypes = {one.dtype for one in model.parameters() if one.is_floating_point()}
+    if dtypes <= {torch.float64} or any(one.dtype in dtypes for one in subject.module.parameters()):
+        return None
+    module = copy.deepcopy(model).cpu()
+    module.eval()
+    return replace(subject, module=module, x=x.detach().cpu().clone())
 
 
 def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
@@ -132,3 +174,13 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
     unknown = [name for name in paths or () if name not in known]
     if unknown:
         raise ValueError(f"paths must be among {', '.join(known)}; got {unknown[0]!r}.")
+
+
+def _check_context(context: Any, x: Tensor) -> None:
+    if context is None:
+        return
+    if not isinstance(context, Tensor) or context.is_complex() or context.dtype == torch.bool:
+        kind = getattr(context, "dtype", type(context).__name__)
+        raise TypeError(f"context must be a tensor of token ids or numbers, got {kind}.")
+    if context.dim() < 2 or len(context) != len(x):
+        raise ValueError(f"context must have a row for each of the {len(x)} samples of x, got {tuple(context.shape)}.")

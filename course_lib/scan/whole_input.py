@@ -1,12 +1,17 @@
 """Paths that give the model its whole input at once."""
 
+import warnings
 from collections.abc import Iterator
 
 import torch
-from torch import nn
+from torch import Tensor
+
+from course_lib.calling import WEIGHTS
+from course_lib.tracing import WithoutDropout
 
 from .compare import SAME, UNTOUCHED, difference
-from .model import WEIGHTS, Model, NotOffered
+from .kernels import FlexCalls
+from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, future, judged, path
 
@@ -24,7 +29,9 @@ def one_pass(model: Model) -> Iterator[Outcome]:
         yield Outcome("one pass", "wrong", said, "dropout-at-eval")
         return
     yield from future(model, "one pass", model.module, {}, "no-causal-mask")
-    moved = model.output(model.changed(model.x, (slice(1, None),)))
+    others = (slice(1, None),)
+    context = None if model.context is None else model.changed(model.context, others)
+    moved = model.on(model.changed(model.x, others), context).plain_output
     apart = difference(before[:1], moved[:1])
     if apart > UNTOUCHED:
         yield Outcome("one pass", "wrong", f"a change of sample 1 changes the output of sample 0 by {apart:.2g}",
@@ -34,21 +41,37 @@ def one_pass(model: Model) -> Iterator[Outcome]:
 @path("formula")
 def written_out(model: Model) -> Iterator[Outcome]:
     """Run the formula written out (eager)."""
-    with model.fused(False) as module:
-        yield from compare(model, "formula", module, {})
+    yield from compare(model, "formula", *model.with_kernel("eager"))
 
 
 @path("fused")
 def fused(model: Model) -> Iterator[Outcome]:
     """Run the fused kernel (sdpa)."""
-    with model.fused(True) as module:
-        yield from compare(model, "fused", module, {})
+    yield from compare(model, "fused", *model.with_kernel("sdpa"))
+
+
+@path("flex")
+def flex(model: Model) -> Iterator[Outcome]:
+    """Run flex_attention, without compiling it."""
+    module, options = model.with_kernel("flex_attention")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which say that it is slow
+        try:
+            with FlexCalls() as calls:
+                model.result(model.x, module=module, **options)
+        except CannotRun as error:
+            if "cpu" in str(error).lower():  # what it lacks there is no fault of the model
+                raise NotOffered(f"it can't run flex_attention on the CPU: {error}") from error
+            raise
+        if not calls.count:
+            raise NotOffered("its switch for flex_attention does not call it")
+        yield from compare(model, "flex", module, options)
 
 
 @path("weights returned")
 def weights_returned(model: Model) -> Iterator[Outcome]:
     """Ask for the attention weights as well."""
-    name = model.offers(*WEIGHTS)
+    name = model.offers(WEIGHTS)
     if name is None:
         raise NotOffered("it does not return weights")
     yield from compare(model, "weights returned", model.module, {name: True}, "mask-lost-on-option")
@@ -60,10 +83,11 @@ def train_without_dropout(model: Model) -> Iterator[Outcome]:
     module = model.copy()
     for one in module.modules():
         for name, value in vars(one).items():
-            if isinstance(value, float) and ("drop" in name or (isinstance(one, nn.Dropout) and name == "p")):
+            if isinstance(value, float) and "drop" in name:  # such as the probability that a layer is left out
                 setattr(one, name, 0.0)
     module.train()
-    apart = difference(model.plain_output, model.output(model.x, module=module))
+    with WithoutDropout():
+        apart = difference(model.plain_output, model.output(model.x, module=module))
     if apart < SAME:
         yield Outcome("train, no dropout", "agrees", "it equals the run in evaluation", apart=apart)
     else:
@@ -76,7 +100,10 @@ def train_without_dropout(model: Model) -> Iterator[Outcome]:
 @path("one sample")
 def one_sample(model: Model) -> Iterator[Outcome]:
     """Run each sample alone."""
-    alone = torch.cat([model.output(model.x[index : index + 1]) for index in range(len(model.x))])
+    pairs = zip(
+        model.x.split(1), [None] * len(model.x) if model.context is None else model.context.split(1), strict=True
+    )
+    alone = torch.cat([model.on(x, context).plain_output for x, context in pairs])
     apart = difference(model.plain_output, alone)
     yield judged("one sample", apart, "paths-differ")
 
@@ -84,6 +111,10 @@ def one_sample(model: Model) -> Iterator[Outcome]:
 @path("three samples")
 def three_samples(model: Model) -> Iterator[Outcome]:
     """Run three samples, of which the first two are those of the plain pass."""
-    third = model.changed(model.x[:1], (slice(None),))
-    apart = difference(model.plain_output[:2], model.output(torch.cat([model.x[:2], third]))[:2])
+
+    def with_third(given: Tensor) -> Tensor:
+        return torch.cat([given[:2], model.changed(given[:1], (slice(None),))])
+
+    three = model.on(with_third(model.x), None if model.context is None else with_third(model.context))
+    apart = difference(model.plain_output[:2], three.plain_output[:2])
     yield judged("three samples", apart, "paths-differ")

@@ -3,7 +3,7 @@
 from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
 from .graph import ModuleCall, Operation, Trace, Value
-from .modes import DispatchWatch, FunctionWatch
+from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
 from .replay import Change, replay
 from .source import Source, source_of
@@ -30,6 +30,7 @@ __all__ = [
     "Statement",
     "Trace",
     "Value",
+    "WithoutDropout",
     "code_frames",
     "contractions",
     "enclosing_comprehension",

@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from .source_line import is_foreign
 from .torch_private import OpOverload, TorchDispatchMode
+
+DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout)
 
 
 class _Watch:
@@ -51,6 +55,19 @@ class FunctionWatch(_Watch, TorchFunctionMode):
 
     def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run a call and return the result for the watched code."""
+        return func(*args, **kwargs)
+
+
+class WithoutDropout(FunctionWatch):
+    """Sets the probability of every dropout to 0."""
+
+    def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run a call, unless it is a dropout."""
+        if func is F.scaled_dot_product_attention:
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+            kwargs = {name: 0.0 if name == "dropout_p" else value for name, value in kwargs.items()}
+        elif func in DROPOUTS:
+            return args[0] if args else kwargs["input"]
         return func(*args, **kwargs)
 
 

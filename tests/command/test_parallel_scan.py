@@ -50,12 +50,12 @@ def test_two_processes_say_what_one_says(file, capsys):
     assert [path["path"] for path in two[1][0]["paths"]] == ["one pass", "one sample"]
 
 
-def test_progress_without_a_terminal_is_a_line_for_every_tenth(file, capsys):
-    _, _, err = scanned(capsys, 12 * [f"{file}:Right"], 1)
-    lines = [line for line in err.splitlines() if " of 12 (" in line]
-    assert lines[0] == "course scan: 2 of 12 (10 %)"
-    assert lines[-1] == "course scan: 12 of 12 (100 %)"
-    assert len(lines) == 10
+@pytest.mark.parametrize("count", [2, 12])
+def test_progress_without_a_terminal_is_a_line_for_each_target(count, file, capsys):
+    status, reports, err = scanned(capsys, [f"{file}:Right"] * count, 1)  # the reports are read from clean JSON
+    assert (status, len(reports)) == (0, count)
+    lines = [line for line in err.splitlines() if f" of {count}: " in line]
+    assert lines == [f"course scan: {done} of {count}: {file}:Right" for done in range(1, count + 1)]
 
 
 def test_an_unknown_path_is_refused_with_the_names(file, capsys):

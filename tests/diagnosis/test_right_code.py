@@ -695,3 +695,24 @@ def test_values_that_are_rotated_and_rotated_back_are_right():
 @pytest.mark.parametrize("fault", [{"times": 2}, {"back": False}])
 def test_values_that_are_not_rotated_back_as_far_are_found(fault):
     assert mistakes(RelativeValues(**fault)) == ("rotary-on-values",)
+
+
+class TableOfDistances(Base):
+    """A bias by distance, whose indices are made where the table is, unless that is on no device (meta)."""
+
+    pinned = False
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.table = nn.Embedding(64, HEADS)
+
+    def attend(self, q, k, v):
+        device = self.table.weight.device
+        positions = torch.arange(q.shape[2], device=None if self.pinned or device.type == "meta" else device)
+        bias = self.table((positions[:, None] - positions).abs()).permute(2, 0, 1)
+        return weights_of(q @ k.mT * HEAD_DIM**-0.5 + bias) @ v
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_an_exception_for_the_meta_device_pins_nothing(pinned):
+    assert mistakes(TableOfDistances(pinned=pinned)) == (("device-pinned",) if pinned else ())

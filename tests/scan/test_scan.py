@@ -5,11 +5,22 @@ import json
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import flex_attention
 
 from course_lib.attention import GroupedQueryAttention, KVCache, MultiHeadAttention
+from course_lib.diagnosis import diagnose
 from course_lib.scan import PATHS, scan
 
 X = torch.randn(2, 7, 12, generator=torch.Generator().manual_seed(3))
+
+
+def flexible(queries, keys, values, shown):
+    """Run flex_attention on (batch, token, width), with bool (batch, query, key), True = may attend."""
+
+    def hidden_low(score, batch, head, query, key):
+        return torch.where(shown[batch, query, key], score, -1e9)
+
+    return flex_attention(queries[:, None], keys[:, None], values[:, None], score_mod=hidden_low)[:, 0]
 
 
 class Decoder(nn.Module):
@@ -21,7 +32,7 @@ class Decoder(nn.Module):
     def __init__(self, mistake: str = "") -> None:
         super().__init__()
         self.qkv, self.out, self.position = nn.Linear(12, 36), nn.Linear(12, 12), nn.Embedding(32, 12)
-        self.dropout, self.fused, self.mistake = 0.1, False, mistake
+        self.dropout, self.fused, self.use_flex, self.mistake = 0.1, False, False, mistake
         nn.init.normal_(self.qkv.weight, std=0.4)
 
     def forward(self, x, mask=None, cache=None, return_weights=False):
@@ -46,7 +57,12 @@ class Decoder(nn.Module):
         scores = (queries @ keys.mT / 12**0.5).masked_fill(~keep, -1e9)
         weights = scores.softmax(-1)
         weights = nn.functional.dropout(weights, self.dropout, self.training or self.mistake == "dropout")
-        output = self.out(weights @ values)
+        if self.use_flex and self.mistake != "switch unread":
+            shown = torch.ones_like(keep) if self.mistake == "flex" else keep
+            values = flexible(queries, keys, values, shown.expand(len(x), -1, -1))
+            output = self.out(values)
+        else:
+            output = self.out(weights @ values)
         if self.mistake == "float32" and x.dtype == torch.float32:
             output = output / 0
         if self.mistake == "compiled" and torch.compiler.is_compiling():
@@ -74,6 +90,7 @@ def scanned(mistake: str = "", **options):
         ("dropout", "one pass", "dropout-at-eval"),
         ("samples", "one pass", "batch-mixed"),
         ("fused", "fused", "paths-differ"),
+        ("flex", "flex", "paths-differ"),
         ("weights", "weights returned", "mask-lost-on-option"),
         ("token missing", "token by token", "paths-differ"),
         ("positions restart", "in chunks", "paths-differ"),
@@ -98,7 +115,35 @@ def test_all_paths_of_a_right_model_are_run_and_none_is_wrong():
     report = scanned()
     assert report.ok, report
     assert not [one.path for one in report.outcomes if one.status == "not run"]
-    assert report.verdict == "16 paths run, none wrong, 1 differs."  # its positions, where padding moves them
+    assert report.verdict == "17 paths run, none wrong, 1 differs."  # its positions, where padding moves them
+
+
+def test_a_switch_that_runs_no_flex_attention_is_not_run_by_name():
+    (outcome,) = scanned("switch unread", paths=["flex"]).outcomes
+    assert (outcome.status, outcome.said) == ("not run", "its switch for flex_attention does not call it")
+
+
+class OfKernels(nn.Module):
+    """Attention whose kernel is an argument of its call, or a word; `bad` sees the future on flex_attention."""
+
+    def __init__(self, kernel="eager", bad=False):
+        super().__init__()
+        self.qkv, self.kernel, self.bad = nn.Linear(12, 36), kernel, bad
+
+    def forward(self, x, use_flex=False):
+        queries, keys, values = self.qkv(x).chunk(3, dim=-1)
+        shown = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        if use_flex or self.kernel == "flex_attention":
+            return flexible(queries, keys, values, (shown | self.bad).expand(len(x), -1, -1))
+        return (queries @ keys.mT * 12**-0.5).masked_fill(~shown, -1e9).softmax(-1) @ values
+
+
+@pytest.mark.parametrize("kernel", ["eager", "no word"])
+@pytest.mark.parametrize("bad", [False, True])
+def test_flex_attention_is_chosen_by_a_word_or_a_flag(kernel, bad):
+    (outcome,) = scan(OfKernels(kernel, bad), X, paths=["flex"]).outcomes
+    assert outcome.status == ("wrong" if bad else "agrees"), outcome
+    assert ("earlier tokens" in outcome.said) == bad
 
 
 @pytest.mark.parametrize("mistake", ["dropout", "state"])
@@ -137,6 +182,31 @@ def test_a_scale_that_may_be_meant_comes_with_its_name_and_line():
     (outcome,) = report.outcomes
     assert report.exit_status == 0 and outcome.status == "remark"
     assert "; if that is not meant, it is [missing-scale] at test_scan.py:" in outcome.said, outcome.said
+
+
+class Cosines(Unscaled):
+    """Attention whose scores are cosines times a learned number, for which no scale is right or wrong."""
+
+    def __init__(self):
+        super().__init__()
+        self.temperature = nn.Parameter(torch.tensor(5.0))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 3, 4)).permute(2, 0, 3, 1, 4)
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = nn.functional.normalize(q, dim=-1) @ nn.functional.normalize(k, dim=-1).mT * self.temperature
+        return self.out((scores.masked_fill(later, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_scale_that_was_not_judged_is_in_the_headline():
+    report = scan(Cosines(), X, paths=["attention"])
+    assert report.verdict == "1 path run, all agree; the scale of the scores was not judged."
+    assert report.exit_status == 0
+    doctor = diagnose(Cosines(), X)
+    assert doctor.verdict == "this is attention, nothing wrong was found; the scale of the scores was not judged."
+    assert doctor.as_dict()["not_judged"] == [
+        "the scale of the scores was not judged, because a learned factor multiplies them"
+    ]
 
 
 def test_the_course_s_classes_agree_on_all_their_paths():

@@ -1,17 +1,14 @@
 """Read from the signature how to call code that takes more than x or returns more than its output."""
 
-import inspect
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from course_lib.calling import CACHE, MASK, first_tensor, parameters_of
+
 Call = Callable[[Any, Tensor], Any]  # (code, x) -> output
-MASK = re.compile(r"mask|^keep$|causal|attn_bias|attention_bias|future|autoregressive", re.I)
-CACHE = re.compile(r"(kv_?|layer_)?(cache|past)s?|past_(kvs?|key_values?)")
 
 
 def usual_call(code: Callable[..., Any]) -> Call:
@@ -26,17 +23,6 @@ def call_with(code: Callable[..., Any], **extra: Callable[[Tensor], Any]) -> Cal
     needed = [one for one in parameters_of(code) if one.default is one.empty and one.kind <= one.POSITIONAL_OR_KEYWORD]
     count = 3 if [one.name[:1].lower() for one in needed] == ["q", "k", "v"] else 1
     return lambda code, x: first_tensor(code(*[x] * count, **{name: make(x) for name, make in extra.items()}))
-
-
-def first_tensor(output: Any) -> Any:
-    """Return the output alone if the code also returns weights or a cache, in a tuple or in an object with fields."""
-    if isinstance(output, Mapping) and type(output) is not dict:  # as the outputs of transformers are
-        parts = list(output.values())
-    elif is_dataclass(output):
-        parts = [getattr(output, field.name) for field in fields(output)]
-    else:
-        parts = list(output) if isinstance(output, (tuple, list)) else []
-    return parts[0] if parts and isinstance(parts[0], Tensor) else output
 
 
 def _call_library_module(module: nn.MultiheadAttention, x: Tensor) -> Tensor:
@@ -65,11 +51,3 @@ def cache_argument(code: Callable[..., Any]) -> str | None:
 
 def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:
     return next((one.name for one in parameters_of(code)[1:] if wanted(one.name)), None)
-
-
-def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a function, or of a module's forward; empty if they are unknown."""
-    try:
-        return list(inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values())
-    except (TypeError, ValueError):
-        return []

@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .calling import Call, first_tensor, parameters_of
+from course_lib.calling import first_tensor, parameters_of
+
+from .calling import Call
 
 ContextCall = Callable[[Any, Tensor, Tensor], Any]  # (code, x, context) -> output
 NO_CONTEXT = re.compile(r"mask|cache|past|bias|len", re.I)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
+from course_lib.quantised import with_plain_linears
 from course_lib.tracing import tensors_in
 
 
@@ -28,30 +28,6 @@ def copy_of(module: nn.Module) -> nn.Module:
             if rebound is not value:
                 vars(one)[name] = rebound
     return with_plain_linears(copied)
-
-
-def with_plain_linears(module: nn.Module) -> nn.Module:
-    """Replace PyTorch's quantised Linears, in place, by plain ones with the weights that they stand for."""
-    for name, child in list(module.named_children()):
-        plain = _plain_linear(child)
-        setattr(module, name, with_plain_linears(child) if plain is None else plain)
-    return module
-
-
-def _plain_linear(layer: nn.Module) -> nn.Linear | None:
-    read = getattr(layer, "weight", None)
-    if "quantized" not in type(layer).__module__ or isinstance(layer, nn.Linear) or not callable(read):
-        return None
-    weight, bias = read(), getattr(layer, "bias", None)
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
-        return None
-    bias = bias() if callable(bias) else bias
-    plain = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    with torch.no_grad():
-        plain.weight.copy_(weight.dequantize())
-        if isinstance(bias, Tensor):
-            plain.bias.copy_(bias.dequantize())
-    return plain
 
 
 def _kept_results(module: nn.Module) -> dict[int, Tensor]:

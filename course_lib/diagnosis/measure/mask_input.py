@@ -6,8 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.calling import first_tensor
+
 from .attention import Attention
-from .calling import Call, first_tensor, mask_argument
+from .calling import Call, mask_argument
 from .offers import SENSES, Sense, masking_subjects
 from .options import Options
 from .run import FailedRun, Run, UntraceableRun, measure_run

@@ -1,25 +1,19 @@
 """Run code along its other paths: weights returned, another kernel, training, a mask that hides nothing."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.tracing import FunctionWatch
+from course_lib.calling import KERNEL, KEYS, WEIGHTS, parameters_of
+from course_lib.tracing import WithoutDropout
 
-from .calling import call_with, parameters_of
+from .calling import call_with
 from .run import Run
 from .subject import Subject, SubjectFailed
-
-WEIGHTS = re.compile(r"(need|return|output)_?(attn|attention)?_?(weights?|attentions?|attn|probs|scores)", re.I)
-KERNEL = re.compile(r"flash|sdpa|fused|xformers|mem(ory)?_efficient|fast_?attn|eager|kernel", re.I)
-KEYS = re.compile(r"mask|pad|^keep$|real|valid", re.I)
-DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.scaled_dot_product_attention)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,19 +120,7 @@ def _in_training(subject: Subject) -> Iterator[Candidate]:
     code = subject.copy(torch.float64, training=True)
 
     def run(copy: Callable[..., Any], x: Tensor) -> Any:
-        with _WithoutDropout():
+        with WithoutDropout():
             return subject.call(copy, x)
 
     yield "in training, without dropout", Subject(subject.original, run), code
-
-
-class _WithoutDropout(FunctionWatch):
-    """Sets the probability of every dropout to 0."""
-
-    def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
-        if func is F.scaled_dot_product_attention:
-            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
-            kwargs = {name: 0.0 if name == "dropout_p" else value for name, value in kwargs.items()}
-        elif func in DROPOUTS:
-            return args[0] if args else kwargs["input"]
-        return func(*args, **kwargs)

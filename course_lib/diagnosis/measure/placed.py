@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.calling import first_tensor
 from course_lib.tracing import Trace, trace_run
 
-from .calling import first_tensor
 from .place import Place
 from .subject import Subject
 

@@ -14,7 +14,7 @@ from course_lib.diagnosis.measure import FreshRuns, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private
 
-ELSEWHERE = torch.device("meta")  # the fake device; no tensor is ever moved there
+ELSEWHERE = torch.device("xpu", 7)  # the fake device; no tensor is moved there (and some code treats "meta" as special)
 MOVES = ("to", "copy_", "type_as", "cuda")
 READ_DEVICE = Tensor.device.__get__  # what `x.device` calls
 QUESTIONS = ("__get__", "__set__", "size", "dim", "stride", "__len__", "is_floating_point", "numel")

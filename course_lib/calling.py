@@ -1,0 +1,42 @@
+"""How code is usually called: the names of its masks, caches and kernels, and which of its results is the output."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+MASK = re.compile(r"mask|^keep$|causal|attn_bias|attention_bias|future|autoregressive", re.I)
+KEYS = re.compile(r"mask|pad|^keep$|real|valid", re.I)  # a mask of the keys
+CACHE = re.compile(r"(kv_?|layer_)?(cache|past)s?|past_(kvs?|key_values?)")
+WEIGHTS = re.compile(r"(need|return|output)_?(attn|attention)?_?(weights?|attentions?|attn|probs|scores)", re.I)
+KERNEL = re.compile(r"flash|sdpa|flex|fused|xformers|mem(ory)?_efficient|fast_?attn|eager|kernel", re.I)
+SWITCH = re.compile(  # surely one: other names with a KERNEL may be of a fused projection
+    r"(use|enable|with)?_?(flash|sdpa|flex|fused|xformers|mem(ory)?_efficient|eager)_?(attn|attention)?", re.I
+)
+WRITTEN_OUT = re.compile(r"eager|explicit|math|naive", re.I)  # the formula
+KERNEL_WORDS = re.compile(
+    rf"({WRITTEN_OUT.pattern}|fused|sdpa|flash|flex)(_attention)?", re.I
+)  # values of an attribute
+MASKS = re.compile(r".*mask.*|keep", re.I)
+
+
+def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function, or of a module's forward; empty if they are unknown."""
+    try:
+        return list(inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def first_tensor(output: Any) -> Any:
+    """Return the output alone if the code also returns weights or a cache, in a tuple or in an object with fields."""
+    if isinstance(output, Mapping) and type(output) is not dict:  # as the outputs of transformers are
+        parts = list(output.values())
+    elif is_dataclass(output):
+        parts = [getattr(output, field.name) for field in fields(output)]
+    else:
+        parts = list(output) if isinstance(output, (tuple, list)) else []
+    return parts[0] if parts and isinstance(parts[0], Tensor) else output
