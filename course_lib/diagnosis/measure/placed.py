@@ -13,6 +13,7 @@ from course_lib.tracing import Trace, trace_run
 from .calling import first_tensor
 from .place import Place
 from .subject import Subject
+from .waking import woken
 
 
 class PlacedSubject(Subject):
@@ -41,7 +42,8 @@ class PlacedSubject(Subject):
         return next((one.dtype for one in self._module_of(self.original).parameters()), x.dtype)
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
-        return self.whole.copy(dtype, training=training)
+        module = self.whole.copy(dtype, training=training)
+        return woken(module) if self.awake else module
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the whole, with x as the module's input, and return the module's output."""

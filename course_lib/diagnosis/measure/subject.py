@@ -13,6 +13,7 @@ from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_
 
 from .calling import Call, usual_call
 from .copying import copy_of
+from .waking import woken
 from .widening import widened
 
 NO_GPU = re.compile(
@@ -47,6 +48,7 @@ class Subject:
         given_call: `call` as it was given, or None.
         widened: whether float32 in the code is read as float64 in runs in float64.
         rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
+        awake: whether weights that are all zeros are replaced by random ones, because nothing passes through them.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
 
     Raises:
@@ -54,7 +56,7 @@ class Subject:
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = False
+    makes_x = awake = False
 
     def __init__(self, code: Callable[..., Any], call: Call | None = None) -> None:
         if not callable(code):
@@ -114,7 +116,7 @@ class Subject:
             return self.original
         module = copy_of(self.original).to("cpu", dtype)
         module.train(training)  # which an author's own `train` may forget to return
-        return module
+        return woken(module) if self.awake else module
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""
