@@ -27,7 +27,7 @@ from .measure.subject import Subject
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .several import examine_each, examine_parts, examine_whole
+from .several import examine_each, examine_other_rows, examine_parts, examine_whole
 from .shared import kinds, unshared
 from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
 
@@ -171,11 +171,12 @@ def _unseen(stages: Stages) -> Finding:
 def _report_of_part(name: str, attempt: Attempt, shared: frozenset[str]) -> Report | None:
     """Return the report of attention that begins after steps that combine the tokens; None if it can't be found.
 
-    Code whose output has no row per token is not reported so: of it, that is the first thing to say.
+    Code whose output has no row for each token, nor for each query, is not reported so: that is the first thing to say.
     """
-    if not isinstance(attempt, Run) or attempt.output.tensor.shape[:2] != attempt.x.shape[:2]:
+    if not isinstance(attempt, Run):
         return None
-    attentions = examine_parts(attempt, _rules())
+    has_rows = attempt.output.tensor.shape[:2] == attempt.x.shape[:2]
+    attentions = examine_parts(attempt, _rules()) if has_rows else examine_other_rows(attempt, _rules())
     if not attentions or any(one.missing for one in attentions):
         return None
     return _report_of_several(name, attempt, attentions, shared)

@@ -78,3 +78,110 @@ class NoTensor(Base):
 
 def test_a_tensor_without_elements_may_stand_for_none_on_the_cpu():
     assert diagnose(NoTensor(), X, num_heads=HEADS, causal=False).ok
+
+
+# --- rows that are no tokens of x, or not the same ones ---
+
+WRONG = {"scale": ("missing-scale",), "axis": ("softmax-wrong-axis",), "merge": ("merge-without-transpose",)}
+
+
+class Rows(nn.Module):
+    """Attention of rows with rows, right or with a mistake."""
+
+    def __init__(self, mistake=""):
+        super().__init__()
+        torch.manual_seed(1)
+        self.mistake = mistake
+        self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(D, D) for _ in range(4))
+
+    def attend(self, queries, keys, values):
+        parts = (self.to_q(queries), self.to_k(keys), self.to_v(values))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for part in parts)
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        heads = scores.softmax(-2 if self.mistake == "axis" else -1) @ v
+        heads = heads if self.mistake == "merge" else heads.transpose(-2, -3)
+        return self.to_out(heads.reshape(queries.shape))
+
+
+class LearnedQueries(Rows):
+    """As many rows as there are learned queries, however many tokens x has."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.latents = nn.Parameter(torch.randn(4, D))
+
+    def forward(self, x):
+        latents = self.latents.expand(len(x), -1, -1)
+        return self.attend(latents, x, x)
+
+
+class Resampler(LearnedQueries):
+    """Two layers of learned queries, which are keys as well."""
+
+    def forward(self, x):
+        rows = self.latents.expand(len(x), -1, -1)
+        for _ in range(2):
+            keys = torch.cat([x, rows], dim=1)
+            rows = rows + self.attend(rows, keys, keys)
+        return rows
+
+
+class ReadByLatents(LearnedQueries):
+    """Latents read x, and x reads the latents."""
+
+    def forward(self, x):
+        latents = self.attend(self.latents.expand(len(x), -1, -1), x, x)
+        return x + self.attend(x, latents, latents)
+
+
+class Convolved(Rows):
+    """Queries, keys and values of several neighbours each, on a grid of 2 x 4."""
+
+    def __init__(self, mistake="", stride=1):
+        super().__init__(mistake)
+        self.of_queries = nn.Conv2d(D, D, 3, padding=1, groups=D)
+        self.of_keys, self.of_values = (nn.Conv2d(D, D, 3, stride, padding=1, groups=D) for _ in range(2))
+
+    def forward(self, x):
+        grid = x.mT.unflatten(-1, (2, 4))
+        return self.attend(*(conv(grid).flatten(2).mT for conv in (self.of_queries, self.of_keys, self.of_values)))
+
+
+class ConvolvedAndFewer(Convolved):
+    def __init__(self, mistake=""):
+        super().__init__(mistake, stride=2)
+
+
+class Axes(Rows):
+    """Attention along the rows of a grid of 2 x 4, and then along its columns."""
+
+    def forward(self, x):
+        grid = x.unflatten(1, (2, 4))
+        grid = grid + self.attend(*[grid.flatten(0, 1)] * 3).view(grid.shape)
+        columns = grid.transpose(1, 2)
+        columns = columns + self.attend(*[columns.flatten(0, 1)] * 3).view(columns.shape)
+        return columns.transpose(1, 2).flatten(1, 2)
+
+
+class FirstToken(Rows):
+    """Only the first token attends, so that there is one row."""
+
+    def forward(self, x):
+        return self.attend(x[:, :1], x, x)
+
+
+KINDS = [LearnedQueries, Resampler, ReadByLatents, Convolved, ConvolvedAndFewer, Axes, FirstToken]
+EIGHT = torch.randn(2, 8, D, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_over_other_rows_than_tokens_is_examined(kind):
+    report = diagnose(kind(), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
+    assert report.exit_status == 0 and report.attentions, report
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+@pytest.mark.parametrize("kind", KINDS[:-1])
+def test_a_mistake_is_found_in_attention_over_other_rows(kind, mistake):
+    report = diagnose(kind(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
+    assert report.mistakes[:1] == WRONG[mistake], report

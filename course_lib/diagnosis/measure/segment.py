@@ -10,7 +10,7 @@ from course_lib.tracing import Operation, Value
 
 from .context import joined as as_one
 from .dataflow import OUTPUT, Dataflow, X
-from .place import Place, Point, Segment, Sizes, joined
+from .place import Place, Point, Segment, Sizes, joined, point_of
 from .score_products import ScoreProduct
 
 NO_TOKENS = "no tensor (batch, token, width) is found that its queries and keys, and no other attention, come from"
@@ -149,10 +149,7 @@ class _Search:
     def _point(self, number: int) -> Point:
         if number == X:
             return Point()
-        operation = self._trace.operations[number]
-        before = self._trace.operations[:number]
-        same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
-        return Point(operation.name, operation.frames, same)
+        return point_of(self._trace, number)
 
 
 def rows_of(tensor: Tensor, sizes: Sizes) -> tuple[Tensor | None, bool, tuple[int, ...]]:
