@@ -185,3 +185,61 @@ def test_attention_over_other_rows_than_tokens_is_examined(kind):
 def test_a_mistake_is_found_in_attention_over_other_rows(kind, mistake):
     report = diagnose(kind(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
     assert report.mistakes[:1] == WRONG[mistake], report
+
+
+class ConvolvedAfterSplit(ConvolvedAndFewer):
+    """The first token is cut off, and only the others are convolved."""
+
+    def forward(self, x):
+        first, others = x.split([1, 8], dim=1)
+        grid = others.mT.unflatten(-1, (2, 4))
+        parts = (conv(grid).flatten(2).mT for conv in (self.of_queries, self.of_keys, self.of_values))
+        return self.attend(*(torch.cat([first, part], dim=1) for part in parts))
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_a_part_of_the_tokens_is_not_taken_for_all(mistake):
+    report = diagnose(ConvolvedAfterSplit(mistake), torch.cat([EIGHT, EIGHT[:, :1]], 1), num_heads=HEADS, causal=False)
+    assert report.mistakes[:1] == WRONG.get(mistake, ()) and report.attentions, report
+
+
+# --- heads that are mixed ---
+
+
+class Talking(Rows):
+    """Scores and weights that are mixed over the heads, written in one of three ways."""
+
+    def __init__(self, mistake="", way="linear"):
+        super().__init__(mistake)
+        self.way = way
+        self.linears = nn.ModuleList(nn.Linear(HEADS, HEADS) for _ in range(2))
+        self.convs = nn.ModuleList(nn.Conv2d(HEADS, HEADS, 1) for _ in range(2))
+        self.matrices = nn.ParameterList(torch.randn(HEADS, HEADS) for _ in range(2))
+        self.norm = nn.LayerNorm(HEADS)
+        for name in {"linear": ("convs", "matrices", "norm"), "conv": ("linears", "matrices", "norm"),
+                     "einsum": ("convs", "linears")}[way]:  # fmt: skip
+            delattr(self, name)
+
+    def mix(self, scores, index):
+        if self.way == "linear":
+            return self.linears[index](scores.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        if self.way == "conv":
+            return self.convs[index](scores)
+        mixed = torch.einsum("bhij,hg->bgij", scores, self.matrices[index])
+        return self.norm(mixed.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+    def forward(self, x):
+        parts = (self.to_q(x), self.to_k(x), self.to_v(x))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        scores = self.mix(q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5), 0)
+        heads = self.mix(scores.softmax(-2 if self.mistake == "axis" else -1), 1) @ v
+        heads = heads if self.mistake == "merge" else heads.transpose(1, 2)
+        return self.to_out(heads.reshape(x.shape))
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize("way", ["linear", "conv", "einsum"])
+def test_heads_that_are_mixed_are_examined(way, mistake):
+    report = diagnose(Talking(mistake, way), X, num_heads=HEADS, causal=False)
+    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
+    assert report.exit_status == int(bool(mistake)) and (mistake or "mixed" in str(report.remarks)), report

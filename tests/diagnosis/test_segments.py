@@ -109,7 +109,7 @@ def test_attention_of_another_sequence_is_examined(mistake):
 def test_attention_whose_scores_cannot_be_followed_is_not_examined():
     def with_products(x):
         q, k, v = (heads_of(x, LAYERS[0][name]) for name in "qkv")
-        scores = q @ k.mT / q.shape[-1] ** 0.5 @ torch.eye(x.shape[1], dtype=x.dtype)
+        scores = q @ k.mT / q.shape[-1] ** 0.5 @ torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
         scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
         return two_layers(norm=True)(x + (scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 

@@ -19,7 +19,7 @@ from .dataflow import OUTPUT, Dataflow, X
 from .place import Apart, Place, Point, point_of
 from .run import noise_of
 from .score_products import ScoreProduct
-from .softmax_path import EXPONENTIALS, SOFTMAXES
+from .softmaxes import EXPONENTIALS, SOFTMAXES
 
 MOST_SAMPLES = 48  # each is changed in turn
 
@@ -132,10 +132,10 @@ class _Search:
             value = max(made_of, key=lambda one: len(self._trace.ancestors([one])), default=None)
 
     def _is_able(self, number: int) -> bool:
-        if self._made(number).tensor.dim() < 3 or not self._made(number).tensor.is_floating_point():
-            return False
         operation = None if number == X else self._trace.operations[number]
-        return operation is None or (bool(operation.frames) and not operation.in_place)
+        if operation is not None and (not self._flow.is_whole(operation) or not operation.frames or operation.in_place):
+            return False
+        return self._made(number).tensor.dim() > 2 and self._made(number).tensor.is_floating_point()
 
     def _keeps_apart(self, number: int, part: _Part) -> bool:
         """Return whether no element of a factor depends on two rows, as far as the first two rows tell."""

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from course_lib.tracing import Operation, Trace, Value, replay, storage_of
 
+from .head_mixes import find_head_mixes
 from .options import Options
 from .subject import Subject, SubjectFailed
 from .waking import zero_weights
@@ -182,7 +183,8 @@ def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
     if trace.output is None:
         return RunWithoutTensor(subject, options, x, tried, trace, result)
     run = Run(subject, options, x, tried, trace, trace.output)
-    return _measure_awake(run) or run
+    run = _measure_awake(run) or run
+    return _measure_unmixed(run) or run
 
 
 def _measure_awake(run: Run) -> Run | None:
@@ -196,6 +198,22 @@ def _measure_awake(run: Run) -> Run | None:
     if isinstance(again, Run) and _combines_tokens(again):
         return again
     subject.awake, subject.code = False, subject.copy(torch.float64)
+    return None
+
+
+def _measure_unmixed(run: Run) -> Run | None:
+    """Measure without the products that mix heads; None if there are none, or if it does not run so."""
+    subject = run.subject
+    if subject.mixes or not (mixes := find_head_mixes(run.trace)):
+        return None
+    unused = run.unused_parameters
+    subject.mixes = mixes
+    subject.code = subject.copy(torch.float64)
+    again = measure_run(subject, run.given, run.options)
+    if isinstance(again, Run):
+        vars(again)["unused_parameters"] = unused  # the weights of the mixes are used
+        return again
+    subject.mixes, subject.code = {}, subject.copy(torch.float64)
     return None
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from course_lib.tracing import FACTORS, ModuleCall, Operation, Trace, Value
 
-from .softmax_path import EXPONENTIALS, SOFTMAXES
+from .softmaxes import EXPONENTIALS, SOFTMAXES
 
 
 @dataclass(frozen=True, eq=False)

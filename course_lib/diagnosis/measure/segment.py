@@ -131,7 +131,7 @@ class _Search:
 
     def _is_tokens(self, number: int) -> bool:
         operation = None if number == X else self._trace.operations[number]
-        able = operation is None or (operation.outputs and operation.frames and not operation.in_place)
+        able = operation is None or (self._flow.is_whole(operation) and operation.frames and not operation.in_place)
         return bool(able) and self._made(number).tensor.is_floating_point() and self._made(number).tensor.dim() > 2
 
     def _is_row(self, number: int) -> bool:

@@ -28,6 +28,13 @@ def check_zeros(run: Run) -> Iterator[str]:
         yield f"{zeros}: all zeros, so that nothing passes; it was examined with random numbers in place of these"
 
 
+@rule(order=6)
+def check_mixes(run: Run) -> Iterator[str]:
+    """Products that mix the heads."""
+    if run.subject.mixes:
+        yield "its heads are mixed, as talking heads are; each was examined without that"
+
+
 @rule(order=399)
 def check_gate(structure: Structure) -> Iterator[Finding]:
     """Whether a gate is applied."""
