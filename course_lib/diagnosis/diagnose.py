@@ -17,6 +17,7 @@ from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
+from .measure.grid import as_row, groups_of
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -58,7 +59,8 @@ def diagnose(
     Args:
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
-            nn.Embedding also token ids, (batch, token).
+            nn.Embedding also token ids, (batch, token). Tokens may have several axes, (batch, *axes, d_in), or, for
+            convolutions, (batch, d_in, *axes); `keep` is then for the tokens in one row.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -88,6 +90,16 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
+    has_grid = (
+        isinstance(x, Tensor)
+        and x.dim() > 3
+        and x.is_floating_point()
+        and context is None
+        and callable(module_or_function)
+    )
+    if has_grid:
+        x, call = as_row(module_or_function, x, call)
+        lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
     numbers = check_intentions(scale, window, lengths, normalised, x)
     check_expected(expect)
@@ -115,6 +127,8 @@ def diagnose(
             if found is None:
                 raise not_embeddings(x)
             subject, x = found
+        if has_grid and keep is None and window is None and (groups := groups_of(subject, x)) is not None:
+            options = replace(options, keep=groups, group_size=int(groups[0].sum()))
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()
         if expect is not None and differs_from_reference(stages.attempt):

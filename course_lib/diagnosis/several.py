@@ -103,7 +103,9 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     keep = run.options.keep if place.num_context == run.options.num_context else None  # of the tokens of x, or context
     options = replace(run.options, has_call=True, expect=None, keep=keep, num_context=place.num_context)
     if place.apart is not None:  # its rows are the run's own
-        options = replace(options, lengths=(place.given.shape[1] - place.num_context,))
+        num_tokens = place.given.shape[1] - place.num_context
+        same = (len(place.given), num_tokens) == run.x.shape[:2]
+        options = replace(options, lengths=(num_tokens,), keep=keep if same else None)
     for causal in (False,) if place.num_context else causals:
         report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)

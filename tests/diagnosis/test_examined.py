@@ -243,3 +243,105 @@ def test_heads_that_are_mixed_are_examined(way, mistake):
     report = diagnose(Talking(mistake, way), X, num_heads=HEADS, causal=False)
     assert report.mistakes[:1] == WRONG.get(mistake, ()), report
     assert report.exit_status == int(bool(mistake)) and (mistake or "mixed" in str(report.remarks)), report
+
+
+# --- tokens with several axes ---
+
+
+class Grid(Rows):
+    """Attention along one axis of a grid (batch, row, column, width), or within windows of 2 x 2, or over all of it."""
+
+    def __init__(self, mistake="", way="columns"):
+        super().__init__(mistake)
+        self.way = way
+
+    def forward(self, grid):
+        if self.way == "all":
+            return self.attend(*[grid.flatten(1, 2)] * 3).view(grid.shape)
+        if self.way == "rows":
+            return self.attend(grid, grid, grid)
+        if self.way == "columns":
+            columns = grid.transpose(1, 2)
+            return self.attend(columns, columns, columns).transpose(1, 2)
+        batch, rows, columns, _ = grid.shape
+        windows = grid.view(batch, rows // 2, 2, columns // 2, 2, D).transpose(2, 3)
+        out = self.attend(*[windows.flatten(3, 4).flatten(1, 2)] * 3)
+        return out.view(windows.shape).transpose(2, 3).reshape(grid.shape)
+
+
+class Image(Grid):
+    """The same over all pixels of (batch, width, row, column), by convolutions."""
+
+    def __init__(self, mistake="", way=""):
+        super().__init__(mistake)
+        self.norm, self.inner = nn.GroupNorm(3, D), nn.Conv2d(D, D, 1)
+
+    def forward(self, image):
+        pixels = self.inner(self.norm(image)).flatten(2).mT
+        return self.attend(pixels, pixels, pixels).mT.view(image.shape)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
+def test_tokens_with_several_axes_are_examined(way, mistake):
+    shape = (2, D, 2, 4) if way == "image" else (2, 2, 4, D)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    code = Image(mistake) if way == "image" else Grid(mistake, way)
+    report = diagnose(code, x, num_heads=HEADS, causal=False)
+    if mistake == "merge":  # which also moves what a token sees
+        assert report.exit_status == 1, report
+        return
+    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
+    assert report.exit_status == int(bool(mistake)), report
+    groups = {"rows": "2 groups of 4", "columns": "4 groups of 2", "windows": "2 groups of 4"}.get(way)
+    assert groups is None or mistake or groups in str(report.remarks), report
+
+
+# --- steps after attention that mix tokens ---
+
+
+class ConvolvedLater(ConvolvedAndFewer):
+    """Fewer keys than tokens, and a convolution of the grid behind the residual."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.reduced, self.later = nn.Conv2d(D, D, 2, 2), nn.Conv2d(D, D, 3, padding=1)
+
+    def forward(self, x):
+        fewer = self.reduced(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
+        x = x + self.attend(x, fewer, fewer)
+        return x + self.later(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_a_convolution_behind_attention_is_no_wrong_merge(mistake):
+    report = diagnose(ConvolvedLater(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
+    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
+    assert report.exit_status == int(bool(mistake)), report
+
+
+# --- a small number that keeps softmax from dividing by 0 ---
+
+
+class WithFloor(Rows):
+    """Softmax written out, with eps added to each weight, and a mask that multiplies before or after the sum."""
+
+    def forward(self, x):
+        parts = (self.to_q(x), self.to_k(x), self.to_v(x))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        scores = q @ k.mT * HEAD_DIM**-0.5
+        shown = torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).tril()
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        if self.mistake == "late":
+            weights = (weights + 1e-6 / x.shape[1]) / (weights.sum(-1, keepdim=True) + 1e-6) * shown
+        else:
+            weights = weights * shown if self.mistake != "idle" else weights
+            weights = (weights + 1e-6 / x.shape[1]) / (weights.sum(-1, keepdim=True) + 1e-6)
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found"), [("", ()), ("late", ("mask-after-softmax",)), ("idle", ("no-causal-mask",))]
+)
+def test_eps_added_to_the_weights_shows_no_hidden_token(mistake, found):
+    assert diagnose(WithFloor(mistake), X, num_heads=HEADS).mistakes == found

@@ -1,11 +1,12 @@
 """Run the whole of some code on its own input, with other rows in place of those of one attention."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib.tracing import LAYOUT, Trace, storage_of
 
@@ -33,7 +34,7 @@ class ApartSubject(Subject):
         self._read = {name for name, one in whole.parameters.items() if storage_of(one) in read}
 
     @property
-    def parameters(self) -> Mapping[str, nn.Parameter]:
+    def parameters(self) -> dict[str, nn.Parameter]:
         """The parameters that are read between the rows and the output of the attention."""
         return {name: one for name, one in super().parameters.items() if name in self._read}
 
@@ -47,7 +48,7 @@ class ApartSubject(Subject):
         whole = given.pop(Point(), self.template).to(x.dtype)
         feed = Feed(sys._getframe(), self.caller, given, self._apart.output)
         try:
-            with feed:
+            with sdpa_kernel(SDPBackend.MATH), feed:  # in single operations, as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
             rows = reached.output.flatten(0, -3)

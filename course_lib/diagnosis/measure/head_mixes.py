@@ -4,7 +4,7 @@ A mixed weight is a sum over heads, so neither the scale nor the sum of a row of
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -98,7 +98,7 @@ class Unmixed(DispatchWatch):
         self._names = {point.name for point in mixes}
         self._seen: Counter = Counter()
 
-    def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
+    def call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         name = operation_name(func)
         if name not in self._names:
             return func(*args, **kwargs)
