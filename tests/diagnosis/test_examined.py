@@ -345,3 +345,19 @@ class WithFloor(Rows):
 )
 def test_eps_added_to_the_weights_shows_no_hidden_token(mistake, found):
     assert diagnose(WithFloor(mistake), X, num_heads=HEADS).mistakes == found
+
+
+# --- numbers that a generator of `call` draws ---
+
+
+class Biased(Rows):
+    def forward(self, x, bias):
+        return self.attend(x, x, x) + bias
+
+
+def test_numbers_from_a_generator_of_call_do_not_mix_samples():
+    def call(module, x):
+        bias = torch.randn(D, generator=torch.Generator().manual_seed(3), dtype=x.dtype)
+        return module(x, bias.to(x))
+
+    assert diagnose(Biased(), X, num_heads=HEADS, causal=False, call=call).ok
