@@ -688,6 +688,7 @@ class KeysOfThree(Base):
     def __init__(self):
         super().__init__()
         self.conv_q, self.conv_k = (nn.Conv1d(D, D, 3, padding=1) for _ in range(2))
+        del self.q_proj, self.k_proj
 
     def forward(self, x):
         parts = self.conv_q(x.mT).mT, self.conv_k(x.mT).mT, self.v_proj(x)

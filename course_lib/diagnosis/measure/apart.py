@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.tracing import FACTORS, Operation, Value, propagate, replay
@@ -195,7 +196,7 @@ class _Search:
         given, *others = (self._made(number).tensor.flatten(0, -3) for number in chosen)
         place = Place(f"the one at {line}" if line else "one without a module", called=line)
         if others:
-            memory = torch.cat(others, dim=-1)
+            memory = F.pad(torch.cat(others, dim=-1), (given.shape[-1], 0))  # in columns of its own
             widths = (given.shape[-1], memory.shape[-1])
             place = replace(place, num_context=memory.shape[1], widths=widths)
             given = as_one(given, memory)

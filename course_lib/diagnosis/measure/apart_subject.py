@@ -68,10 +68,9 @@ class ApartSubject(Subject):
         shapes, count = self._apart.shapes, self.place.num_context
         rows = [x[:, : x.shape[1] - count], *[x[:, x.shape[1] - count :]] * (len(shapes) - 1)]
         parts, start = [], 0
-        for index, (shape, part) in enumerate(zip(shapes, rows, strict=True)):
-            first = start if index > 1 else 0
-            start = first + shape[-1]
-            parts.append(part[..., first:start].reshape(shape))
+        for shape, part in zip(shapes, rows, strict=True):  # each in columns of its own
+            parts.append(part[..., start : start + shape[-1]].reshape(shape))
+            start += shape[-1]
         return parts
 
 

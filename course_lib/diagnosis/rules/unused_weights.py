@@ -19,16 +19,16 @@ PAIR = ("queries", "keys")  # whose norms have the same weights, and are called 
 SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
 
 
-@rule(order=5)
+@rule(order=6)
 def check_zeros(run: Run) -> Iterator[str]:
-    """Weights that are all zeros and let nothing pass, as before training."""
+    """Weights that are all zeros, as before training."""
     if run.subject.awake:
         names = zero_weights(run.subject.examined_in(run.subject.original))
         zeros = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` and {len(names) - 1} more"
         yield f"{zeros}: all zeros, so that nothing passes; it was examined with random numbers in place of these"
 
 
-@rule(order=6)
+@rule(order=8)
 def check_mixes(run: Run) -> Iterator[str]:
     """Products that mix the heads."""
     if run.subject.mixes:
