@@ -19,6 +19,7 @@ from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
+from .measure.grid import as_row, groups_of
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -29,7 +30,7 @@ from .measure.subject import Subject
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .several import examine_each, examine_parts, examine_whole
+from .several import examine_each, examine_other_rows, examine_parts, examine_whole
 from .shared import kinds, unshared
 from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
 
@@ -60,7 +61,8 @@ def diagnose(
     Args:
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
-            nn.Embedding also token ids, (batch, token).
+            nn.Embedding also token ids, (batch, token). Tokens may have several axes, (batch, *axes, d_in), or, for
+            convolutions, (batch, d_in, *axes); `keep` is then for the tokens in one row.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -90,6 +92,16 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
+    has_grid = (
+        isinstance(x, Tensor)
+        and x.dim() > 3
+        and x.is_floating_point()
+        and context is None
+        and callable(module_or_function)
+    )
+    if has_grid:
+        x, call = as_row(module_or_function, x, call)
+        lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
     numbers = check_intentions(scale, window, lengths, normalised, x)
     check_expected(expect)
@@ -117,6 +129,8 @@ def diagnose(
             if found is None:
                 raise not_embeddings(x)
             subject, x = found
+        if has_grid and keep is None and window is None and (groups := groups_of(subject, x)) is not None:
+            options = replace(options, keep=groups, group_size=int(groups[0].sum()))
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()
         if expect is not None and differs_from_reference(stages.attempt):
@@ -179,11 +193,12 @@ def _unseen(stages: Stages) -> Finding:
 def _report_of_part(name: str, attempt: Attempt, shared: frozenset[str]) -> Report | None:
     """Return the report of attention that begins after steps that combine the tokens; None if it can't be found.
 
-    Code whose output has no row per token is not reported so: of it, that is the first thing to say.
+    Code whose output has no row for each token, nor for each query, is not reported so: that is the first thing to say.
     """
-    if not isinstance(attempt, Run) or attempt.output.tensor.shape[:2] != attempt.x.shape[:2]:
+    if not isinstance(attempt, Run):
         return None
-    attentions = examine_parts(attempt, _rules())
+    has_rows = attempt.output.tensor.shape[:2] == attempt.x.shape[:2]
+    attentions = examine_parts(attempt, _rules()) if has_rows else examine_other_rows(attempt, _rules())
     if not attentions or any(one.missing for one in attentions):
         return None
     return _report_of_several(name, attempt, attentions, shared)

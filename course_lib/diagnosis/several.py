@@ -1,5 +1,6 @@
 """Examine code with several attentions: each in its place, and the whole from outside."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor, nn
@@ -10,6 +11,8 @@ from .attention_report import AttentionReport
 from .confirm import confirm
 from .finding import Finding
 from .known_patterns import add_pattern_evidence
+from .measure.apart import places_apart
+from .measure.apart_subject import ApartSubject
 from .measure.attention import Attention
 from .measure.dataflow import Dataflow
 from .measure.dependence import Dependence
@@ -19,7 +22,7 @@ from .measure.place import Place
 from .measure.placed import PlacedSubject
 from .measure.reach import Leak, find_leak
 from .measure.run import Run, measure_run, noise_of
-from .measure.score_products import find_score_products
+from .measure.score_products import ScoreProduct, find_score_products
 from .measure.segment import find_segments
 from .measure.segment_subject import SegmentSubject
 from .measure.softmax_path import SoftmaxPath
@@ -42,7 +45,26 @@ def examine_each(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     code = run.subject.code
     paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
     found = find_locations(run.trace, paths, (run.x.shape[0], run.x.shape[1]), run.options.num_context)
-    return [_examined(run, place, rules) for place in found]
+    return [report for place in found for report in _examined_somehow(run, place, rules)]
+
+
+def _examined_somehow(run: Run, place: Place, rules: list[Rule]) -> list[AttentionReport]:
+    """Examine an attention from the tokens that it is made from, or else from the rows of its queries, keys and values.
+
+    Those may be several attentions, each with its report.
+    """
+    report = _examined(run, place, rules)
+    if not report.missing:
+        return [report]
+    products = find_score_products(run.trace)
+    apart = places_apart(Dataflow(run.trace, products), _among(products, place.products), place.name)
+    reports = [_examined(run, replace(one, of_memory=place.of_memory), rules) for one in apart]
+    return reports if reports and not any(one.missing for one in reports) else [report]
+
+
+def _among(products: list[ScoreProduct], chosen: Sequence[ScoreProduct]) -> list[ScoreProduct]:
+    numbers = {product.operation.number for product in chosen}
+    return [product for product in products if product.operation.number in numbers]
 
 
 def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
@@ -54,8 +76,18 @@ def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
         found = find_segments(flow, products, sizes, fewer_keys=fewer_keys)
         examined = [_examined(run, place, rules) for place, _, _ in found]
         if not any(one.missing for one in examined):
-            break
-    return examined
+            return examined
+    return [_examined(run, place, rules) for place in places_apart(flow, products)] or examined
+
+
+def examine_other_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
+    """Examine attentions the last of which has a query for each row of the output, but not for each token; else []."""
+    products, shape = find_score_products(run.trace), run.output.tensor.shape
+    places = places_apart(Dataflow(run.trace, products), products)
+    last = places[-1].given if places else None
+    if last is None or len(shape) != 3 or last.shape[1] - places[-1].num_context != shape[1]:
+        return []
+    return [_examined(run, place, rules) for place in places]
 
 
 def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
@@ -70,6 +102,10 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     first: AttentionReport | None = None
     keep = run.options.keep if place.num_context == run.options.num_context else None  # of the tokens of x, or context
     options = replace(run.options, has_call=True, expect=None, keep=keep, num_context=place.num_context)
+    if place.apart is not None:  # its rows are the run's own
+        num_tokens = place.given.shape[1] - place.num_context
+        same = (len(place.given), num_tokens) == run.x.shape[:2]
+        options = replace(options, lengths=(num_tokens,), keep=keep if same else None)
     for causal in (False,) if place.num_context else causals:
         report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
@@ -95,6 +131,8 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
 
 
 def _subject_of(run: Run, place: Place) -> Subject:
+    if place.apart is not None:
+        return ApartSubject(run.subject, place, place.apart, run.x, run.trace)
     if place.segment is None:
         return PlacedSubject(run.subject, place, run.x, run.options.num_context)
     return SegmentSubject(run.subject, place, run.x, run.trace)

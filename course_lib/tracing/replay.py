@@ -52,11 +52,9 @@ def replay(
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         for operation in trace.operations:
-            if not (
-                operation.number in trace.never_skipped
-                or operation.number in changed
-                or any(now[value.number] is not value.tensor for value in operation.inputs)
-            ):
+            moved = any(now[value.number] is not value.tensor for value in operation.inputs)
+            drawn = operation.kwargs.get("generator") is not None  # which has moved on since
+            if operation.number not in changed and not moved and (drawn or operation.number not in trace.never_skipped):
                 continue  # its results would be the same
             args = list(map_instances(Value, tensor_now, operation.args))
             for index, change in changes_before.get(operation.number, ()):

@@ -73,7 +73,7 @@ REFUSED = [
     ({"x": X.tolist()}, TypeError, "x must be a floating-point tensor (batch, token, d_in), got list"),
     ({"x": None}, TypeError, "x must be a floating-point tensor (batch, token, d_in), got NoneType"),
     ({"x": X[0, 0]}, ValueError, "x must be (batch, token, d_in) or (token, d_in), got the shape (11,)."),
-    ({"x": X[None]}, ValueError, "x must be (batch, token, d_in) or (token, d_in), got the shape (1, 2, 5, 11)."),
+    ({"x": X[None, :0]}, ValueError, "x must be (batch, token, d_in) or (token, d_in), got the shape (1, 0, 11)."),
     ({"x": X[:, :0]}, ValueError, "x must be (batch, token, d_in) or (token, d_in), got the shape (2, 0, 11)."),
     ({"x": X[:0]}, ValueError, "got the shape (0, 5, 11)."),
     ({"num_heads": 0}, ValueError, "num_heads must be an integer of at least 1, or None, got 0."),

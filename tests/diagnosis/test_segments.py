@@ -93,15 +93,29 @@ def test_cross_attention_written_out_in_a_block_is_examined(mistake):
     assert [len(one.findings) for one in report.attentions] == [0, int(bool(mistake))], report
 
 
-def test_attention_of_another_sequence_is_not_examined():
+@pytest.mark.parametrize("mistake", ["", "softmax-wrong-axis", "missing-scale"])
+def test_attention_of_another_sequence_is_examined(mistake):
     def encoder_decoder(x):
         memory = torch.cat([x.flip(1), x], dim=1)
-        memory = memory + attend(memory, memory, LAYERS[0], causal=False)
+        memory = memory + attend(memory, memory, LAYERS[0], mistake, causal=False)
         return x + attend(x, memory, LAYERS[1], causal=False)
 
     report = diagnose(encoder_decoder, X, num_heads=HEADS, causal=False)
-    assert [bool(one.missing) for one in report.attentions] == [True, False] and report.exit_status == 2, report
-    assert report.verdict == "2 attentions found, 1 examined: nothing wrong was found." and not report.ok
+    assert [bool(one.missing) for one in report.attentions] == [False, False], report
+    assert [one.mistake for one in report.attentions[0].findings] == ([mistake] if mistake else []), report
+    assert not report.attentions[1].findings, report
+
+
+def test_attention_whose_scores_cannot_be_followed_is_not_examined():
+    def with_products(x):
+        q, k, v = (heads_of(x, LAYERS[0][name]) for name in "qkv")
+        scores = q @ k.mT / q.shape[-1] ** 0.5 @ torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        return two_layers(norm=True)(x + (scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+    report = diagnose(with_products, X, num_heads=HEADS)
+    assert [bool(one.missing) for one in report.attentions] == [True, False, False], report
+    assert report.verdict == "3 attentions found, 2 examined: nothing wrong was found." and not report.ok
     assert repr(report).count("Not examined: the one at test_segments.py:") == 1
     assert "Not examined" in report._repr_html_()
 

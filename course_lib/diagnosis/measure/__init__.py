@@ -23,6 +23,7 @@ from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
 from .token_sums import find_distance, find_elementwise, find_token_sum
 from .visibility import Visibility
+from .waking import zero_weights
 from .walked_scale import walked_scale
 from .windows import other_window, unused_mask
 
@@ -35,5 +36,5 @@ __all__ = [
     "context_argument", "factor_after_norms", "find_distance", "find_elementwise", "find_token_sum",
     "has_sink", "influence", "noise_of",
     "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask", "unused_roles",
-    "usual_call", "walked_scale",
+    "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from course_lib.tracing import FACTORS, Operation, Trace, Value
 
@@ -84,6 +85,14 @@ class Dataflow:
         """Return what all paths from some operations to the output pass through, the nearest first."""
         tree = self._backwards(output)
         return tree.chain(tree.meet(n for n in operations if n in tree.depth))
+
+    def is_whole(self, operation: Operation) -> bool:
+        """Return whether all that is read of an operation is its first result, unlike the parts of a split."""
+        return bool(operation.outputs) and not any(value.number in self._read for value in operation.outputs[1:])
+
+    @cached_property
+    def _read(self) -> set[int]:
+        return {value.number for operation in self.trace.operations for value in operation.inputs}
 
     def value_factors(self, group: Sequence[ScoreProduct]) -> list[tuple[Operation, Value]]:
         """Return the first products of what comes from some scores with what does not, and that other factor."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from course_lib.tracing import ModuleCall, Trace, Value
 
@@ -40,7 +40,8 @@ def find_locations(trace: Trace, paths: Mapping[nn.Module, str], sizes: Sizes, n
         for place, memory, own in places:
             behind_memory |= trace.ancestors(memory)
             makes_memory = behind_memory.issuperset(product.operation.number for product in own)
-            found.append(replace(place, of_memory=bool(memory) or makes_memory or num_context > 0))
+            of_memory = bool(memory) or makes_memory or num_context > 0
+            found.append(replace(place, of_memory=of_memory, products=own))
     return _numbered(found[::-1])
 
 
@@ -156,7 +157,7 @@ def _with_context(place: Place, call: ModuleCall, entries: tuple[Names, ...], si
         tokens, tokens_first = joined([call.inputs[queries[0]].tensor], sizes)
         memory = call.inputs[keys[0]].tensor
         memory = memory.transpose(0, 1) if tokens_first and memory.dim() == 3 else memory
-        if tokens is not None and memory.dim() == 3 and len(memory) == sizes[0]:
+        if tokens is not None and memory.dim() == 3 and len(memory) == sizes[0] and not _answers(call, memory, tokens):
             return replace(
                 place,
                 entries=queries,
@@ -167,3 +168,9 @@ def _with_context(place: Place, call: ModuleCall, entries: tuple[Names, ...], si
                 tokens_first=tokens_first,
             )
     return None
+
+
+def _answers(call: ModuleCall, memory: Tensor, tokens: Tensor) -> bool:
+    """Return whether a call gives a row for each row of the memory, which then holds the queries, and not of tokens."""
+    rows = set() if call.output is None else set(call.output.tensor.shape[:-1])
+    return memory.shape[1] in rows and tokens.shape[1] not in rows

@@ -25,6 +25,7 @@ class Options:
         normalised: whether the weights of a query sum to 1.
         num_context: how many of the tokens, the last ones, are keys and values alone, because they are a context.
         offered: the argument, with its value, that the code was given so that it masks; "" for none.
+        group_size: how many tokens see each other, if x has several axes of tokens and `keep` says that; 0 if not.
         expect: a module or function that computes what the code should, or None.
     """
 
@@ -40,6 +41,7 @@ class Options:
     normalised: bool = True
     num_context: int = 0
     offered: str = ""
+    group_size: int = 0
     expect: Callable[..., Any] | None = None
 
     @property

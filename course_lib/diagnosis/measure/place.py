@@ -7,9 +7,10 @@ from types import CodeType
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import SourceLine
+from course_lib.tracing import SourceLine, Trace
 
 from .module_inputs import Names
+from .score_products import ScoreProduct
 
 Sizes = tuple[int, int]  # batch, num_tokens
 Frames = tuple[tuple[CodeType, int], ...]
@@ -49,6 +50,30 @@ class Segment:
     columns_first: tuple[int, ...] = ()
 
 
+def point_of(trace: Trace, number: int) -> Point:
+    """Return the point of an operation of a run."""
+    operation, before = trace.operations[number], trace.operations[:number]
+    same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
+    return Point(operation.name, operation.frames, same)
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The operations from the rows of queries, of keys and of values up to the rows of the output.
+
+    Attributes:
+        entries: make the rows: of all three, or of queries and of the others, or of each.
+        shapes: of these, (..., row, width).
+        output: makes the first rows of the output.
+        numbers: those of the operations in between, in the run of the whole.
+    """
+
+    entries: Sequence[Point]
+    shapes: Sequence[tuple[int, ...]]
+    output: Point
+    numbers: Sequence[int]
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """Where one attention is computed.
@@ -70,6 +95,8 @@ class Place:
         widths: of the tokens of queries, and of those of keys.
         called: the author's line that the scores are computed in, which may be outside of the module.
         segment: the operations that compute it, where no module does this alone.
+        apart: the same where queries, keys or values are made from rows that are no tokens of x.
+        products: of its queries and keys.
         missing: why the attention can't be examined, or "".
     """
 
@@ -87,6 +114,8 @@ class Place:
     widths: tuple[int, int] = (0, 0)
     called: SourceLine | None = None
     segment: Segment | None = None
+    apart: Apart | None = None
+    products: Sequence[ScoreProduct] = ()
     missing: str = ""
 
 

@@ -1,5 +1,6 @@
 """Run a whole model and examine one attention inside it, with the masks and positions that the model makes."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,8 +12,10 @@ from torch import Tensor, nn
 from course_lib.calling import first_tensor
 from course_lib.tracing import Trace, trace_run
 
+from .head_mixes import without
 from .place import Place
 from .subject import Subject
+from .waking import woken
 
 
 class PlacedSubject(Subject):
@@ -41,7 +44,8 @@ class PlacedSubject(Subject):
         return next((one.dtype for one in self._module_of(self.original).parameters()), x.dtype)
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
-        return self.whole.copy(dtype, training=training)
+        module = self.whole.copy(dtype, training=training)
+        return woken(module) if self.awake else module
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the whole, with x as the module's input, and return the module's output."""
@@ -75,7 +79,13 @@ class PlacedSubject(Subject):
         num_tokens = x.shape[1] - self.place.num_context
         module = self._module_of(code)
         template = resized(self.template, x.shape[0], num_tokens, self._num_context).to(x.dtype)
-        with forward_replaced(module, partial(feed.forward, module.forward)):
+        usual = module.forward
+
+        def unmixed(*args: Any, **kwargs: Any) -> Any:
+            with without(self.mixes, sys._getframe(), self.caller):
+                return usual(*args, **kwargs)
+
+        with forward_replaced(module, partial(feed.forward, unmixed if self.mixes else usual)):
             try:
                 self.whole.call(code, template)
             except Exception:

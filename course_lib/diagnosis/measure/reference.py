@@ -187,7 +187,8 @@ def _compare(run: Run) -> Comparison | None:
     if expect is None:
         return None
     reference = _as_run(run.subject, Subject(expect, run.subject.given_call))
-    reference.widened = run.subject.widened
+    reference.widened, reference.awake = run.subject.widened, run.subject.awake
+    reference.code = reference.copy(torch.float64)
     copied, own = reference.code, run.subject.copy(torch.float64)
     if isinstance(copied, nn.Module) and isinstance(own, nn.Module):
         state, other = _learned(own), _learned(copied)

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from course_lib.tracing import Operation, Trace, Value, replay, storage_of
 
+from .head_mixes import find_head_mixes
 from .options import Options
 from .subject import Subject, SubjectFailed
+from .waking import zero_weights
 from .widening import rounding_to_float32
 
 TOLERANCE = 1e-9  # of changes, relative to 1 + the size of the element
@@ -180,7 +182,53 @@ def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
         return FailedRun(subject, options, x, tried, trace, result)
     if trace.output is None:
         return RunWithoutTensor(subject, options, x, tried, trace, result)
-    return Run(subject, options, x, tried, trace, trace.output)
+    run = Run(subject, options, x, tried, trace, trace.output)
+    run = _measure_awake(run) or run
+    return _measure_unmixed(run) or run
+
+
+def _measure_awake(run: Run) -> Run | None:
+    """Measure with random weights in place of zeros if no token's output moves with another; None if that stays."""
+    subject = run.subject
+    if subject.awake or not zero_weights(subject.examined) or _combines_tokens(run):
+        return None
+    subject.awake = True
+    subject.code = subject.copy(torch.float64)
+    again = measure_run(subject, run.given, run.options)
+    if isinstance(again, Run) and _combines_tokens(again):
+        return again
+    subject.awake, subject.code = False, subject.copy(torch.float64)
+    return None
+
+
+def _measure_unmixed(run: Run) -> Run | None:
+    """Measure without the products that mix heads; None if there are none, or if it does not run so."""
+    subject = run.subject
+    if subject.mixes or not (mixes := find_head_mixes(run.trace)):
+        return None
+    unused = run.unused_parameters
+    subject.mixes = mixes
+    subject.code = subject.copy(torch.float64)
+    again = measure_run(subject, run.given, run.options)
+    if isinstance(again, Run):
+        vars(again)["unused_parameters"] = unused  # the weights of the mixes are used
+        return again
+    subject.mixes, subject.code = {}, subject.copy(torch.float64)
+    return None
+
+
+def _combines_tokens(run: Run) -> bool:
+    """Return whether the output of the first token, or of the last, moves when all others change."""
+    if run.output.tensor.shape[:2] != run.x.shape[:2]:
+        return True
+    noise = noise_of(run.x.shape, seed=19).to(run.x.dtype)
+    for token in (0, -1):
+        moved = run.x + noise
+        moved[:, token] = run.x[:, token]
+        now = replay(run.trace, moved)[run.output.number]
+        if now.shape != run.output.tensor.shape or changed(now, run.output.tensor)[:, token].any():
+            return True
+    return False
 
 
 def _measure_widened(subject: Subject, x: Tensor, options: Options, trace: Trace, result: Any) -> Attempt | None:

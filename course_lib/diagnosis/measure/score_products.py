@@ -8,11 +8,13 @@ heads, chunks or steps of one attention.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from course_lib.tracing import FACTORS, ModuleCall, Operation, Trace, Value
 
-from .softmax_path import EXPONENTIALS, SOFTMAXES
+from .softmaxes import EXPONENTIALS, SOFTMAXES
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +101,13 @@ class _State(NamedTuple):
         behind: all that it comes from.
         waiting: those of them that met no values yet.
         foreign: those with keys, or queries, that no x changes, if no other product came since.
+        weighing: those of the foreign ones that went through a softmax.
     """
 
     behind: int = 0
     waiting: int = 0
     foreign: int = 0
+    weighing: int = 0
 
 
 class _Search:
@@ -133,17 +137,19 @@ class _Search:
             now = self._after_product(operation, factors, now)
         elif operation.name in SOFTMAXES or operation.name in EXPONENTIALS:
             self.used |= set(_indices(now.waiting | now.foreign))
+            now = now._replace(foreign=0, weighing=now.weighing | now.foreign)
         self._reached[operation.number] = now
 
     def _after_product(self, operation: Operation, factors: tuple[Value, Value], now: _State) -> _State:
         sides = [self._states(operation, value) for value in factors]
         bit = 1 << len(self.found)
         if all(sides):
-            left, right = (_united(states).waiting for states in sides)
-            if left != right:
-                self.applied |= set(_indices(left ^ right))
+            left, right = (_united(states) for states in sides)
+            applied = (left.waiting | left.weighing) ^ (right.waiting | right.weighing)
+            if applied:
+                self.applied |= set(_indices(applied))
                 self.used |= self.applied
-                return _State(now.behind, left & right)
+                return _State(now.behind, left.waiting & right.waiting)
             waiting, foreign = now.waiting | bit, 0
         elif self._is_projected(factors[0 if sides[1] else 1]):
             waiting, foreign = now.waiting, bit
@@ -172,10 +178,7 @@ def is_new(operation: Operation) -> bool:
 
 
 def _united(states: list[_State]) -> _State:
-    behind = waiting = foreign = 0
-    for one in states:
-        behind, waiting, foreign = behind | one.behind, waiting | one.waiting, foreign | one.foreign
-    return _State(behind, waiting, foreign)
+    return _State(*(reduce(or_, bits, 0) for bits in zip(*states, strict=True))) if states else _State()
 
 
 def _indices(bits: int) -> Iterator[int]:

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
-from course_lib.tracing import Operation, Value
+from course_lib.tracing import Operation, Value, replay
 
 from .context import joined as as_one
 from .dataflow import OUTPUT, Dataflow, X
-from .place import Place, Point, Segment, Sizes, joined
+from .place import Place, Point, Segment, Sizes, joined, point_of
+from .run import noise_of
 from .score_products import ScoreProduct
 
 NO_TOKENS = "no tensor (batch, token, width) is found that its queries and keys, and no other attention, come from"
@@ -102,8 +104,27 @@ class _Search:
         for number in applied:
             allowed |= flow.behind[number]
         after = [n for n in flow.passed_after(applied, trace.output) if n not in (OUTPUT, *applied)]
-        own = [n for n in after if self._is_output(n) and not flow.behind[n] & ~allowed]
-        return own[-1] if own else None
+        able = [n for n in after if self._is_row(n) and not flow.behind[n] & ~allowed]
+        own = [n for n in able if self._is_output(n)] or able  # those of an image come second
+        apart = self._before_mixing(own)
+        return apart[-1] if apart else None
+
+    def _before_mixing(self, outputs: list[int]) -> list[int]:
+        """Leave out the outputs behind a step that mixes tokens again, as a convolution after attention does."""
+        first = self._made(outputs[0]).tensor if outputs else None
+        if first is None or len(outputs) == 1 or first.shape[:2] != self._sizes:
+            return outputs
+        change = torch.zeros_like(first)
+        change[:, 0] = noise_of(first[:, 0].shape, seed=31).to(first.dtype)
+        now = replay(self._trace, after={outputs[0]: lambda tensor: tensor + change})
+        kept = []
+        for number in outputs:
+            made = self._made(number)
+            moved, _, _ = rows_of((now[made.number] - made.tensor).abs(), self._sizes)
+            if moved is None or (moved[:, 1:] > 1e-9).any():
+                break
+            kept.append(number)
+        return kept
 
     def _ends(self, value: Value, at: Operation) -> "_End":
         sources = self._flow.sources(value, at)
@@ -131,7 +152,7 @@ class _Search:
 
     def _is_tokens(self, number: int) -> bool:
         operation = None if number == X else self._trace.operations[number]
-        able = operation is None or (operation.outputs and operation.frames and not operation.in_place)
+        able = operation is None or (self._flow.is_whole(operation) and operation.frames and not operation.in_place)
         return bool(able) and self._made(number).tensor.is_floating_point() and self._made(number).tensor.dim() > 2
 
     def _is_row(self, number: int) -> bool:
@@ -149,10 +170,7 @@ class _Search:
     def _point(self, number: int) -> Point:
         if number == X:
             return Point()
-        operation = self._trace.operations[number]
-        before = self._trace.operations[:number]
-        same = sum(one.name == operation.name and one.frames == operation.frames for one in before)
-        return Point(operation.name, operation.frames, same)
+        return point_of(self._trace, number)
 
 
 def rows_of(tensor: Tensor, sizes: Sizes) -> tuple[Tensor | None, bool, tuple[int, ...]]:

@@ -48,11 +48,11 @@ class SegmentSubject(Subject):
         segment, (tokens, memory) = self._segment, self._parts(x)
         given = {segment.queries: tokens} | ({segment.keys: memory} if segment.keys is not None else {})
         whole = given.pop(Point(), resized(self.template, len(x), x.shape[1] - self.place.num_context).to(x.dtype))
-        feed = _Feed(sys._getframe(), self.caller, given, segment.output)
+        feed = Feed(sys._getframe(), self.caller, given, segment.output)
         try:
             with feed:
                 self.whole.call(code, whole)
-        except _Reached as reached:
+        except Reached as reached:
             return self._as_rows(reached.output)
         finally:
             feed.let_go()
@@ -79,6 +79,7 @@ class SegmentSubject(Subject):
 
     def _as_rows(self, output: Tensor) -> Tensor:
         rows = output.transpose(0, 1) if self.place.tokens_first else output
+        rows = rows.flatten(2).mT if rows.dim() > 3 else rows  # an image
         count = self.place.num_context
         return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
 
@@ -90,7 +91,7 @@ class SegmentSubject(Subject):
         return {name for storage, name in names.items() if storage not in elsewhere}
 
 
-class _Reached(BaseException):
+class Reached(BaseException):
     """The output of the attention, which ends the run; no `except Exception` of the code stops it."""
 
     def __init__(self, output: Tensor) -> None:
@@ -98,7 +99,7 @@ class _Reached(BaseException):
         self.output = output
 
 
-class _Feed(DispatchWatch):
+class Feed(DispatchWatch):
     """Puts tensors in place of the results of some operations, and ends the run with the result of another."""
 
     def __init__(self, stop: Any, caller: CodeType | None, given: dict[Point, Tensor], output: Point) -> None:
@@ -116,7 +117,7 @@ class _Feed(DispatchWatch):
         self._seen[name, frames] += 1
         tensors = list(tensors_in(result))
         if point == self._output:
-            raise _Reached(tensors[0])
+            raise Reached(tensors[0])
         if point in self._given:  # a copy, because the code may write into it
             given = self._given[point].to(tensors[0].dtype).clone()
             return given if result is tensors[0] else (given, *result[1:])  # a norm also returns its statistics

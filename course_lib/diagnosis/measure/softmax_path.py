@@ -8,10 +8,9 @@ from torch import Tensor
 from course_lib.tracing import Operation
 
 from .scores import Scores
+from .softmaxes import EXPONENTIALS, SOFTMAXES
 from .structure import AfterStructure
 
-SOFTMAXES = ("_softmax", "_safe_softmax", "_log_softmax", "softmax", "log_softmax")
-EXPONENTIALS = ("exp", "exp_", "exp2")
 MASKS = (
     "masked_fill", "masked_fill_", "where", "tril", "triu", "tril_", "triu_", "index_put_", "index_fill_",
     "masked_scatter", "index_fill", "copy_", "fill_", "index_put", "masked_scatter_",

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -13,6 +14,8 @@ from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_
 
 from .calling import Call, usual_call
 from .copying import copy_of
+from .head_mixes import Mixes, without
+from .waking import woken
 from .widening import widened
 
 NO_GPU = re.compile(
@@ -47,6 +50,8 @@ class Subject:
         given_call: `call` as it was given, or None.
         widened: whether float32 in the code is read as float64 in runs in float64.
         rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
+        awake: whether weights that are all zeros are replaced by random ones, because nothing passes through them.
+        mixes: the operations that mix heads, which are left out.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
 
     Raises:
@@ -54,7 +59,7 @@ class Subject:
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = False
+    makes_x = awake = False
 
     def __init__(self, code: Callable[..., Any], call: Call | None = None) -> None:
         if not callable(code):
@@ -64,6 +69,7 @@ class Subject:
         self.caller = getattr(inspect.unwrap(call), "__code__", None) if call else None
         self.widened = False
         self.rounded_at: list[SourceLine] = []
+        self.mixes: Mixes = {}
         self.given_call = call
         self._call = call or usual_call(code)
 
@@ -97,7 +103,8 @@ class Subject:
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run a copy; a function runs on copies of the tensors outside its arguments."""
         wide = self.widened and x.dtype == torch.float64
-        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x):
+        mixing = without(self.mixes, sys._getframe(), self.caller)
+        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), mixing:
             return self._call(code, x)
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
@@ -114,7 +121,7 @@ class Subject:
             return self.original
         module = copy_of(self.original).to("cpu", dtype)
         module.train(training)  # which an author's own `train` may forget to return
-        return module
+        return woken(module) if self.awake else module
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""

@@ -10,6 +10,9 @@ from torch import Tensor
 from .attention import Attention
 from .softmax_path import SoftmaxPath
 
+ADDITIONS = ("add", "add_")
+FLOOR = 1e-6  # of a weight
+
 
 @dataclass(frozen=True, eq=False)
 class Visibility:
@@ -26,10 +29,20 @@ class Visibility:
     @cached_property
     def leaked(self) -> Tensor:
         """The pairs that should be hidden and are visible."""
-        leaked = self.attention.seen & ~self.attention.expected & self.asked[..., None]
+        leaked = self.attention.seen & ~self.attention.expected & self.asked[..., None] & ~self._is_floor
         if context := self.attention.options.num_context:
             leaked[..., :-context] = False  # queries may be keys as well, as in a resampler
         return leaked
+
+    @cached_property
+    def _is_floor(self) -> Tensor:
+        """The pairs whose weight is a tiny number that written-out softmax adds to all weights of a row, as for eps."""
+        weights = self.attention.weights
+        first = min((operation.number for operation in self.path.softmaxes), default=0)
+        after = (operation for operation in self.path.operations if operation.number > first)
+        adds = not self.path.named_softmaxes and any(operation.name in ADDITIONS for operation in after)
+        least = weights.amin(-1, keepdim=True)
+        return adds & (least > 0) & (least < FLOOR) & ((weights - least).abs() < 1e-6 * least)
 
     @cached_property
     def missing(self) -> Tensor:

@@ -18,6 +18,7 @@ ELSEWHERE = torch.device("xpu", 7)  # the fake device; no tensor is moved there 
 MOVES = ("to", "copy_", "type_as", "cuda")
 READ_DEVICE = Tensor.device.__get__  # what `x.device` calls
 QUESTIONS = ("__get__", "__set__", "size", "dim", "stride", "__len__", "is_floating_point", "numel")
+JOINING = ("cat", "concat", "concatenate", "hstack", "vstack")
 INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may be on the CPU
 
 
@@ -97,7 +98,8 @@ class _FakeDevice(FunctionWatch):
         here = [one for one in tensors if id(one) in self._made_here]
         if not moved and name not in (*MOVES, *QUESTIONS, *INDEXING) and len(here) < len(tensors):
             for tensor in here:
-                if tensor.dim() > 0:  # a plain number may stay on the CPU
+                # A plain number may stay on the CPU, and so may a tensor of no element that stands for none.
+                if tensor.dim() > 0 and (tensor.shape != (0,) or name in JOINING):
                     raise _TensorLeftBehind(name, self._made_here[id(tensor)], tuple(tensor.shape))
         on_cpu = {key: "cpu" if _is_elsewhere(one) else one for key, one in kwargs.items()}
         result = func(*("cpu" if _is_elsewhere(one) else one for one in args), **on_cpu)

@@ -10,13 +10,29 @@ from torch import nn
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import attributes_in_source, locate_return
-from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of
+from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of, zero_weights
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, line_at
 
 GATE = re.compile(r"gat(e|ing)|(^|[._])g(_?proj)?([._]|$)", re.I)
 PAIR = ("queries", "keys")  # whose norms have the same weights, and are called in this order
 SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
+
+
+@rule(order=6)
+def check_zeros(run: Run) -> Iterator[str]:
+    """Weights that are all zeros, as before training."""
+    if run.subject.awake:
+        names = zero_weights(run.subject.examined_in(run.subject.original))
+        zeros = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` and {len(names) - 1} more"
+        yield f"{zeros}: all zeros, so that nothing passes; it was examined with random numbers in place of these"
+
+
+@rule(order=8)
+def check_mixes(run: Run) -> Iterator[str]:
+    """Products that mix the heads."""
+    if run.subject.mixes:
+        yield "its heads are mixed, as talking heads are; each was examined without that"
 
 
 @rule(order=399)

@@ -1,0 +1,213 @@
+"""Find the rows that queries, keys and values are made from where these are no tokens of x, or not the same ones.
+
+Queries may be learned, keys may come from a convolution, and the rows of one attention may be those of one axis of a
+grid. Each of the three is then given to the code in a tensor of its own, behind all that mixes its rows.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_lib.tracing import FACTORS, Operation, Value, propagate, replay
+
+from .context import joined as as_one
+from .dataflow import OUTPUT, Dataflow, X
+from .place import Apart, Place, Point, point_of
+from .run import noise_of
+from .score_products import ScoreProduct
+from .softmaxes import EXPONENTIALS, SOFTMAXES
+
+MOST_SAMPLES = 48  # each is changed in turn
+
+
+class _Part(NamedTuple):
+    """A factor of a product, the operation that reads it, and how many rows it holds."""
+
+    value: Value
+    at: Operation
+    rows: int
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An operation, or X, that makes the rows of a factor; `projected` says whether a product with a sum follows."""
+
+    number: int
+    projected: bool
+
+
+def places_apart(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
+    """Return where attentions are computed from rows of their own, one for each product; [] if one is not found."""
+    found = [_place_apart(flow, product) for product in products]
+    places = [place for place in found if place is not None]
+    return [replace(place, name=name or place.name) for place in places] if len(places) == len(found) else []
+
+
+def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:
+    search = _Search(flow)
+    parts = search.parts(product)
+    if parts is None:
+        return None
+    queries, keys, values = (search.entries(part) for part in parts)
+    chosen = _chosen(queries, keys, values)
+    applied = parts[2].at
+    if chosen is None or not search.agree(chosen):
+        return None
+    output = search.output(applied, parts[0].rows, search.batch(chosen[0]))
+    return None if output is None else search.place(chosen, output, product)
+
+
+def _chosen(*parts: list[_Entry]) -> tuple[int, ...] | None:
+    """Return the operations that make the rows: one for all, or two, or three."""
+    if not all(parts):
+        return None
+    projected = [{one.number for one in part if one.projected} for part in parts]
+    of_queries, of_keys, of_values = (next((one for one in part if one.projected), part[-1]).number for part in parts)
+    for one in parts[0]:
+        if all(one.number in numbers for numbers in projected):
+            return (one.number,)
+    for one in parts[1]:
+        if one.number in projected[1] & projected[2]:
+            return of_queries, one.number
+    return of_queries, of_keys, of_values
+
+
+class _Search:
+    def __init__(self, flow: Dataflow) -> None:
+        self._flow, self._trace = flow, flow.trace
+
+    def parts(self, product: ScoreProduct) -> tuple[_Part, _Part, _Part] | None:
+        """Return queries, keys and values, if one product compares all rows and one applies all weights."""
+        at, applied = product.operation, self._flow.value_factors([product])
+        if at.name not in FACTORS or len(applied) != 1 or applied[0][0].name not in FACTORS:
+            return None
+        reader, values = applied[0]
+        between = self._trace.descendants({at.number}) & self._trace.ancestors([reader.outputs[0]])
+        if not any(self._trace.operations[one].name in (*SOFTMAXES, *EXPONENTIALS) for one in between):
+            return None
+        left, right = product.factors
+        rows, columns = at.outputs[0].tensor.shape[-2:]
+        queries, keys = _Part(left, at, rows), _Part(right, at, columns)
+        if self._keys_are_left(at, reader, values):
+            queries, keys = keys, queries
+        return queries, keys, _Part(values, reader, keys.rows)
+
+    def _keys_are_left(self, scores: Operation, reader: Operation, values: Value) -> bool:
+        """Return whether the sums over values run over the rows of the scores instead of over their columns."""
+        made = scores.outputs[0]
+        labels = propagate(self._trace, {made.number: torch.arange(made.tensor.numel()).view(made.tensor.shape)})
+        factors = [reader.args[index] for index in FACTORS[reader.name]]
+        weights_left = factors[1] is values
+        weights = labels[factors[0 if weights_left else 1].number]
+        terms = weights.movedim(-1 if weights_left else -2, -1).flatten(0, -2)[0]
+        columns = terms % made.tensor.shape[-1]
+        return len(terms) > 1 and bool((terms >= 0).all()) and bool((columns == columns[0]).all())
+
+    def entries(self, part: _Part) -> list[_Entry]:
+        """Return what makes the rows of a factor without mixing them afterwards, the nearest first."""
+        before = self._trace.ancestors([part.value])
+        found: list[_Entry] = []
+        for number in self._behind(part):
+            tensor = self._made(number).tensor
+            if not self._is_able(number) or tensor.shape[-2] != part.rows or not self._keeps_apart(number, part):
+                continue
+            after = before & self._after(number)
+            projected = any(self._trace.operations[one].name in (*FACTORS, "convolution") for one in after)
+            found.append(_Entry(number, projected))
+        return found
+
+    def _behind(self, part: _Part) -> Iterator[int]:
+        """Yield the operations that all paths to a factor pass through, the nearest first, and X."""
+        if self._flow.sources(part.value, part.at):
+            yield from self._flow.passed(part.value, part.at)
+            return
+        value: Value | None = part.value
+        while value is not None and value.made_by is not None:  # learned rows: the longest way
+            yield value.made_by
+            made_of = [one for one in self._trace.operations[value.made_by].inputs if one.tensor.is_floating_point()]
+            value = max(made_of, key=lambda one: len(self._trace.ancestors([one])), default=None)
+
+    def _is_able(self, number: int) -> bool:
+        operation = None if number == X else self._trace.operations[number]
+        if operation is not None and (not self._flow.is_whole(operation) or not operation.frames or operation.in_place):
+            return False
+        return self._made(number).tensor.dim() > 2 and self._made(number).tensor.is_floating_point()
+
+    def _keeps_apart(self, number: int, part: _Part) -> bool:
+        """Return whether no element of a factor depends on two rows, as far as the first two rows tell."""
+        first = self._moved(number, 0, part.value)
+        if part.rows == 1 or not first.any():
+            return bool(first.any())
+        second = self._moved(number, 1, part.value)
+        return bool(second.any()) and not bool((first & second).any())
+
+    def _moved(self, number: int, row: int, value: Value) -> Tensor:
+        """Return which elements of a value change with a row of what an operation makes."""
+        made = self._made(number).tensor
+        change = torch.zeros_like(made)
+        change[..., row, :] = noise_of(change[..., row, :].shape, seed=23).to(made.dtype)
+        if number == X:
+            now = replay(self._trace, made + change)
+        else:
+            now = replay(self._trace, after={number: lambda tensor: tensor + change})
+        return (now[value.number] - value.tensor).abs() > 1e-9
+
+    def agree(self, chosen: tuple[int, ...]) -> bool:
+        """Return whether queries, keys and values have as many samples."""
+        batches = {self.batch(number) for number in chosen}
+        return len(batches) == 1 and batches.pop() <= MOST_SAMPLES
+
+    def batch(self, number: int) -> int:
+        return math.prod(self._made(number).tensor.shape[:-2])
+
+    def output(self, applied: Operation, rows: int, batch: int) -> int | None:
+        """Return the first operation after a projection, or else the last, that gives a row for each query."""
+        flow, trace = self._flow, self._trace
+        if trace.output is None:
+            return None
+        numbers = [
+            one for one in flow.passed_after([applied.number], trace.output) if one not in (OUTPUT, applied.number)
+        ]
+        able = [one for one in numbers if self._is_able(one) and self._is_row_of(one, rows, batch)]
+        own = [one for one in able if not flow.behind[one] & ~flow.behind[applied.number]]
+        after = trace.descendants({applied.number})
+        for number in own:
+            between = trace.ancestors([self._made(number)]) & after - {applied.number}
+            if any(trace.operations[one].name in (*FACTORS, "convolution") for one in between):
+                return number
+        return own[-1] if own else None
+
+    def _is_row_of(self, number: int, rows: int, batch: int) -> bool:
+        shape = self._made(number).tensor.shape
+        return shape[-2] == rows and math.prod(shape[:-2]) == batch
+
+    def place(self, chosen: tuple[int, ...], output: int, product: ScoreProduct) -> Place:
+        """Return the place, with the rows that the code computed."""
+        trace, line = self._trace, product.operation.where
+        after = set[int]().union(*(self._after(number) for number in chosen))
+        numbers = sorted(after & trace.ancestors([self._made(output)]) - set(chosen))
+        points = [self._point(number) for number in chosen]
+        shapes = [tuple(self._made(number).tensor.shape) for number in chosen]
+        given, *others = (self._made(number).tensor.flatten(0, -3) for number in chosen)
+        place = Place(f"the one at {line}" if line else "one without a module", called=line)
+        if others:
+            memory = F.pad(torch.cat(others, dim=-1), (given.shape[-1], 0))  # in columns of its own
+            widths = (given.shape[-1], memory.shape[-1])
+            place = replace(place, num_context=memory.shape[1], widths=widths)
+            given = as_one(given, memory)
+        apart = Apart(points, shapes, self._point(output), numbers)
+        return replace(place, apart=apart, given=given.contiguous())
+
+    def _after(self, number: int) -> set[int]:
+        return self._trace.descendants_of_input() if number == X else self._trace.descendants({number})
+
+    def _made(self, number: int) -> Value:
+        return self._trace.x if number == X else self._trace.operations[number].outputs[0]
+
+    def _point(self, number: int) -> Point:
+        return Point() if number == X else point_of(self._trace, number)

@@ -1,0 +1,130 @@
+"""Leave out the products that mix the heads' scores or weights, as talking heads do, so that each head is seen alone.
+
+A mixed weight is a sum over heads, so neither the scale nor the sum of a row of weights says anything about one head.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.tracing import (
+    FACTORS,
+    Contraction,
+    DispatchWatch,
+    Operation,
+    Trace,
+    Value,
+    code_frames,
+    contractions,
+    operation_name,
+    propagate,
+    tensors_in,
+)
+
+from .place import Point, point_of
+from .score_products import find_score_products
+
+NORMS = ("native_layer_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
+ADDITIONS = ("add", "add_")
+
+Mixes = Mapping[Point, int]  # an operation -> which of its arguments to take in place of its result
+
+
+def find_head_mixes(trace: Trace) -> Mixes:
+    """Return the products of one attention that sum each pair of tokens over the heads, and norms of these sums."""
+    able = [one for one in trace.operations if _keeps_shape(one)]
+    scores = find_score_products(trace) if able else []
+    if len(scores) != 1:
+        return {}
+    made = scores[0].operation.outputs[0]
+    size = made.tensor.shape[-2:].numel()
+    from_input, found = trace.descendants_of_input(), dict[Point, int]()
+    start = {made.number: torch.arange(made.tensor.numel()).view(made.tensor.shape)}
+    products = {product.operation.number: product for product in contractions(trace)}
+    labels, heads = propagate(trace, start), 0
+    for operation in able:
+        product = products.get(operation.number)
+        index = _mixed(product, labels, size, from_input) if product else None
+        heads = heads if index is None or product is None else product.size
+        if product is None and heads and (operation.name in NORMS or _adds_bias(operation, heads, from_input)):
+            index = 0
+        if index is None or not (labels[operation.args[index].number] >= 0).all():
+            continue
+        before = labels[operation.args[index].number].contiguous()
+        start[operation.outputs[0].number] = before.view(operation.outputs[0].tensor.shape)
+        labels = propagate(trace, start)
+        found[point_of(trace, operation.number)] = index
+    return found
+
+
+def _keeps_shape(operation: Operation) -> bool:
+    if operation.name not in (*FACTORS, "convolution", *NORMS, *ADDITIONS) or not operation.outputs:
+        return False
+    shape = operation.outputs[0].tensor.shape
+    return any(isinstance(one, Value) and one.tensor.shape == shape for one in operation.args)
+
+
+def _adds_bias(operation: Operation, heads: int, from_input: set[int]) -> bool:
+    """Return whether an operation adds a number for each head to what a product has mixed."""
+    bias = operation.inputs[1] if operation.name in ADDITIONS and len(operation.inputs) > 1 else None
+    return bias is not None and bias.made_by not in from_input and bias.tensor.shape == (heads,)
+
+
+def _mixed(product: Contraction, labels: list[Tensor], size: int, from_input: set[int]) -> int | None:
+    """Return the argument that holds scores if the product sums each pair of tokens over several heads."""
+    _, *indices = product.factors
+    for index, (value, at), (weights, _) in zip(indices, product.sides(), product.sides()[::-1], strict=True):
+        if value.tensor.shape != product.out.tensor.shape or weights.made_by in from_input or product.size < 2:
+            continue
+        label = labels[value.number].flatten()
+        pairs, heads = label[at] % size, (label[at] // size).sort(dim=1).values
+        same = (pairs == (label % size)[:, None]).all() and (heads.diff(dim=1) > 0).all()
+        if bool(same) and bool((label >= 0).all()):
+            return index
+    return None
+
+
+class Unmixed(DispatchWatch):
+    """Runs code without the operations that mix heads."""
+
+    def __init__(self, stop: FrameType, caller: CodeType | None, mixes: Mixes) -> None:
+        super().__init__(stop)
+        self._caller, self._mixes = caller, mixes
+        self._names = {point.name for point in mixes}
+        self._seen: Counter = Counter()
+
+    def call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        name = operation_name(func)
+        if name not in self._names:
+            return func(*args, **kwargs)
+        frames = code_frames(self.author_frames(), self._caller)
+        point = Point(name, frames, self._seen[name, frames])
+        self._seen[name, frames] += 1
+        if point in self._mixes and name in ADDITIONS:
+            return args[0]
+        result = func(*args, **kwargs)
+        if point not in self._mixes:
+            return result
+        out = next(tensors_in(result))
+        likeliest = [args[self._mixes[point]], *args]  # another number of samples may exchange the factors
+        heads = next((one.clone() for one in likeliest if isinstance(one, Tensor) and one.shape == out.shape), out)
+        return heads if result is out else (heads, *result[1:])
+
+
+@contextmanager
+def without(mixes: Mixes, stop: FrameType, caller: CodeType | None) -> Iterator[None]:
+    """Leave out some operations of what runs meanwhile."""
+    if not mixes:
+        yield
+        return
+    watch = Unmixed(stop, caller, mixes)
+    try:
+        with watch:
+            yield
+    finally:
+        watch.let_go()

@@ -1,0 +1,363 @@
+"""Attention of unusual shapes is examined: what is right is called right, and what is wrong is found."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+
+HEADS, HEAD_DIM, D = 3, 4, 12
+X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
+
+
+class Base(nn.Module):
+    """Projections of queries, keys and values, and of the heads' results."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(D, D) for _ in range(4))
+
+    def split(self, x):
+        return x.unflatten(-1, (HEADS, -1)).transpose(-2, -3)
+
+    def attend(self, queries, keys, values, scale=HEAD_DIM**-0.5):
+        q, k, v = self.split(self.to_q(queries)), self.split(self.to_k(keys)), self.split(self.to_v(values))
+        return self.to_out(((q @ k.mT * scale).softmax(-1) @ v).transpose(-2, -3).flatten(-2))
+
+
+# --- weights that are zeros before training ---
+
+
+class ZeroInit(Base):
+    """A residual block whose output projection, or the scale of whose branch, is 0 before training."""
+
+    def __init__(self, zero, scale=HEAD_DIM**-0.5):
+        super().__init__()
+        self.scale, self.gamma = scale, nn.Parameter(torch.zeros(D) if zero == "gamma" else torch.ones(D))
+        if zero == "to_out":
+            nn.init.zeros_(self.to_out.weight)
+
+    def forward(self, x):
+        return x + self.gamma * self.attend(x, x, x, self.scale)
+
+
+@pytest.mark.parametrize("zero", ["to_out", "gamma"])
+def test_weights_that_are_zeros_are_examined_with_random_numbers(zero):
+    report = diagnose(ZeroInit(zero), X, num_heads=HEADS, causal=False)
+    assert report.ok and any(f"`{zero}" in one and "all zeros" in one for one in report.remarks), report
+    report = diagnose(ZeroInit(zero, scale=D**-0.5), X, num_heads=HEADS, causal=False)
+    assert [finding.mistake for finding in report.findings] == ["wrong-scale"], report
+
+
+class Unmixed(ZeroInit):
+    def forward(self, x):
+        self.attend(x, x, x)
+        return x + self.gamma * self.to_out(self.to_v(x))
+
+
+def test_weights_that_are_not_applied_are_found_among_zeros():
+    report = diagnose(Unmixed("to_out"), X, num_heads=HEADS, causal=False)
+    assert "weights-not-applied" in [finding.mistake for finding in report.findings], report
+
+
+class NoTensor(Base):
+    """Gives PyTorch's function an empty tensor on the CPU in place of weights that it doesn't read."""
+
+    def forward(self, x):
+        x = x.transpose(0, 1)
+        parts = {f"{name}_proj_weight": getattr(self, f"to_{name}").weight for name in "qkv"}
+        biases = torch.cat([self.to_q.bias, self.to_k.bias, self.to_v.bias])
+        output, _ = F.multi_head_attention_forward(
+            x, x, x, D, HEADS, torch.empty([0]), biases, None, None, False, 0.0, self.to_out.weight,
+            self.to_out.bias, use_separate_proj_weight=True, need_weights=False, **parts,
+        )  # fmt: skip
+        return output.transpose(0, 1)
+
+
+def test_a_tensor_without_elements_may_stand_for_none_on_the_cpu():
+    assert diagnose(NoTensor(), X, num_heads=HEADS, causal=False).ok
+
+
+# --- rows that are no tokens of x, or not the same ones ---
+
+WRONG = {"scale": ("missing-scale",), "axis": ("softmax-wrong-axis",), "merge": ("merge-without-transpose",)}
+
+
+class Rows(nn.Module):
+    """Attention of rows with rows, right or with a mistake."""
+
+    def __init__(self, mistake=""):
+        super().__init__()
+        torch.manual_seed(1)
+        self.mistake = mistake
+        self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(D, D) for _ in range(4))
+
+    def attend(self, queries, keys, values):
+        parts = (self.to_q(queries), self.to_k(keys), self.to_v(values))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for part in parts)
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        heads = scores.softmax(-2 if self.mistake == "axis" else -1) @ v
+        heads = heads if self.mistake == "merge" else heads.transpose(-2, -3)
+        return self.to_out(heads.reshape(queries.shape))
+
+
+class LearnedQueries(Rows):
+    """As many rows as there are learned queries, however many tokens x has."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.latents = nn.Parameter(torch.randn(4, D))
+
+    def forward(self, x):
+        latents = self.latents.expand(len(x), -1, -1)
+        return self.attend(latents, x, x)
+
+
+class Resampler(LearnedQueries):
+    """Two layers of learned queries, which are keys as well."""
+
+    def forward(self, x):
+        rows = self.latents.expand(len(x), -1, -1)
+        for _ in range(2):
+            keys = torch.cat([x, rows], dim=1)
+            rows = rows + self.attend(rows, keys, keys)
+        return rows
+
+
+class ReadByLatents(LearnedQueries):
+    """Latents read x, and x reads the latents."""
+
+    def forward(self, x):
+        latents = self.attend(self.latents.expand(len(x), -1, -1), x, x)
+        return x + self.attend(x, latents, latents)
+
+
+class Convolved(Rows):
+    """Queries, keys and values of several neighbours each, on a grid of 2 x 4."""
+
+    def __init__(self, mistake="", stride=1):
+        super().__init__(mistake)
+        self.of_queries = nn.Conv2d(D, D, 3, padding=1, groups=D)
+        self.of_keys, self.of_values = (nn.Conv2d(D, D, 3, stride, padding=1, groups=D) for _ in range(2))
+
+    def forward(self, x):
+        grid = x.mT.unflatten(-1, (2, 4))
+        return self.attend(*(conv(grid).flatten(2).mT for conv in (self.of_queries, self.of_keys, self.of_values)))
+
+
+class ConvolvedAndFewer(Convolved):
+    def __init__(self, mistake=""):
+        super().__init__(mistake, stride=2)
+
+
+class Axes(Rows):
+    """Attention along the rows of a grid of 2 x 4, and then along its columns."""
+
+    def forward(self, x):
+        grid = x.unflatten(1, (2, 4))
+        grid = grid + self.attend(*[grid.flatten(0, 1)] * 3).view(grid.shape)
+        columns = grid.transpose(1, 2)
+        columns = columns + self.attend(*[columns.flatten(0, 1)] * 3).view(columns.shape)
+        return columns.transpose(1, 2).flatten(1, 2)
+
+
+class FirstToken(Rows):
+    """Only the first token attends, so that there is one row."""
+
+    def forward(self, x):
+        return self.attend(x[:, :1], x, x)
+
+
+KINDS = [LearnedQueries, Resampler, ReadByLatents, Convolved, ConvolvedAndFewer, Axes, FirstToken]
+EIGHT = torch.randn(2, 8, D, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_over_other_rows_than_tokens_is_examined(kind):
+    report = diagnose(kind(), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
+    assert report.exit_status == 0 and report.attentions, report
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+@pytest.mark.parametrize("kind", KINDS[:-1])
+def test_a_mistake_is_found_in_attention_over_other_rows(kind, mistake):
+    report = diagnose(kind(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
+    assert report.mistakes[:1] == WRONG[mistake], report
+
+
+class ConvolvedAfterSplit(ConvolvedAndFewer):
+    """The first token is cut off, and only the others are convolved."""
+
+    def forward(self, x):
+        first, others = x.split([1, 8], dim=1)
+        grid = others.mT.unflatten(-1, (2, 4))
+        parts = (conv(grid).flatten(2).mT for conv in (self.of_queries, self.of_keys, self.of_values))
+        return self.attend(*(torch.cat([first, part], dim=1) for part in parts))
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_a_part_of_the_tokens_is_not_taken_for_all(mistake):
+    report = diagnose(ConvolvedAfterSplit(mistake), torch.cat([EIGHT, EIGHT[:, :1]], 1), num_heads=HEADS, causal=False)
+    assert report.mistakes[:1] == WRONG.get(mistake, ()) and report.attentions, report
+
+
+# --- heads that are mixed ---
+
+
+class Talking(Rows):
+    """Scores and weights that are mixed over the heads, written in one of three ways."""
+
+    def __init__(self, mistake="", way="linear"):
+        super().__init__(mistake)
+        self.way = way
+        self.linears = nn.ModuleList(nn.Linear(HEADS, HEADS) for _ in range(2))
+        self.convs = nn.ModuleList(nn.Conv2d(HEADS, HEADS, 1) for _ in range(2))
+        self.matrices = nn.ParameterList(torch.randn(HEADS, HEADS) for _ in range(2))
+        self.norm = nn.LayerNorm(HEADS)
+        for name in {"linear": ("convs", "matrices", "norm"), "conv": ("linears", "matrices", "norm"),
+                     "einsum": ("convs", "linears")}[way]:  # fmt: skip
+            delattr(self, name)
+
+    def mix(self, scores, index):
+        if self.way == "linear":
+            return self.linears[index](scores.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        if self.way == "conv":
+            return self.convs[index](scores)
+        mixed = torch.einsum("bhij,hg->bgij", scores, self.matrices[index])
+        return self.norm(mixed.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+    def forward(self, x):
+        parts = (self.to_q(x), self.to_k(x), self.to_v(x))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        scores = self.mix(q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5), 0)
+        heads = self.mix(scores.softmax(-2 if self.mistake == "axis" else -1), 1) @ v
+        heads = heads if self.mistake == "merge" else heads.transpose(1, 2)
+        return self.to_out(heads.reshape(x.shape))
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize("way", ["linear", "conv", "einsum"])
+def test_heads_that_are_mixed_are_examined(way, mistake):
+    report = diagnose(Talking(mistake, way), X, num_heads=HEADS, causal=False)
+    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
+    assert report.exit_status == int(bool(mistake)) and (mistake or "mixed" in str(report.remarks)), report
+
+
+# --- tokens with several axes ---
+
+
+class Grid(Rows):
+    """Attention along one axis of a grid (batch, row, column, width), or within windows of 2 x 2, or over all of it."""
+
+    def __init__(self, mistake="", way="columns"):
+        super().__init__(mistake)
+        self.way = way
+
+    def forward(self, grid):
+        if self.way == "all":
+            return self.attend(*[grid.flatten(1, 2)] * 3).view(grid.shape)
+        if self.way == "rows":
+            return self.attend(grid, grid, grid)
+        if self.way == "columns":
+            columns = grid.transpose(1, 2)
+            return self.attend(columns, columns, columns).transpose(1, 2)
+        batch, rows, columns, _ = grid.shape
+        windows = grid.view(batch, rows // 2, 2, columns // 2, 2, D).transpose(2, 3)
+        out = self.attend(*[windows.flatten(3, 4).flatten(1, 2)] * 3)
+        return out.view(windows.shape).transpose(2, 3).reshape(grid.shape)
+
+
+class Image(Grid):
+    """The same over all pixels of (batch, width, row, column), by convolutions."""
+
+    def __init__(self, mistake="", way=""):
+        super().__init__(mistake)
+        self.norm, self.inner = nn.GroupNorm(3, D), nn.Conv2d(D, D, 1)
+
+    def forward(self, image):
+        pixels = self.inner(self.norm(image)).flatten(2).mT
+        return self.attend(pixels, pixels, pixels).mT.view(image.shape)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
+def test_tokens_with_several_axes_are_examined(way, mistake):
+    shape = (2, D, 2, 4) if way == "image" else (2, 2, 4, D)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    code = Image(mistake) if way == "image" else Grid(mistake, way)
+    report = diagnose(code, x, num_heads=HEADS, causal=False)
+    if mistake == "merge":  # which also moves what a token sees
+        assert report.exit_status == 1, report
+        return
+    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
+    assert report.exit_status == int(bool(mistake)), report
+    groups = {"rows": "2 groups of 4", "columns": "4 groups of 2", "windows": "2 groups of 4"}.get(way)
+    assert groups is None or mistake or groups in str(report.remarks), report
+
+
+# --- steps after attention that mix tokens ---
+
+
+class ConvolvedLater(ConvolvedAndFewer):
+    """Fewer keys than tokens, and a convolution of the grid behind the residual."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.reduced, self.later = nn.Conv2d(D, D, 2, 2), nn.Conv2d(D, D, 3, padding=1)
+
+    def forward(self, x):
+        fewer = self.reduced(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
+        x = x + self.attend(x, fewer, fewer)
+        return x + self.later(x.mT.unflatten(-1, (2, 4))).flatten(2).mT
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_a_convolution_behind_attention_is_no_wrong_merge(mistake):
+    report = diagnose(ConvolvedLater(mistake), EIGHT, num_heads=HEADS, causal=False, lengths=[8])
+    assert report.mistakes[:1] == WRONG.get(mistake, ()), report
+    assert report.exit_status == int(bool(mistake)), report
+
+
+# --- a small number that keeps softmax from dividing by 0 ---
+
+
+class WithFloor(Rows):
+    """Softmax written out, with eps added to each weight, and a mask that multiplies before or after the sum."""
+
+    def forward(self, x):
+        parts = (self.to_q(x), self.to_k(x), self.to_v(x))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        scores = q @ k.mT * HEAD_DIM**-0.5
+        shown = torch.ones(x.shape[1], x.shape[1], dtype=x.dtype, device=x.device).tril()
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        if self.mistake == "late":
+            weights = (weights + 1e-6 / x.shape[1]) / (weights.sum(-1, keepdim=True) + 1e-6) * shown
+        else:
+            weights = weights * shown if self.mistake != "idle" else weights
+            weights = (weights + 1e-6 / x.shape[1]) / (weights.sum(-1, keepdim=True) + 1e-6)
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("mistake", "found"), [("", ()), ("late", ("mask-after-softmax",)), ("idle", ("no-causal-mask",))]
+)
+def test_eps_added_to_the_weights_shows_no_hidden_token(mistake, found):
+    assert diagnose(WithFloor(mistake), X, num_heads=HEADS).mistakes == found
+
+
+# --- numbers that a generator of `call` draws ---
+
+
+class Biased(Rows):
+    def forward(self, x, bias):
+        return self.attend(x, x, x) + bias
+
+
+def test_numbers_from_a_generator_of_call_do_not_mix_samples():
+    def call(module, x):
+        bias = torch.randn(D, generator=torch.Generator().manual_seed(3), dtype=x.dtype)
+        return module(x, bias.to(x))
+
+    assert diagnose(Biased(), X, num_heads=HEADS, causal=False, call=call).ok
