@@ -30,7 +30,7 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
     names_values = any(role_of(name) == "values" for name in names_in(product.operation.statement.source))
     count = f"in {shared[roles]} of {len(rows)} rows"
     passed = locate_passed(product.operation, "keys", "values")
-    own_keys = any(role_of(name) == "keys" for name in attention.run.unused_parameters)  # not a part of packed weights
+    own_keys = any("[" not in name for name in attention.run.unused_parameters)  # not a part of packed weights
     of_values = own_keys or names_values or passed or not _locate_branch(attention, row, roles, {"keys"})
     if keys_only and "values" not in unused and ("keys" in unused or names_values) and of_values:
         evidence = f"the scores are products of queries and values, {count}"
