@@ -6,15 +6,25 @@ from .attributes import (
     attributes_read,
     locate_attribute,
     locate_attribute_read,
+    locate_shared_module,
     locate_softmax_layer,
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .choices import scale_by_choice
-from .constants import SCALINGS, locate_idle_scaling, locate_scaling, locate_unused_scaling, number_of
+from .constants import (
+    SCALINGS,
+    locate_idle_scaling,
+    locate_scaling,
+    locate_skipped_scaling,
+    locate_sum_of_products,
+    locate_unused_scaling,
+    number_of,
+)
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
     locate_combination,
+    locate_fill,
     locate_made_attribute,
     locate_made_mask,
     locate_mask_buffer,
@@ -35,6 +45,7 @@ from .statements import (
     locate_missing_return,
     locate_read,
     locate_return,
+    locate_returned_argument,
     locate_unmixed_return,
 )
 
@@ -52,6 +63,7 @@ __all__ = [
     "locate_combination",
     "locate_cut",
     "locate_discarded",
+    "locate_fill",
     "locate_fixed_loop",
     "locate_idle_scaling",
     "locate_leftover",
@@ -71,9 +83,13 @@ __all__ = [
     "locate_renamed_role",
     "locate_return",
     "locate_returned",
+    "locate_returned_argument",
     "locate_scaling",
+    "locate_shared_module",
     "locate_skipped_mask",
+    "locate_skipped_scaling",
     "locate_softmax_layer",
+    "locate_sum_of_products",
     "locate_unmixed_return",
     "locate_unused_scaling",
     "locate_write_index",

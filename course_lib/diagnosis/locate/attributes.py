@@ -25,13 +25,13 @@ def locate_attribute(subject: Subject, name: str, inside: str = "") -> SourceLin
 
 def statements_that_set(subject: Subject, name: str) -> Iterator[tuple[Source, ast.stmt]]:
     """Yield the statements of the subject's classes that set an attribute."""
-    for source in filter(None, map(source_of, _own_classes(subject.modules.values()))):
+    for source in filter(None, map(source_of, own_classes(subject.modules.values()))):
         for node in ast.walk(source.tree):
             if isinstance(node, ast.stmt) and (_assigns(node, name) or _registers(node, name)):
                 yield source, node
 
 
-def _own_classes(modules: Iterable[nn.Module]) -> list[type]:
+def own_classes(modules: Iterable[nn.Module]) -> list[type]:
     classes = dict.fromkeys(cls for module in modules for cls in type(module).__mro__)
     return [cls for cls in classes if cls.__module__.split(".")[0] != "torch" and issubclass(cls, nn.Module)]
 
@@ -88,9 +88,22 @@ def locate_softmax_layer(operation: Operation, subject: Subject, others: Iterabl
     return locate_attribute_read(operation, subject, lambda value: isinstance(value, nn.Softmax))
 
 
+def locate_shared_module(subject: Subject, names: Iterable[str]) -> SourceLine | None:
+    """Find where one module, given by the names of its parameters, was made to serve as several."""
+    for name in names:
+        *path, _ = name.split(".")
+        module, parent = subject.modules.get(".".join(path)), subject.modules.get(".".join(path[:-1]))
+        twins = [] if parent is None else [key for key, one in parent._modules.items() if one is module]
+        if module is None or len(twins) < 2:
+            continue
+        whole = path[-2] if isinstance(parent, (nn.ModuleList, nn.Sequential)) and len(path) > 1 else twins[-1]
+        return locate_attribute(subject, whole)
+    return None
+
+
 def attributes_in_source(module: nn.Module, name: str) -> list[ast.Attribute]:
     """Return where the classes of a module read or set an attribute of this name, of any object."""
     found = []
-    for source in filter(None, map(source_of, _own_classes([module]))):
+    for source in filter(None, map(source_of, own_classes([module]))):
         found += [one for one in ast.walk(source.tree) if isinstance(one, ast.Attribute) and one.attr == name]
     return found

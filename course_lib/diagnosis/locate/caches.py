@@ -74,11 +74,11 @@ def locate_returned(rows: Rows, join: Operation, *, newest_only: bool) -> Source
 
     With `newest_only`, only the newest token is missing, because the cache was read before it was written.
     """
-    if join.name != "cat":
+    if join.name != "cat" and join.in_place:
         return None
-    if newest_only:
+    if newest_only and join.name == "cat":
         return locate_return_after(join)
-    later = [one for one in rows.trace.operations if one.name == "cat" and one.number > join.number]
+    later = [one for one in rows.trace.operations if one.name == join.name and one.number > join.number]
     again = {one.number for one in later if one.where == join.where}
     handed_on = again & rows.trace.descendants({join.number})
     return _locate_returned_cache(join) if again and not handed_on else None

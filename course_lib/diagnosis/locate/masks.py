@@ -10,6 +10,7 @@ from course_lib.diagnosis.measure import SoftmaxPath, Subject
 from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of
 
 from .attributes import attributes_in, statements_that_set
+from .callers import call_at, locate_number_given
 from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
 from .statements import locate_assignment
 
@@ -26,6 +27,16 @@ def locate_masking(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that masks, or else that of softmax."""
     found = path.hiding or path.softmaxes
     return found[0].where if found else None
+
+
+def locate_fill(operation: Operation) -> SourceLine | None:
+    """Find where the number was set that a masked_fill reads from a variable or an argument, or else its line."""
+    call = call_at(*operation.frames[0]) if operation.frames else None
+    values = [] if call is None else [*call.args[-1:], *(one.value for one in call.keywords if one.arg == "value")]
+    name = values[-1].id if values and isinstance(values[-1], ast.Name) else None
+    made = [one.line for one in assignments_above(operation) if name in one.targets]
+    given = locate_number_given(operation) if name and not made else None
+    return last_line_of(function_of(operation), made) or given or operation.where
 
 
 def locate_negation(path: SoftmaxPath) -> SourceLine | None:
@@ -61,7 +72,19 @@ def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine
     if made:
         return made[-1].where
     before = [one.where for one in ancestors if one.where and one.where != masking.where]
+    if any(_is_right(value.tensor) for one in ancestors for value in one.inputs if value.made_by is None):
+        return before[-1] if before else masking.where  # the buffer is a triangle, and its use is wrong
     return locate_mask_buffer(masking, path.scores.run.subject) or (before[-1] if before else None)
+
+
+def _is_right(mask: Tensor) -> bool:
+    """Return whether a mask is a triangle whose edge is the diagonal, as a causal mask of any sense is."""
+    if mask.dim() < 2 or mask.shape[-1] != mask.shape[-2] or mask.shape[-1] < 2:
+        return False
+    table = mask.reshape(-1, *mask.shape[-2:])[0]
+    below, above = torch.ones_like(table, dtype=torch.bool).tril(), torch.ones_like(table, dtype=torch.bool).triu(1)
+    seen, hidden = table[below], table[above]
+    return bool((seen == seen[0]).all() and (hidden == hidden[0]).all() and seen[0] != hidden[0])
 
 
 def _differs_between_queries(path: SoftmaxPath, operation: Operation) -> bool:
@@ -118,21 +141,27 @@ def _is_triangle_of(operation: Operation, num_queries: int) -> bool:
 
 def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
     """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run."""
-    source = function_of(softmax)
-    names = names_in(re.sub(r"^[\w, ]+ = ", "", softmax.statement.source))  # what it reads
-    own = (frame for one in trace.operations for frame in one.frames if frame[0] is softmax.code)
+    read = names_in(re.sub(r"^[\w, ]+ = ", "", softmax.statement.source))
+    above = [one for one in skipped_blocks(softmax, trace, read, MASKS_SCORES) if _end_of(one) < softmax.statement.line]
+    named = [one for one in above if CAUSAL.search(ast.unparse(one))]
+    return last_line_of(function_of(softmax), [one.lineno for one in named or above])
+
+
+def skipped_blocks(operation: Operation, trace: Trace, names: set[str], wanted: re.Pattern[str]) -> list[ast.If]:
+    """Return the `if`s in an operation's function whose block did not run and would change some names, as wanted."""
+    own = (frame for one in trace.operations for frame in one.frames if frame[0] is operation.code)
     ran = {statement_of(*frame).line for frame in set(own)}
-    lines: list[int] = []
-    named: list[int] = []  # whose block speaks of causality
-    for node in nodes_in(source):
-        end = (node.body[-1].end_lineno or 0) if isinstance(node, ast.If) else softmax.statement.line
-        if isinstance(node, ast.If) and end < softmax.statement.line:
-            inside = ran.intersection(range(node.body[0].lineno, end + 1))
+    found = []
+    for node in nodes_in(function_of(operation)):
+        if isinstance(node, ast.If) and not ran.intersection(range(node.body[0].lineno, _end_of(node) + 1)):
             parts = [one for part in node.body for one in ast.walk(part)]
-            masks = any(names & _set_by(one) and MASKS_SCORES.search(ast.unparse(one)) for one in parts)
-            if masks and not inside:
-                (named if CAUSAL.search(ast.unparse(node)) else lines).append(node.lineno)
-    return last_line_of(source, named or lines)
+            if any(names & _set_by(one) and wanted.search(ast.unparse(one)) for one in parts):
+                found.append(node)
+    return found
+
+
+def _end_of(node: ast.If) -> int:
+    return node.body[-1].end_lineno or 0
 
 
 def _set_by(node: ast.AST) -> set[str]:

@@ -2,15 +2,19 @@
 
 import ast
 from collections.abc import Set
+from itertools import pairwise
 
 from course_lib.diagnosis.measure import role_of
 from course_lib.tracing import Operation, SourceLine, line_at, source_of, statement_of
 
+from .callers import arguments_of
 from .sources import assignments, function_of, last_line_of, names_in
+
+CASTS = ("to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous")
 
 
 def locate_rename(operation: Operation, before: int | None = None) -> SourceLine | None:
-    """Find the last line below an operation, in its function, that only gives a value another name: `a = b`.
+    """Find the last line below an operation, in its function, that only renames a value: `a = b`, `a = b.to(x)`.
 
     Args:
         operation: above the line.
@@ -20,12 +24,19 @@ def locate_rename(operation: Operation, before: int | None = None) -> SourceLine
     names = set(operation.statement.names)
     lines = []
     for one in assignments(source):
-        only = isinstance(one.node, ast.Assign) and isinstance(one.node.value, ast.Name) and len(one.targets) == 1
-        if only and first < one.line < (before or one.line + 1) and (one.value in names or before):
+        only = isinstance(one.node, ast.Assign) and _is_unchanged(one.node.value) and len(one.targets) == 1
+        if only and first < one.line < (before or one.line + 1) and (names_in(one.value) & names or before):
             lines.append(one.line)
         if one.line > first and names_in(one.value) & names:
             names |= one.targets
     return last_line_of(source, lines)
+
+
+def _is_unchanged(value: ast.expr) -> bool:
+    """Return whether an expression is a name, perhaps in another dtype."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in CASTS:
+        value = value.func.value
+    return isinstance(value, ast.Name)
 
 
 def locate_passed(operation: Operation, right: str, wrong: str) -> SourceLine | None:
@@ -35,6 +46,10 @@ def locate_passed(operation: Operation, right: str, wrong: str) -> SourceLine | 
         operation: inside the helper, whose statement names the right role.
         right, wrong: roles, such as "keys" and "values".
     """
+    for (code, _), outer in pairwise(operation.frames):
+        for name, given in arguments_of(code, *outer).items():
+            if role_of(name) == right and isinstance(given, ast.Name) and role_of(given.id) == wrong:
+                return line_at(statement_of(*outer))
     for depth, frame in enumerate(operation.frames):
         statement = statement_of(*frame)
         roles = {role_of(name) for name in names_in(statement.source)}

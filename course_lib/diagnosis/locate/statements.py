@@ -17,6 +17,7 @@ from course_lib.tracing import (
 )
 
 from .sources import (
+    assignments,
     assignments_above,
     forward_of,
     function_of,
@@ -60,6 +61,20 @@ def locate_unmixed_return(operation: Operation, wanted: Callable[[str], bool]) -
     for node in returns_below(operation) if len(operation.frames) > 1 else ():
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         if any(isinstance(part, ast.Name) and wanted(part.id) for part in parts):
+            return last_line_of(function_of(operation), [node.lineno])
+    return None
+
+
+def locate_returned_argument(operation: Operation) -> SourceLine | None:
+    """Find the `return` below an operation, in its own helper function, that gives an argument back as it came."""
+    code = operation.code
+    if code is None or len(operation.frames) < 2:
+        return None
+    arguments = set(code.co_varnames[: code.co_argcount])
+    arguments -= {name for one in assignments(function_of(operation)) for name in one.targets}
+    for node in returns_below(operation):
+        parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        if any(isinstance(part, ast.Name) and part.id in arguments for part in parts):
             return last_line_of(function_of(operation), [node.lineno])
     return None
 

@@ -1,6 +1,7 @@
 """Read from the name of a parameter or variable what it makes: queries, keys, values or the output."""
 
 import re
+from itertools import product as product_of
 
 import torch
 
@@ -47,11 +48,13 @@ def _unused_part(structure: Structure) -> set[str]:
         if (structure.trace.descendants({number}) - {number}) & structure.projection_operations:
             continue  # what is projected again, as by a convolution, has the columns of that
         columns = torch.unique(structure.columns[product.out.number])
-        for roles in (IN_ORDER, IN_ORDER[1:]):
+        for whole, roles in product_of((True, False), (IN_ORDER, IN_ORDER[1:])):
             if len(columns) % len(roles) or product.operation.number not in structure.run.live:
                 continue
-            touched = [bool(set(part.tolist()) & used) for part in columns.view(len(roles), -1)]
-            if sum(touched) == len(roles) - 1:
+            parts = [set(part.tolist()) for part in columns.view(len(roles), -1)]
+            touched = [bool(part & used) for part in parts]
+            halved = whole and any(part & used and not part <= used for part in parts)
+            if sum(touched) == len(roles) - 1 and not halved:
                 return {roles[touched.index(False)]}
         unused = [int(column) for column in columns if int(column) not in used]
         if 0 < len(unused) < len(columns) and product.operation.number in structure.run.live:

@@ -82,7 +82,8 @@ class Rows(AfterStructure):
     @property
     def in_pieces(self) -> bool:
         """Whether the queries of a sample are processed in several passes, as with a cache."""
-        return self.queries_at_once < self.dependence.sizes[1] - self.run.options.num_context
+        several = len(self.structure.value_products) > 1
+        return several and self.queries_at_once < self.dependence.sizes[1] - self.run.options.num_context
 
     def score_product(self, row: Row) -> Contraction:
         """Return the product that made a row's scores."""

@@ -61,7 +61,7 @@ def _fill(path: SoftmaxPath, operation: Operation) -> float | None:
     numbers = [one for one in operation.args if isinstance(one, float | int) and not isinstance(one, bool)]
     fixed = [v.tensor for v in operation.inputs if not path.dependence.on_input(v) and v.tensor.numel()]
     numbers += [-float(one.max()) if operation.name.startswith("sub") else float(one.min()) for one in fixed]
-    low = [one for one in numbers if -1e9 < one < -5]
+    low = [one for one in numbers if -1e9 < one < -1]
     return low[0] if low and made.is_floating_point() and bool(made.isfinite().all()) else None
 
 

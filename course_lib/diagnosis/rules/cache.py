@@ -13,7 +13,16 @@ from course_lib.diagnosis.locate import (
     locate_returned,
     locate_write_index,
 )
-from course_lib.diagnosis.measure import SEVERAL, Attention, Row, Run, SecondPrompt, TokenlessWeights, cache_argument
+from course_lib.diagnosis.measure import (
+    SEVERAL,
+    Attention,
+    Row,
+    Run,
+    SecondPrompt,
+    SoftmaxPath,
+    TokenlessWeights,
+    cache_argument,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, SourceLine, Value
 
@@ -42,7 +51,7 @@ def check_cache_argument(run: Run) -> Iterator[str]:
 
 
 @rule(order=240)
-def check_cache(attention: Attention) -> Iterator[Finding]:
+def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """The keys and values in the cache."""
     if not attention.rows.in_pieces or not attention.options.causal:
         return
@@ -53,10 +62,13 @@ def check_cache(attention: Attention) -> Iterator[Finding]:
         lines = (_locate(attention, row, absent, newest_only=absent == [query]) for row in rows)
         evidence = f"query {query} is not compared with the keys of the tokens {absent}"
         lost = _locate_cut_off(attention, rows[0], absent[0])
-        if lost is None and any(map(partial(_overwrites, attention), rows)):
+        if lost is None and any(map(partial(_overwrites, attention, absent[0]), rows)):
             yield Finding.named("stale-cache", evidence, next(filter(None, lines), None))
         else:
             yield Finding.named("token-missing-from-cache", evidence, lost or next(filter(None, lines), None))
+    elif (row := _unmasked_row(attention, path)) is not None:
+        evidence = f"slots of the cache that no token fills get {1 - sum(row.weights):.4f} of query {row.query}"
+        yield Finding.named("mask-skipped-when-cached", f"no mask is applied: {evidence}", row.product.operation.where)
     elif (row := _misplaced_row(attention)) is not None:
         evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
         yield Finding.named("stale-cache", evidence, _locate(attention, row))
@@ -75,10 +87,22 @@ def _incomplete_query(attention: Attention) -> tuple[int, int, list[int]] | None
     return None
 
 
-def _overwrites(attention: Attention, row: Row) -> bool:
-    """Return whether a row's keys are written into a buffer, so that one may overwrite another."""
+def _unmasked_row(attention: Attention, path: SoftmaxPath) -> Row | None:
+    """Find a row that gives weight to slots of a cache that no token fills, where keys are in order and none masked."""
+    tokenless = TokenlessWeights(attention.rows)
+    in_order = all(row.score_keys == row.keys == sorted(set(row.keys)) for row in attention.rows.all)
+    return next(filter(tokenless.unexplained, attention.rows.all), None) if in_order and not path.masking else None
+
+
+def _overwrites(attention: Attention, absent: int, row: Row) -> bool:
+    """Return whether a row's keys are written into a buffer, so that one may overwrite the one that is absent."""
     join = find_join(attention.rows, row, "keys")
-    return join is not None and join.name not in ("cat", "stack")
+    if join is None or join.name in ("cat", "stack"):
+        return False
+    held = [one for one in attention.rows.all if one.head == row.head and one.sample == row.sample]
+    slots = {at for one in held for key, at in zip(one.score_keys, one.positions, strict=True) if key == absent}
+    taken = any(at in slots for key, at in zip(row.score_keys, row.positions, strict=True) if key != absent)
+    return join.in_place or taken or not slots
 
 
 def _locate_cut_off(attention: Attention, row: Row, absent: int) -> SourceLine | None:

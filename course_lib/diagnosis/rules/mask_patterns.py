@@ -12,6 +12,7 @@ from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_
 from course_lib.diagnosis.locate import (
     locate_alignment,
     locate_combination,
+    locate_fill,
     locate_masking,
     locate_negation,
     locate_next_shown,
@@ -130,7 +131,7 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     weak = weak_fill(visibility.path) if hidden.any() else None
     if weak is not None:
         evidence = f"all hidden scores count as {weak[1]:.4g}; {describe_leak(visibility)}"
-        return Finding.named("mask-with-zero", evidence, weak[0].where, draw)
+        return Finding.named("mask-with-zero", evidence, locate_fill(weak[0]), draw)
     other = _other_window(visibility)
     if other is not None:
         return other

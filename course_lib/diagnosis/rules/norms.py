@@ -39,7 +39,8 @@ def check_norm_of_tokens(dependence: Dependence, missing: NoStructure) -> Iterat
         if product.out.tensor.dim() > 1 and product.out.tensor.shape[-2:] == (num_tokens, num_tokens)
     ]
     for operation in run.live_operations:
-        if operation.name not in (*AXES, "native_layer_norm") or not operation.inputs:
+        normalises = operation.name in (*AXES, "native_layer_norm") or "batch_norm" in operation.name
+        if not normalises or not operation.inputs:
             continue
         given, made = operation.inputs[0], operation.outputs[0]
         if not dependence.keeps_tokens_apart(given) or not dependence.combines_tokens(made):

@@ -15,7 +15,7 @@ from course_lib.diagnosis.locate import (
 )
 from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, Subject, role_of
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine
+from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine, line_at, statement_of
 
 OUT_WIDTHS = ("d_out", "dim_out", "out_dim", "out_features", "dim_o", "output_dim", "d_output", "n_out", "out_channels")
 SUMS = ("mean", "sum", "add", "add_")
@@ -47,7 +47,7 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
         return
     last = next((op for op in reversed(run.trace.operations) if op.name in SOFTMAXES), operations[-1])
     evidence = "no token's output moves when another token changes"
-    yield Finding.named("weights-not-applied", evidence, _locate_instead(structure, last))
+    yield Finding.named("weights-not-applied", evidence, locate_instead(structure, last))
 
 
 def _is_one_hot(structure: Structure, product: Contraction) -> bool:
@@ -77,10 +77,12 @@ def _constant_weights(structure: Structure) -> Operation | None:
     return None
 
 
-def _locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
+def locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
     """Find the line that reads the values without the weights; `last` is the last operation on the weights."""
     run = structure.run
-    unused = {op.where for op in run.trace.operations if op.number not in run.live and op.where}
+    live = {line_at(statement_of(*frame)) for op in run.live_operations for frame in op.frames}
+    idle = (op for op in run.trace.operations if op.number not in run.live)
+    unused = {line for op in idle for frame in op.frames if (line := line_at(statement_of(*frame)))} - live
     where = locate_unmixed_return(last, lambda name: role_of(name) == "values")
     where = where or locate_read(last, lambda name: role_of(name) == "values", unused)
     after = [op for op in run.live_operations if op.number > last.number]

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, names_in
+from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, locate_shared_module, names_in
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
+from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
 
@@ -28,10 +29,12 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
     keys_only = all((number > 0) == (pair == ("keys", "values")) for pair, number in shared.items())
     names_values = any(role_of(name) == "values" for name in names_in(product.operation.statement.source))
     count = f"in {shared[roles]} of {len(rows)} rows"
-    if keys_only and "values" not in unused and ("keys" in unused or names_values):
+    passed = locate_passed(product.operation, "keys", "values")
+    own_keys = any("[" not in name for name in attention.run.unused_parameters)  # not a part of packed weights
+    of_values = own_keys or names_values or passed or not _locate_branch(attention, row, roles, {"keys"})
+    if keys_only and "values" not in unused and ("keys" in unused or names_values) and of_values:
         evidence = f"the scores are products of queries and values, {count}"
-        where = locate_passed(product.operation, "keys", "values")
-        where = where or _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
+        where = passed or _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
         unused_keys = "; the keys are never used" if "keys" in unused else ""
         yield Finding.named("scores-from-values", f"{evidence}{unused_keys}", where)
     elif unused or not attention.run.subject.is_module or _is_by_mistake(attention, row):
@@ -39,7 +42,8 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
         idle = f"; those of the {', '.join(sorted(unused))} don't change the output" if unused else ""
         renamed = locate_renamed_role(product.operation, unused)
         read_at = row.product.operation if "values" in unused else product.operation
-        where = renamed or _locate_branch(attention, row, roles, unused) or read_at.where
+        shared_at = locate_shared_module(attention.run.subject, _names_of(attention, row.key_columns[0]))
+        where = shared_at or renamed or _locate_branch(attention, row, roles, unused) or read_at.where
         yield Finding.named("projection-reused", f"{evidence}{idle}", where)
     # otherwise one projection is meant to serve two roles
 
@@ -59,11 +63,7 @@ def _shares_a_role(row: Row) -> bool:
 
 def _is_by_mistake(attention: Attention, row: Row) -> bool:
     """Return whether the same weights are applied twice, although their name does not say that they are shared."""
-    column, run = row.key_columns[0][0], attention.run
-    projections = [one for one in attention.structure.projections if column in attention.structure.columns_in(one.out)]
-    read = {value.storage for one in projections for value in one.operation.inputs}
-    names = [name for name, reads in run.parameter_reads.items() if any(value.storage in read for value in reads)]
-    return not any(map(SHARED.search, names)) and _is_applied_twice(attention, row)
+    return not any(map(SHARED.search, _names_of(attention, row.key_columns[0]))) and _is_applied_twice(attention, row)
 
 
 def _is_applied_twice(attention: Attention, row: Row) -> bool:
@@ -116,6 +116,33 @@ def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> 
         "keys": factors[1:] if roles == ("queries", "keys") else keys,
         "values": [value for value, writers in made_by.items() if structure.score_descendants.isdisjoint(writers)],
     }
+
+
+@rule(order=229)
+def check_exchanged(attention: Attention) -> Iterator[Finding]:
+    """Whether a call exchanges keys and values that names on both sides tell apart."""
+    rows = attention.rows.all
+    roles = [_role_of_columns(attention, columns) for columns in (rows[0].key_columns[0], rows[0].value_columns[0])]
+    if roles != ["values", "keys"]:
+        return
+    where = locate_passed(attention.rows.score_product(rows[0]).operation, "keys", "values")
+    if where is not None:
+        evidence = "the call gives values as keys and keys as values, by their names: scores are products with values"
+        yield Finding.named("scores-from-values", evidence, where)
+
+
+def _role_of_columns(attention: Attention, columns: ColumnSet) -> str | None:
+    """Return the role that the name of the weights says which made some columns; None if it says none."""
+    roles = {role_of(name) for name in _names_of(attention, columns)}
+    return roles.pop() if len(roles) == 1 else None
+
+
+def _names_of(attention: Attention, columns: ColumnSet) -> list[str]:
+    """Return the names of the parameters that made some columns."""
+    made = [one for one in attention.structure.projections if columns[0] in attention.structure.columns_in(one.out)]
+    read = {value.storage for one in made for value in one.operation.inputs}
+    reads = attention.run.parameter_reads.items()
+    return [name for name, values in reads if any(value.storage in read for value in values)]
 
 
 @rule(order=231)

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import find_join, locate_discarded
+from course_lib.diagnosis.locate import find_join, locate_discarded, locate_returned_argument
 from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, rotated_rows
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, line_at
+from course_lib.tracing import Contraction, Operation, SourceLine, line_at, statement_of
 
 EQUAL = "with the same token everywhere,"
 
@@ -107,12 +107,27 @@ def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
         evidence = f"{evidence}: in each piece their rotation starts at zero"
         return Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     unused = found.angles.unused_rotations({one.number for one in found.angles.trigonometry} | found.angles.all_readers)
-    discarded = locate_discarded(unused[-1]) if unused else None
+    discarded = next(filter(None, map(locate_returned_argument, unused)), None)
+    discarded = discarded or (locate_discarded(unused[-1]) if unused else None)
     if discarded is not None:
         return Finding.named("rotary-unused", evidence, discarded)
     join = find_join(rows, row, "keys") if side == "keys" and unused else None
-    where = product.operation.where if join is None else line_at(join.statement_in(product.operation.code))
-    return Finding.named("rotary-unused", evidence, where)
+    if join is None:
+        rotated = None if found.in_pieces else _locate_rotation(found, product)  # in pieces the cache may rotate
+        return Finding.named("rotary-unused", evidence, rotated or product.operation.where)
+    return Finding.named("rotary-unused", evidence, line_at(join.statement_in(product.operation.code)))
+
+
+def _locate_rotation(found: _Rotation, product: Contraction) -> SourceLine | None:
+    """Find the line that rotates the only side that is rotated, in the function that goes on to compare the two."""
+    trace, structure = found.attention.trace, found.attention.structure
+    rotating = trace.descendants(found.angles.readers) & trace.ancestors([value for value, _ in product.sides()])
+    compares = {code for code, _ in product.operation.frames} - {trace.caller}
+    for operation in found.attention.run.in_order(rotating):
+        own = [frame for frame in operation.frames if frame[0] in compares]
+        if own and operation.outputs and structure.is_projected(operation.outputs[0]):
+            return line_at(statement_of(*own[0]))
+    return None
 
 
 def _nowhere(found: _Rotation) -> Finding:

@@ -1,7 +1,7 @@
 """Samples must not affect each other, and other numbers of samples and tokens must work."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
@@ -37,7 +37,8 @@ def check_samples(dependence: Dependence) -> Iterator[Finding]:
     elif folding is not None:
         yield Finding.named("fixed-batch", f"samples are folded into tokens: {evidence}", folding.where)
     else:
-        where = None if mixing is None else _locate_overlay(dependence, mixing) or mixing.where
+        misplaced = _locate_first(dependence, [run.output], _is_misplaced)
+        where = misplaced if mixing is None else _locate_overlay(dependence, mixing) or mixing.where
         yield Finding.named("batch-mixed", evidence, where, partial(picture_of_layout, run))
 
 
@@ -47,19 +48,36 @@ def _first_mixing(dependence: Dependence) -> Operation | None:
     return next((op for op in live if combines(op.outputs[0]) and not any(map(combines, op.inputs))), None)
 
 
+def _locate_first(
+    dependence: Dependence, values: list[Value], wrong: Callable[[Dependence, Value], bool]
+) -> SourceLine | None:
+    """Find the line from which on values, or what they are made of, have their samples in the wrong place."""
+    found = [value for value in values if wrong(dependence, value)]
+    while found and found[0].made_by is not None:
+        operation = dependence.run.trace.operations[found[0].made_by]
+        found = [value for value in operation.inputs if wrong(dependence, value)]
+        if not found:
+            return operation.where
+    return None
+
+
 def _locate_overlay(dependence: Dependence, mixing: Operation) -> SourceLine | None:
     """Find the line that put samples on a common axis before the operation that combined them."""
     run = dependence.run
     for name, value in attributes_read(mixing, run.subject):
         if isinstance(value, nn.MultiheadAttention) and not value.batch_first:
             return locate_attribute(run.subject, name)
-    overlaid = [value for value in mixing.inputs if _is_overlaid(dependence, value)]
-    while overlaid and overlaid[0].made_by is not None:
-        operation = run.trace.operations[overlaid[0].made_by]
-        overlaid = [value for value in operation.inputs if _is_overlaid(dependence, value)]
-        if not overlaid:
-            return operation.where
-    return None
+    reordered = [value for value in mixing.inputs if _is_reordered(dependence, value)]
+    reordered = reordered if len(reordered) < len(mixing.inputs) else []  # in all of them it is the layout
+    overlaid = _locate_first(dependence, list(mixing.inputs), _is_overlaid)
+    return overlaid or _locate_first(dependence, reordered, _is_reordered)
+
+
+def _is_reordered(dependence: Dependence, value: Value) -> bool:
+    """Return whether samples lie along one axis in another order, as after a flip."""
+    samples = dependence.sample_of(value)
+    axes = [axis for axis in range(samples.dim()) if (samples.diff(dim=axis) != 0).any()]
+    return not (samples < 0).any() and len(axes) == 1 and bool((samples.diff(dim=axes[0]) < 0).any())
 
 
 def _is_overlaid(dependence: Dependence, value: Value) -> bool:
@@ -69,6 +87,10 @@ def _is_overlaid(dependence: Dependence, value: Value) -> bool:
         return False
     axes = [axis for axis in range(samples.dim()) if (samples.diff(dim=axis) != 0).any()]
     return len(axes) > 1 or any((tokens.diff(dim=axis) != 0).any() and (tokens >= 0).all() for axis in axes)
+
+
+def _is_misplaced(dependence: Dependence, value: Value) -> bool:
+    return _is_overlaid(dependence, value) or _is_reordered(dependence, value)
 
 
 def _folding_view(dependence: Dependence) -> Operation | None:

@@ -8,7 +8,14 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_idle_scaling, locate_scaling, locate_unused_scaling, scale_by_choice
+from course_lib.diagnosis.locate import (
+    locate_idle_scaling,
+    locate_scaling,
+    locate_skipped_scaling,
+    locate_sum_of_products,
+    locate_unused_scaling,
+    scale_by_choice,
+)
 from course_lib.diagnosis.measure import (
     Attention,
     RotaryAngles,
@@ -38,7 +45,7 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
             yield f"the scale of the scores was not judged, because {reason}"
         return
     normalised = factor_before_scores(attention.structure) is None
-    if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, factor)):
+    if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, path, factor)):
         return
     draw = partial(picture_of_weights, attention)
     chosen = None if given else scale_by_choice(attention.run.subject, factor)
@@ -54,8 +61,8 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
         yield Finding.named("wrong-scale", evidence, locate_scaling(path), draw)
     elif given or normalised or not _is_in_weights(attention.structure, right):
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
-        where = locate_idle_scaling(path) or locate_unused_scaling(path)
-        where = where or attention.structure.score_products[0].operation.where
+        where = locate_idle_scaling(path) or locate_unused_scaling(path) or locate_skipped_scaling(path)
+        where = where or locate_sum_of_products(path) or attention.structure.score_products[0].operation.where
         yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", where, draw)
 
 
@@ -97,11 +104,14 @@ def _between(attention: Attention, path: SoftmaxPath) -> Tensor | None:
     return None if walked is None else torch.tensor([walked], dtype=torch.float64)
 
 
-def _is_of_a_sum(attention: Attention, factor: float) -> bool:
+def _is_of_a_sum(attention: Attention, path: SoftmaxPath, factor: float) -> bool:
     """Return whether a factor is right for scores that are a sum of products, some of them of positions alone."""
     structure = attention.structure
+    made_from = path.trace.ancestors(path.softmaxes[0].inputs) if path.softmaxes else set()
+    made_from -= path.trace.ancestors(structure.score_factors) | structure.projection_operations
+    most = min(3, sum(product.operation.number in made_from for product in structure.products))
     widths = {product.size for product in structure.score_products} | {structure.head_dim}
-    sizes = {count * width for width in widths for count in (1, 2, 3)} | {sum(widths)}
+    sizes = {count * width for width in widths for count in range(1, most + 1)} | {sum(widths)}
     return any(abs(factor * size**0.5 - 1) < EXACT for size in sizes)
 
 

@@ -16,6 +16,7 @@ from course_lib.tracing import Operation, SourceLine, line_at
 
 GATE = re.compile(r"gat(e|ing)|(^|[._])g(_?proj)?([._]|$)", re.I)
 PAIR = ("queries", "keys")  # whose norms have the same weights, and are called in this order
+MULTIPLICATIONS = ("mul", "mul_")
 SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
 
 
@@ -87,9 +88,11 @@ def check_norms(structure: Structure) -> Iterator[Finding]:
     run, product = structure.run, structure.score_products[0].operation
     for name, twin in _twins(run):
         reads = {value.storage for value in run.parameter_reads.get(twin, [])}
-        if run.parameter_reads.get(name) or not reads or _is_optional(run, name):
+        if run.parameter_reads.get(name) or not reads or all(_mentions(run, name)):
             continue
         readers = [one for one in run.live_operations if any(value.storage in reads for value in one.inputs)]
+        if run.subject.parameters[name].dim() > 1 and not all(one.name in MULTIPLICATIONS for one in readers):
+            continue  # a matrix, which is no part of a norm
         lines = list(dict.fromkeys(line_at(one.statement_in(product.code)) for one in readers))
         calls = "once" if len(lines) == 1 else f"{len(lines)} times"
         evidence = f"`{name}` is never used, and `{twin}` is used {calls}"
@@ -100,13 +103,13 @@ def check_norms(structure: Structure) -> Iterator[Finding]:
 
 
 def _twins(run: Run) -> Iterator[tuple[str, ...]]:
-    """Yield pairs of vectors, one of the queries and one of the keys, such as "q_norm.weight" and "k_norm.weight"."""
-    places: dict[tuple[str, ...], list[str]] = {}  # the parts of names without the role -> the names
-    for name in (name for name, one in run.subject.parameters.items() if one.dim() < 2):
+    """Yield pairs of names, of the queries and of the keys, such as "q_norm.weight" and "k_norm.weight"."""
+    places: dict[tuple, list[str]] = {}  # the shape, and the parts of names without the role -> the names
+    for name, tensor in run.subject.parameters.items():
         parts = name.split(".")
         for at, part in enumerate(parts):
             if role_of(part) in PAIR:
-                places.setdefault((*parts[:at], "", *parts[at + 1 :]), []).append(name)
+                places.setdefault((tensor.shape, *parts[:at], "", *parts[at + 1 :]), []).append(name)
     for names in places.values():
         if len(names) == len(PAIR):
             yield from permutations(names)
@@ -147,27 +150,28 @@ def _is_optional(run: Run, name: str) -> bool:
     """
     if run.parameter_reads.get(name.partition("[")[0]) or not isinstance(run.subject.code, nn.Module):
         return False
+    return any(_mentions(run, name))
+
+
+def _mentions(run: Run, name: str) -> Iterator[bool]:
+    """Yield for each attribute on the way to a parameter whether a method of its owner, if not PyTorch's, reads it."""
     path = name.partition("[")[0].split(".")
     for depth, attribute in enumerate(path):
         owner = run.subject.modules.get(".".join(path[:depth]))
-        if owner is None or attribute.isdigit():
+        if owner is None or attribute.isdigit() or type(owner).__module__.split(".")[0] == "torch":
             continue
-        if isinstance(owner, nn.Module) and type(owner).__module__.split(".")[0] == "torch":
-            continue
-        if any(isinstance(one.ctx, ast.Load) for one in attributes_in_source(owner, attribute)):
-            return True
-    return False
+        yield any(isinstance(one.ctx, ast.Load) for one in attributes_in_source(owner, attribute))
 
 
 def _reads_few_tokens(run: Run, name: str) -> bool:
     """Return whether a parameter meets only some tokens, as that of a pooler does, which is no part of attention."""
     reads = {value.storage for value in run.parameter_reads.get(name, [])}
-    num_tokens = run.x.shape[1]
+    num_tokens, of_input = run.x.shape[1], run.trace.descendants_of_input()
     met = [
         value.tensor.shape
         for operation in run.trace.operations
         for value in operation.inputs
-        if any(one.storage in reads for one in operation.inputs) and value.storage not in reads
+        if any(one.storage in reads for one in operation.inputs) and (value is run.trace.x or value.made_by in of_input)
     ]
     return bool(met) and not any(num_tokens in shape or math.prod(shape[:-1]) % num_tokens == 0 for shape in met)
 

@@ -1,0 +1,124 @@
+"""Find the argument by which a caller, or a constructor's caller, decided a number that a function only reads."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from types import CodeType
+
+from course_lib.diagnosis.measure import Subject
+from course_lib.tracing import Operation, SourceLine, source_of
+
+from .attributes import own_classes, statements_that_set
+from .sources import assignments, function_of, last_line_of, nodes_in
+
+OF_SCALE = re.compile(r"scal|temperature|temper|factor|multipl|sqrt|norm", re.I)
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)  # statements without a block
+NUMERIC = {"sqrt", "rsqrt", "pow", "float", "int", "tensor"}  # functions that a number may go through
+
+
+def locate_number_given(operation: Operation) -> SourceLine | None:
+    """Find the argument that gives a helper function the number that an operation's statement reads.
+
+    A helper that passes it on is followed to its own caller.
+    """
+    wanted = numbers_in(operation)
+    found = None
+    for (code, _), outer in pairwise(operation.frames):
+        bound = arguments_of(code, *outer)
+        given = [bound[name] for name in wanted if name in bound]
+        if not given:
+            return found
+        found = last_line_of(source_of(outer[0]), [given[0].lineno])
+        wanted = {given[0].id} if isinstance(given[0], ast.Name) else set()
+    return found
+
+
+def numbers_in(operation: Operation) -> set[str]:
+    """Return the names that an operation's statement divides by, takes the root or a power of, or calls a scale."""
+    source, line = function_of(operation), operation.statement.line
+    tensors = {name for node in nodes_in(source) for name in _tensors_in(node)}
+    simple = (
+        one for one in nodes_in(source) if isinstance(one, SIMPLE) and one.lineno <= line <= (one.end_lineno or 0)
+    )
+    return {name for one in simple for node in ast.walk(one) for name in _numbers_in(node)} - tensors
+
+
+def _numbers_in(node: ast.AST) -> Iterator[str]:
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] in NUMERIC:
+        yield from names
+    elif isinstance(node, (ast.BinOp, ast.AugAssign)):
+        right = node.right if isinstance(node, ast.BinOp) else node.value
+        divides = isinstance(node.op, ast.Div)
+        yield from (one.id for one in ast.walk(right) if divides and isinstance(one, ast.Name))
+        yield from (one for one in names if isinstance(node.op, ast.Pow) or OF_SCALE.search(one))
+
+
+def locate_lone_number(operation: Operation) -> SourceLine | None:
+    """Find where a variable was set that holds a number and is read in an operation's statement and nowhere else."""
+    source, line = function_of(operation), operation.statement.line
+    reads = [one.id for one in nodes_in(source) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+    lone = {name for name in numbers_in(operation) if reads.count(name) == 1}
+    return last_line_of(source, [one.line for one in assignments(source) if one.line < line and one.targets & lone])
+
+
+def locate_constructed(subject: Subject, name: str) -> SourceLine | None:
+    """Find the argument of the constructor's call that an attribute was set to as it is: `self.scale = scale`."""
+    for source, node in statements_that_set(subject, name):
+        value = getattr(node, "value", None)
+        for cls in own_classes(subject.modules.values()):
+            if not isinstance(value, ast.Name) or source != source_of(cls):
+                continue
+            bound = [_bound(cls.__init__.__code__, call) for _, call in _calls_of(subject, cls.__name__)]
+            files = [file for file, _ in _calls_of(subject, cls.__name__)]
+            lines = [
+                SourceLine(file, one[value.id].lineno)
+                for file, one in zip(files, bound, strict=True)
+                if value.id in one
+            ]
+            if len(lines) == 1:
+                return lines[0]
+    return None
+
+
+def _calls_of(subject: Subject, name: str) -> Iterator[tuple[str, ast.Call]]:
+    for source in filter(None, map(source_of, own_classes(subject.modules.values()))):
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] == name:
+                yield source.file, node
+
+
+def _tensors_in(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node uses as more than a number: `x.shape`, `x[0]`, `a @ b`, `f(x)`."""
+    used: list[ast.AST] = []
+    if isinstance(node, (ast.Attribute, ast.Subscript)):
+        used = [node.value]
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        used = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        called = ast.unparse(node.func).rsplit(".", 1)[-1]
+        used = [] if called in NUMERIC else [*node.args, *(one.value for one in node.keywords)]
+    yield from (one.id for one in used if isinstance(one, ast.Name))
+
+
+def call_at(code: CodeType, instruction: int) -> ast.Call | None:
+    """Return the call that an instruction makes."""
+    _, line, _, column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    calls = (node for node in nodes_in(source_of(code)) if isinstance(node, ast.Call))
+    return next((one for one in calls if (one.end_lineno, one.end_col_offset) == (line, column)), None)
+
+
+def arguments_of(code: CodeType, caller: CodeType, instruction: int) -> dict[str, ast.expr]:
+    """Return what a caller's instruction gives to a function, by the names of parameters, as far as it is written."""
+    return _bound(code, call_at(caller, instruction))
+
+
+def _bound(code: CodeType, call: ast.Call | None) -> dict[str, ast.expr]:
+    """Return the arguments of a call by the names of a function's parameters, as far as they are written out."""
+    if call is None or any(isinstance(one, ast.Starred) for one in call.args):
+        return {}
+    names = code.co_varnames[: code.co_argcount]
+    names = names[1:] if names[:1] in (("self",), ("cls",)) else names
+    given = dict(zip(names, call.args, strict=False))
+    return given | {one.arg: one.value for one in call.keywords if one.arg}
