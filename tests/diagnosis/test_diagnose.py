@@ -177,7 +177,8 @@ def test_a_report_is_plain_data(ill, healthy):
     for report in (ill, healthy):
         data = json.loads(report.as_json())
         assert data == report.as_dict()
-        assert list(data) == ["version", "subject", "ok", "findings", "checked", "remarks", "attentions"]
+        parts = ["version", "subject", "ok", "findings", "checked", "remarks", "not_judged", "attentions"]
+        assert list(data) == parts
         assert data["ok"] is report.ok and data["subject"] == report.subject
         assert tuple(one["mistake"] for one in data["findings"]) == report.mistakes
     first = ill.as_dict()["findings"][0]

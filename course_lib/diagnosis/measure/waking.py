@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
 SIZE = 0.3
 
@@ -11,7 +12,8 @@ SIZE = 0.3
 def zero_weights(module: Any) -> list[str]:
     """Return the names of the parameters that are all zeros, without biases, which stop nothing."""
     named = module.named_parameters() if isinstance(module, nn.Module) else ()
-    able = ((name, one) for name, one in named if one.is_floating_point() and one.numel())
+    made = ((name, one) for name, one in named if not isinstance(one, UninitializedParameter))  # of no lazy layer
+    able = ((name, one) for name, one in made if one.is_floating_point() and one.numel())
     return [name for name, one in able if not name.endswith("bias") and not one.any()]
 
 

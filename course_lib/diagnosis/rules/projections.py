@@ -120,7 +120,7 @@ def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> 
 
 @rule(order=229)
 def check_exchanged(attention: Attention) -> Iterator[Finding]:
-    """Whether a call exchanges keys and values that names on both sides tell apart."""
+    """Whether a call exchanges keys and values."""
     rows = attention.rows.all
     roles = [_role_of_columns(attention, columns) for columns in (rows[0].key_columns[0], rows[0].value_columns[0])]
     if roles != ["values", "keys"]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import CodeType
 from typing import Literal
 
 import torch
@@ -11,7 +12,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import find_join, locate_discarded, locate_returned_argument
 from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, rotated_rows
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Contraction, Operation, SourceLine, line_at, statement_of
+from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
 
 EQUAL = "with the same token everywhere,"
 
@@ -113,21 +114,27 @@ def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
         return Finding.named("rotary-unused", evidence, discarded)
     join = find_join(rows, row, "keys") if side == "keys" and unused else None
     if join is None:
-        rotated = None if found.in_pieces else _locate_rotation(found, product)  # in pieces the cache may rotate
+        rotated = None if found.in_pieces else _locate_rotation(found, product, factor)  # else the cache may rotate
         return Finding.named("rotary-unused", evidence, rotated or product.operation.where)
     return Finding.named("rotary-unused", evidence, line_at(join.statement_in(product.operation.code)))
 
 
-def _locate_rotation(found: _Rotation, product: Contraction) -> SourceLine | None:
-    """Find the line that rotates the only side that is rotated, in the function that goes on to compare the two."""
-    trace, structure = found.attention.trace, found.attention.structure
-    rotating = trace.descendants(found.angles.readers) & trace.ancestors([value for value, _ in product.sides()])
+def _locate_rotation(found: _Rotation, product: Contraction, plain: Value) -> SourceLine | None:
+    """Find the line that rotates one side, or a later one that projects `plain`, in the function that compares both."""
+    trace, structure, run = found.attention.trace, found.attention.structure, found.attention.run
     compares = {code for code, _ in product.operation.frames} - {trace.caller}
-    for operation in found.attention.run.in_order(rotating):
-        own = [frame for frame in operation.frames if frame[0] in compares]
-        if own and operation.outputs and structure.is_projected(operation.outputs[0]):
-            return line_at(statement_of(*own[0]))
-    return None
+    rotating = trace.descendants(found.angles.readers) & trace.ancestors([value for value, _ in product.sides()])
+    rotations = (one for one in run.in_order(rotating) if one.outputs and structure.is_projected(one.outputs[0]))
+    rotated = next((line for one in rotations if (line := _line_in(one, compares))), None)
+    made = trace.ancestors([plain])
+    projected = (_line_in(one.operation, compares) for one in structure.projections if one.operation.number in made)
+    later = (line for line in projected if rotated and line and line.file == rotated.file and line.line > rotated.line)
+    return next(later, rotated)
+
+
+def _line_in(operation: Operation, functions: set[CodeType]) -> SourceLine | None:
+    """Return the line of an operation in one of some functions; None if it runs in none of them."""
+    return next((line_at(statement_of(*frame)) for frame in operation.frames if frame[0] in functions), None)
 
 
 def _nowhere(found: _Rotation) -> Finding:
