@@ -125,7 +125,7 @@ def diagnose(
             return Report(name, (Finding.of_error(error),))
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
-            found = embedded(subject, x)
+            found = embedded(subject, x, options.fewest_tokens)
             if found is None:
                 raise not_embeddings(x)
             subject, x = found

@@ -123,7 +123,8 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if type(place.module).__module__.startswith("torch."):  # whose lines are not the author's
         causes = tuple(replace(cause, where=cause.where or place.called) for cause in causes)
-    if stages.reach(Attention) is None and not any(cause.mistake for cause in causes):
+    unseen = stages.reach(Attention) is None and not any(cause.mistake for cause in causes)
+    if unseen or (causes and not any(cause.examined for cause in causes)):
         reason = causes[0].evidence if causes else "its scores can't be followed to the values"
         return AttentionReport(place.name, missing=reason)
     checked = () if causes else tuple(confirm(stages))
