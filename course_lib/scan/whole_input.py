@@ -9,6 +9,8 @@ from torch import Tensor
 from course_lib.calling import WEIGHTS
 from course_lib.tracing import WithoutDropout
 
+from course_lib.tracing import drops_out, trace_run
+
 from .compare import SAME, UNTOUCHED, difference
 from .kernels import FlexCalls
 from .model import CannotRun, Model, NotOffered
@@ -26,7 +28,8 @@ def one_pass(model: Model) -> Iterator[Outcome]:
         return
     if model.is_random > UNTOUCHED:
         said = f"two runs in evaluation differ by {model.is_random:.2g}"
-        yield Outcome("one pass", "wrong", said, "dropout-at-eval")
+        trace, _ = trace_run(model.output, model.x)
+        yield Outcome("one pass", "wrong", said, "dropout-at-eval" if drops_out(trace) else "")
         return
     yield from future(model, "one pass", model.module, {}, "no-causal-mask")
     others = (slice(1, None),)
