@@ -29,8 +29,8 @@ from .walked_scale import walked_scale
 from .windows import other_window, unused_mask
 
 __all__ = [
-    "CACHE", "EXPONENTIALS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
-    "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
+    "CACHE", "EXPONENTIALS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt",
+    "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
     "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
     "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",

@@ -53,7 +53,7 @@ class Options:
 
     @property
     def fewest_tokens(self) -> int:
-        """How many tokens show a window: one that it hides, and one more; 0 without a window, or if they are too many."""
+        """How many tokens show a window: one that it hides and one more; 0 without one, or if they are too many."""
         needed = 0 if self.window is None or self.num_context else self.window + 2
         return needed if needed <= MOST_TOKENS else 0
 
