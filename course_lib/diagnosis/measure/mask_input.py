@@ -39,9 +39,11 @@ def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
 def followed(stages: Stages) -> Stages:
     """Return the stages, or those of a run that can't be traced if numbers pass by the trace, as through NumPy."""
     run = stages.attempt
+    if not isinstance(run, Run):
+        return stages
     structure = stages.reach(Structure)
     uses_scores = structure is not None and not structure.score_descendants.isdisjoint(run.live)
-    if not isinstance(run, Run) or uses_scores or run.is_followed:
+    if uses_scores or run.is_followed:
         return stages
     error = RuntimeError("some of its numbers leave PyTorch, for NumPy or for Python")
     return Stages(UntraceableRun(run.subject, run.options, run.given, run.x, run.trace, error))

@@ -192,7 +192,8 @@ def compare(run: Run) -> Comparison | None:
         if plain is not None and not plain.is_equal:
             return plain
     usual = _compare(run, _as_run(subject, Subject(expect, subject.given_call)))
-    return (names and usual.is_equal and _masked(run, names)) or usual
+    masked = _masked(run, names) if names and usual.is_equal else None
+    return masked or usual
 
 
 def _masked(run: Run, names: list[str]) -> Comparison | None:
