@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.calling import WEIGHTS
-from course_lib.tracing import WithoutDropout
-
-from course_lib.tracing import drops_out, trace_run
+from course_lib.tracing import WithoutDropout, drops_out, trace_run
 
 from .compare import SAME, UNTOUCHED, difference
 from .kernels import FlexCalls
