@@ -6,8 +6,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from course_lib.about import version
-from course_lib.diagnosis import NOT_JUDGED, Finding
-from course_lib.diagnosis.finding import RANDOM
+from course_lib.diagnosis import NOT_JUDGED, RANDOM, Finding
 from course_lib.wording import counted
 
 from .outcome import Outcome
