@@ -3,13 +3,14 @@
 from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
-from .finding import Finding
+from .finding import RANDOM, Finding
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import NOT_JUDGED, Report
 
 __all__ = [
     "CATALOGUE",
     "NOT_JUDGED",
+    "RANDOM",
     "AttentionReport",
     "Finding",
     "Mistake",

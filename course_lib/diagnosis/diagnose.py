@@ -73,7 +73,8 @@ def diagnose(
             then (code, x, context) -> output, keep is for the context's keys, and nothing is causal.
         scale: the number that dot products of queries and keys are multiplied by, if it is not head_dim ** -0.5, such
             as 1.0 for T5.
-        window: how many tokens a query may see, itself included; on both sides if not causal.
+        window: how many tokens a query may see, itself included; on both sides if not causal. Two tokens more are
+            traced; the report says so if a window of more than 60, or the code, allows no judgement.
         lengths: the only numbers of tokens that the code takes, such as those of a table of biases.
         normalised: False for weights that don't sum to 1 on purpose, such as those of a sigmoid.
         expect: right code for the same x, a module with the same parameters or a function. Both are traced, and the
@@ -125,7 +126,7 @@ def diagnose(
             return Report(name, (Finding.of_error(error),))
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
-            found = embedded(subject, x)
+            found = embedded(subject, x, options.fewest_tokens)
             if found is None:
                 raise not_embeddings(x)
             subject, x = found

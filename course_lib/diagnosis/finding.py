@@ -20,6 +20,7 @@ GIVE_CONTEXT = "give `context`, the tensor that keys and values are made from"
 FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
 AS_EXPECTED = "it computes what `expect` computes"
 NOT_AS_EXPECTED = "it does not compute what `expect` computes"
+RANDOM = "its output is random"
 DIFFERS = "It differs from attention in this way: "
 COULD_NOT_RUN = f"{DIFFERS}it could not be run"
 

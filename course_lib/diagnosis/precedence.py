@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from .catalogue import CATALOGUE
-from .finding import NOT_AS_EXPECTED, Finding
+from .finding import NOT_AS_EXPECTED, RANDOM, Finding
 
 # These are seen in the code's behaviour, and so remain valid if the weights can't be trusted.
 OF_BEHAVIOUR = {
@@ -100,6 +100,8 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     they are a difference from a reference that nothing else explains."""
     left = [one for one in findings if one.mistake not in FALLBACKS]
     left = findings if all(one.mistake in OF_BEHAVIOUR | {None} for one in left) else left
+    if any(RANDOM in one.title for one in left):  # as with dropout, no two runs can be compared
+        left = [one for one in left if one.mistake in OF_BEHAVIOUR or RANDOM in one.title]
     for cause, effects in SUPPRESSES.items():
         if any(finding.mistake == cause for finding in left):
             left = [finding for finding in left if finding.mistake == cause or finding.mistake not in effects]
@@ -108,6 +110,6 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
         if finding.mistake is not None:
             named.setdefault(finding.mistake, finding)
     if named.keys() <= ELSEWHERE:
-        differing = [one for one in left if NOT_AS_EXPECTED in one.title]
+        differing = [one for one in left if NOT_AS_EXPECTED in one.title or RANDOM in one.title]
         return (*named.values(), *differing) or tuple(left[:1])
     return tuple(named.values())

@@ -17,6 +17,7 @@ from .measure.attention import Attention
 from .measure.dataflow import Dataflow
 from .measure.dependence import Dependence
 from .measure.location import find_locations
+from .measure.mask_input import followed
 from .measure.options import Options
 from .measure.place import Place
 from .measure.placed import PlacedSubject
@@ -118,12 +119,13 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
     if not given.isfinite().all():  # an earlier mistake
         given = noise_of(given.shape, seed=17)
     subject = _subject_of(run, place)
-    stages = Stages(measure_run(subject, given, options))
+    stages = followed(Stages(measure_run(subject, given, options)))
     findings, remarks = apply([one for one in rules if one.check.__name__ not in ONLY_OF_WHOLE], stages)
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if type(place.module).__module__.startswith("torch."):  # whose lines are not the author's
         causes = tuple(replace(cause, where=cause.where or place.called) for cause in causes)
-    if stages.reach(Attention) is None and not any(cause.mistake for cause in causes):
+    unseen = stages.reach(Attention) is None and not any(cause.mistake for cause in causes)
+    if unseen or (causes and not any(cause.examined for cause in causes)):
         reason = causes[0].evidence if causes else "its scores can't be followed to the values"
         return AttentionReport(place.name, missing=reason)
     checked = () if causes else tuple(confirm(stages))

@@ -17,7 +17,7 @@ class Outcome:
         status: "agrees"; "wrong"; "not run", because the model does not offer the path; "not examined", because it
             raised or could not be looked into; or "remark", a difference that the model may be meant to have.
         said: what was measured, or why nothing was, as a clause.
-        mistake: id in the catalogue; not empty if it is wrong.
+        mistake: id in the catalogue; of what is wrong, it is empty only for an output that is random.
         place: the first module whose output differs, if it is known.
         apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
     """

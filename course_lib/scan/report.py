@@ -6,7 +6,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from course_lib.about import version
-from course_lib.diagnosis import NOT_JUDGED, Finding
+from course_lib.diagnosis import NOT_JUDGED, RANDOM, Finding
 from course_lib.wording import counted
 
 from .outcome import Outcome
@@ -97,9 +97,9 @@ class ScanReport:
         for one in self.first_of_each_path:
             lines.append(f"  {one.path:<{width}}  {SIGNS[one.status]:<7}  {one.said}")
         for number, one in enumerate(self.findings, 1):
-            lines += ["", f"{number}. {one.title} [{one.mistake}]"]
+            lines += ["", f"{number}. {one.title}{f' [{one.mistake}]' if one.mistake else ''}"]
             lines += [f"   Look at {one.where}:  {one.source}"] if one.where else []
-            lines += [f"   Seen: {one.evidence}", f"   Ask yourself: {one.hint}"]
+            lines += [f"   Seen: {one.evidence}", *([f"   Ask yourself: {one.hint}"] if one.hint else [])]
         lines += ["", f"Worth knowing: {self.note}"] if self.note else []
         return "\n".join(line.rstrip() for line in lines)
 
@@ -113,7 +113,7 @@ class ScanReport:
             for one in self.first_of_each_path
         )
         found = "".join(
-            f"<li><strong>{escape(one.title)}</strong> <code>{one.mistake}</code>"
+            f"<li><strong>{escape(one.title)}</strong> <code>{one.mistake or ''}</code>"
             f"{f'<br>Look at {escape(one.where)}' if one.where else ''}<br>Seen: {escape(one.evidence)}</li>"
             for one in self.findings
         )
@@ -146,4 +146,7 @@ def _finding(outcome: Outcome) -> Finding:
     if place and place.kind:
         module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})"
     evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
-    return Finding.named(outcome.mistake, evidence, place.where if place else None)
+    where = place.where if place else None
+    return (
+        Finding.named(outcome.mistake, evidence, where) if outcome.mistake else Finding.unnamed(RANDOM, evidence, where)
+    )

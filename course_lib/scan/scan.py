@@ -140,7 +140,7 @@ def _subject(
         try:
             output = subject.plain_output
         except CannotRun as error:
-            reason = str(error)
+            reason = f"{error}{_remedy(error)}"
             continue
         if output.isfinite().any():
             return subject
@@ -156,6 +156,12 @@ def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
     module = copy.deepcopy(model).cpu()
     module.eval()
     return replace(subject, module=module, x=x.detach().cpu().clone())
+
+
+def _remedy(error: CannotRun) -> str:
+    """Return what to give a model of token ids that got embeddings, as the end of a clause; else ""."""
+    of_ids = "indices" in str(error) and "Long" in str(error)
+    return "; it takes token ids: give them as x, on the command line with `--x` or `--vocabulary 29`" if of_ids else ""
 
 
 def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.calling import WEIGHTS
-from course_lib.tracing import WithoutDropout
+from course_lib.tracing import WithoutDropout, drops_out, trace_run
 
 from .compare import SAME, UNTOUCHED, difference
 from .kernels import FlexCalls
@@ -26,7 +26,8 @@ def one_pass(model: Model) -> Iterator[Outcome]:
         return
     if model.is_random > UNTOUCHED:
         said = f"two runs in evaluation differ by {model.is_random:.2g}"
-        yield Outcome("one pass", "wrong", said, "dropout-at-eval")
+        trace, _ = trace_run(model.output, model.x)
+        yield Outcome("one pass", "wrong", said, "dropout-at-eval" if drops_out(trace) else "")
         return
     yield from future(model, "one pass", model.module, {}, "no-causal-mask")
     others = (slice(1, None),)

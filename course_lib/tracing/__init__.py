@@ -5,6 +5,7 @@ from .contraction import FACTORS, Contraction, contractions, outer_products
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
+from .randomness import draws, drops_out
 from .replay import Change, replay
 from .source import Source, source_of
 from .source_line import SourceLine, is_foreign, last_line
@@ -33,6 +34,8 @@ __all__ = [
     "WithoutDropout",
     "code_frames",
     "contractions",
+    "draws",
+    "drops_out",
     "enclosing_comprehension",
     "is_foreign",
     "last_line",

@@ -33,6 +33,7 @@ from .masks import (
     locate_next_shown,
     locate_pattern,
     locate_skipped_mask,
+    locate_window,
 )
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
@@ -92,6 +93,7 @@ __all__ = [
     "locate_sum_of_products",
     "locate_unmixed_return",
     "locate_unused_scaling",
+    "locate_window",
     "locate_write_index",
     "locate_wrong_rotation",
     "names_in",

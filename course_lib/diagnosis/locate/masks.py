@@ -87,6 +87,28 @@ def _is_right(mask: Tensor) -> bool:
     return bool((seen == seen[0]).all() and (hidden == hidden[0]).all() and seen[0] != hidden[0])
 
 
+def locate_window(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line that made the mask which hides earlier tokens from some queries only, as a window does."""
+    for operation in path.hiding:
+        made = [one for one in _ancestors_of_mask(path, operation) if one.name in PATTERNS and one.outputs]
+        bands = [one for one in made if _is_band(one.outputs[0].tensor)]
+        if bands:
+            return bands[0].where
+    given = (one for one in path.hiding if any(_is_band(v.tensor) for v in one.inputs if not path.scores.reaches(v)))
+    masking = next(given, None)
+    buffer = None if masking is None else locate_mask_buffer(masking, path.scores.run.subject)
+    return buffer or locate_pattern(path) or locate_masking(path)
+
+
+def _is_band(mask: Tensor) -> bool:
+    """Return whether a mask differs among the pairs of a query with itself and earlier tokens."""
+    if mask.dim() < 2 or mask.shape[-1] != mask.shape[-2]:
+        return False
+    square = mask.reshape(-1, *mask.shape[-2:])[0]
+    earlier = square[torch.ones_like(square, dtype=torch.bool).tril()]
+    return bool((earlier != earlier[0]).any())
+
+
 def _differs_between_queries(path: SoftmaxPath, operation: Operation) -> bool:
     """Return whether a mask has rows that differ, unlike one that hides padded keys from all queries."""
     masks = [v.tensor for v in operation.inputs if not path.scores.reaches(v) and v.tensor.dim() >= 2]

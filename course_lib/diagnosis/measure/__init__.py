@@ -6,6 +6,7 @@ from .calling import CACHE, cache_argument, usual_call
 from .context import context_argument
 from .dependence import SEVERAL, Dependence
 from .norm_scale import factor_after_norms
+from .options import MOST_TOKENS
 from .other_paths import OtherPath, other_paths
 from .probes import influence, other_sizes
 from .projections import column_sets
@@ -28,8 +29,8 @@ from .walked_scale import walked_scale
 from .windows import other_window, unused_mask
 
 __all__ = [
-    "CACHE", "EXPONENTIALS", "MASKS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt", "Attention",
-    "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
+    "CACHE", "EXPONENTIALS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt",
+    "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
     "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
     "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",

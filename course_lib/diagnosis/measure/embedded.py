@@ -52,20 +52,21 @@ class _Embeddings:
         return self._x[:, start : self._start].to(self._x.dtype)
 
 
-def embedded(whole: Subject, ids: Tensor) -> tuple[EmbeddedSubject, Tensor] | None:
+def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubject, Tensor] | None:
     """Return a model as a function of its embeddings, and the embeddings of some ids; None if it embeds none.
 
     Args:
         whole: the model.
         ids: (batch, token).
+        fewest: how many tokens to run at least, if the model takes as many.
     """
-    few = resized(ids, max(2, min(3, len(ids))), max(5, min(8, ids.shape[1])))
+    few = resized(ids, max(2, min(3, len(ids))), max(5, fewest, min(8, ids.shape[1])))
     for tried in (few, ids):
         code = whole.copy(torch.float64)
-        trace, _ = whole.trace(tried, code, modules=True)
+        trace, result = whole.trace(tried, code, modules=True)
         paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
         call = next((call for call in trace.calls if _embeds(call, tried)), None)
-        if call is not None and call.output is not None:
+        if call is not None and call.output is not None and (tried is ids or not isinstance(result, Exception)):
             place = Place(type(call.module).__name__, call.module, paths.get(call.module))
             return EmbeddedSubject(whole, place, tried), call.output.tensor
     return None

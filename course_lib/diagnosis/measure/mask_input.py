@@ -25,7 +25,7 @@ def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
         The stages in which the right tokens are visible, or else those of the code as it is called without a mask;
         always those if it has a causal mask of its own, whose mistakes another mask would hide.
     """
-    stages = _followed(_measure_with_keep(subject, x, options))
+    stages = followed(_measure_with_keep(subject, x, options))
     attention = None if options.has_call or not options.causal else stages.reach(Attention)
     if attention is None or not (attention.seen & ~attention.expected).any() or _hides_by_itself(attention.seen):
         return stages
@@ -36,10 +36,14 @@ def measure(subject: Subject, x: Tensor, options: Options) -> Stages:
     return stages
 
 
-def _followed(stages: Stages) -> Stages:
+def followed(stages: Stages) -> Stages:
     """Return the stages, or those of a run that can't be traced if numbers pass by the trace, as through NumPy."""
     run = stages.attempt
-    if not isinstance(run, Run) or stages.reach(Structure) is not None or run.is_followed:
+    if not isinstance(run, Run):
+        return stages
+    structure = stages.reach(Structure)
+    uses_scores = structure is not None and not structure.score_descendants.isdisjoint(run.live)
+    if uses_scores or run.is_followed:
         return stages
     error = RuntimeError("some of its numbers leave PyTorch, for NumPy or for Python")
     return Stages(UntraceableRun(run.subject, run.options, run.given, run.x, run.trace, error))

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+MOST_TOKENS = 62  # that are traced to judge a window; the tokens that an element depends on are bits of an int64
+
 
 @dataclass(frozen=True, eq=False)
 class Options:
@@ -48,6 +50,12 @@ class Options:
     def fixed_tokens(self) -> bool:
         """Whether the number of tokens must stay as it is."""
         return self.keep is not None or bool(self.lengths) or self.num_context > 0
+
+    @property
+    def fewest_tokens(self) -> int:
+        """How many tokens show a window: one that it hides and one more; 0 without one, or if they are too many."""
+        needed = 0 if self.window is None or self.num_context else self.window + 2
+        return needed if needed <= MOST_TOKENS else 0
 
     def expected_keep(self, batch: int, heads: int, num_tokens: int) -> Tensor:
         """Return which key each query should attend to, bool (batch, head, query, key).

@@ -1,16 +1,20 @@
 """Align the trace of code with that of a reference, and find the first value that the reference does not compute."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import permutations
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.tracing import LAYOUT, Operation, Trace, Value
 
+from .calling import call_with
 from .embedded import EmbeddedSubject, embedded
 from .run import Attempt, Run, measure_run
+from .shared_mask import Make, shared_mask, shared_parameters
 from .subject import Subject, SubjectFailed
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
@@ -43,11 +47,15 @@ class Comparison:
         run: of the code.
         trace: of the reference.
         right: what the reference returned, (batch, token, width).
+        unlike: the parameters that only one has, or that differ in shape: with any, each keeps its own.
+        how: both were called in another way than the run, such as "without `mask`"; "" if they were not.
     """
 
     run: Run
     trace: Trace
     right: Tensor
+    unlike: tuple[str, ...] = ()
+    how: str = ""
 
     @property
     def apart(self) -> float:
@@ -169,35 +177,66 @@ class Comparison:
 def compare(run: Run) -> Comparison | None:
     """Run the reference on the same x, with the code's parameters if all names and shapes agree; None without one.
 
-    Code that was offered a mask is compared without that mask first, because the mask hides what the code itself lost.
+    If both take a mask by the same parameter, they are compared without it first, because a mask may hide what the code
+    itself lost, then as the code was called, and then with a mask that hides a token: the first that differs counts.
 
     Raises:
         SubjectFailed: the reference can't be run.
     """
-    if run.options.expect is not None and run.options.offered:
-        plain = measure_run(Subject(run.subject.original), run.x, replace(run.options, offered=""))
-        comparison = _compare(plain) if isinstance(plain, Run) else None
-        if comparison is not None and not comparison.is_equal:
-            return comparison
-    return _compare(run)
-
-
-def _compare(run: Run) -> Comparison | None:
-    expect = run.options.expect
+    expect, subject = run.options.expect, run.subject
     if expect is None:
         return None
-    reference = _as_run(run.subject, Subject(expect, run.subject.given_call))
+    names = [] if run.options.num_context else shared_parameters(subject.original, expect)
+    if names and subject.given_call is not None:
+        plain = _called(run, f"without `{run.options.offered or names[0]}`")
+        if plain is not None and not plain.is_equal:
+            return plain
+    usual = _compare(run, _as_run(subject, Subject(expect, subject.given_call)))
+    masked = _masked(run, names) if names and usual.is_equal else None
+    return masked or usual
+
+
+def _masked(run: Run, names: list[str]) -> Comparison | None:
+    """Return the comparison with a mask that hides a token; None if the codes then agree, or can't be run so."""
+    code, expect = run.subject.original, run.options.expect
+
+    def called(code: Callable[..., Any], name: str, make: Make) -> Subject:
+        return _as_run(run.subject, Subject(code, call_with(code, **{name: make})))
+
+    found = None if expect is None else shared_mask(names, partial(called, code), partial(called, expect), run.x)
+    masked = None if found is None else _called(run, f"with `{found[0]}`", dict([found]))
+    return None if masked is None or masked.is_equal else masked
+
+
+def _called(run: Run, how: str, extra: dict[str, Make] | None = None) -> Comparison | None:
+    """Compare code and reference as they are called with x and some more arguments; None if one can't be run so."""
+    code, expect = run.subject.original, run.options.expect
+    if expect is None:
+        return None
+    calls = [call_with(one, **extra) if extra else None for one in (code, expect)]
+    try:
+        mine, right = (_as_run(run.subject, Subject(*both)) for both in zip((code, expect), calls, strict=True))
+        measured = measure_run(mine, run.x, replace(run.options, offered=""))
+        return replace(_compare(measured, right), how=how) if isinstance(measured, Run) else None
+    except SubjectFailed:
+        return None
+
+
+def _compare(run: Run, reference: Subject) -> Comparison:
     reference.widened, reference.awake = run.subject.widened, run.subject.awake
     reference.code = reference.copy(torch.float64)
     copied, own = reference.code, run.subject.copy(torch.float64)
+    unlike: tuple[str, ...] = ()
     if isinstance(copied, nn.Module) and isinstance(own, nn.Module):
         state, other = _learned(own), _learned(copied)
-        if {name: one.shape for name, one in state.items()} == {name: one.shape for name, one in other.items()}:
+        shapes = [{name: tuple(one.shape) for name, one in each.items()} for each in (state, other)]
+        unlike = tuple(name for name in {**state, **other} if shapes[0].get(name) != shapes[1].get(name))
+        if not unlike:
             copied.load_state_dict(state, strict=False)
     trace, result = reference.trace(run.x)
     if not isinstance(result, Tensor):
         raise SubjectFailed(f"expect can't be run: {type(result).__name__}: {result}")
-    return Comparison(run, trace, result)
+    return Comparison(run, trace, result, unlike)
 
 
 def _learned(module: nn.Module) -> dict[str, Tensor]:

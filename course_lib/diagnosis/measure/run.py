@@ -18,7 +18,7 @@ from .waking import zero_weights
 from .widening import rounding_to_float32
 
 TOLERANCE = 1e-9  # of changes, relative to 1 + the size of the element
-MAX_SAMPLES, MAX_TOKENS = 3, 8  # further ones are cut off because they show the same mistakes
+MAX_SAMPLES, MAX_TOKENS = 3, 8  # further ones are cut off because they show the same mistakes, except of a window
 ORDINARY = (0.2, 3)  # standard deviations; outside, attention is flat or all on one token, and shows nothing
 
 
@@ -164,7 +164,7 @@ class Run(Attempt):
 
 def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
     """Run the code on the most informative input that it takes, and trace the run; x is (batch, token, d_in)."""
-    inputs = _informative_inputs(x.double(), fixed=options.fixed_tokens)
+    inputs = _informative_inputs(x.double(), fixed=options.fixed_tokens, fewest=options.fewest_tokens)
     tried, *further = inputs
     trace, result = subject.trace(tried, modules=True)
     while isinstance(result, Exception) and further:
@@ -246,9 +246,12 @@ def _measure_widened(subject: Subject, x: Tensor, options: Options, trace: Trace
     return None
 
 
-def _informative_inputs(x: Tensor, *, fixed: bool) -> list[Tensor]:
-    """Return inputs to try in turn, the most informative first and x last; with `fixed`, of the sizes of x only."""
-    noise = noise_of((max(2, len(x)), max(5, x.shape[1]), x.shape[2]), seed=11)
+def _informative_inputs(x: Tensor, *, fixed: bool, fewest: int) -> list[Tensor]:
+    """Return inputs to try in turn, the most informative first and x last; with `fixed`, of the sizes of x only.
+
+    The first has at least the `fewest` tokens.
+    """
+    noise = noise_of((max(2, len(x)), max(5, x.shape[1], fewest), x.shape[2]), seed=11)
     size = float(x.std()) if x.numel() > 1 and float(x.std()) > 0 else 1.0
     scaled = x
     if not ORDINARY[0] < size < ORDINARY[1] and not fixed:
@@ -258,11 +261,12 @@ def _informative_inputs(x: Tensor, *, fixed: bool) -> list[Tensor]:
         scaled = scaled + 0.3 * size * noise[: len(x), : x.shape[1]]
     if fixed:
         return [scaled, x]
-    few = scaled[:MAX_SAMPLES, :MAX_TOKENS]
+    few = scaled[:MAX_SAMPLES, : max(MAX_TOKENS, fewest)]
     if len(few) == 1:
         few = torch.cat([few, few.flip(1) + size * noise[:1, : few.shape[1]]])
-    if few.shape[1] < 3:
-        longer = size * noise[: len(few), : 5 - few.shape[1]]
+    wanted = max(fewest, 5 if few.shape[1] < 3 else 0)
+    if few.shape[1] < wanted:
+        longer = size * noise[: len(few), : wanted - few.shape[1]]
         return [torch.cat([few, longer], dim=1), few, scaled, x]
     return [few, scaled, x]
 

@@ -49,6 +49,19 @@ class Visibility:
         """The pairs that should be visible and are hidden."""
         return self.attention.expected & ~self.attention.seen
 
+    @cached_property
+    def ignores_keep(self) -> bool:
+        """Whether each query sees what it would without `keep`, and no mask hides a token that is not later.
+
+        A mask that hides all tokens from a query need not show in the weights, but it differs from query to query.
+        """
+        options, seen = self.attention.options, self.attention.seen
+        plain = replace(options, keep=None).expected_keep(*seen.shape[:3])
+        if options.keep is None or not torch.equal(seen[self.asked], plain[self.asked]):
+            return False
+        masks = [v.tensor for one in self.path.hiding for v in one.inputs if not self.path.scores.reaches(v)]
+        return not any(_differs_among_earlier(mask, seen.shape[-1]) for mask in masks if mask.dim() >= 2)
+
     def fits(self, shown: Callable[[Tensor, Tensor], Tensor]) -> bool:
         """Return whether a pattern agrees in all rows, except those that see nothing, whose weights are arbitrary.
 
@@ -79,3 +92,12 @@ class Visibility:
         wanted = nexts & own & self.asked[..., None]
         only = bool(wanted.any()) and torch.equal(leaked, wanted) and not self.missing.any()
         return min(leaky) if only else None
+
+
+def _differs_among_earlier(mask: Tensor, num_tokens: int) -> bool:
+    """Return whether a mask that broadcasts to (..., query, key) differs among pairs that are not of a later key."""
+    if any(size not in (1, num_tokens) for size in mask.shape[-2:]):
+        return True
+    earlier = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
+    pairs = mask.expand(*mask.shape[:-2], num_tokens, num_tokens)[..., earlier]
+    return bool((pairs != pairs.flatten()[0]).any())

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from course_lib.diagnosis.finding import AS_EXPECTED, NOT_AS_EXPECTED, NOT_EXAMINED, Finding, error_message
 from course_lib.diagnosis.measure import Run, SubjectFailed, compare
 from course_lib.diagnosis.registry import rule
+from course_lib.wording import listed
 
 
 @rule(order=950)
@@ -17,6 +18,9 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         return
     if comparison is None:
         return
+    if comparison.unlike:
+        names = listed([f"`{name}`" for name in comparison.unlike[:3]])
+        yield f"no parameter was copied into `expect`, because not all names and shapes agree (as of {names})"
     if comparison.is_equal:
         yield AS_EXPECTED
         return
@@ -25,8 +29,7 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
     if mine != right:
         yield Finding.unnamed(f"its output has the shape {mine}, and that of `expect` {right}", "the shapes differ")
         return
-    unmasked = run.options.offered and not comparison.run.options.offered
-    evidence = f"without `{run.options.offered}`, " if unmasked else ""
+    evidence = f"{comparison.how}, " if comparison.how else ""
     evidence += f"its output is up to {found.output:.4g} off from that of `expect`"
     if found.operation is None:
         yield Finding.unnamed(NOT_AS_EXPECTED, evidence)

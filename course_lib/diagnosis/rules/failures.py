@@ -30,6 +30,7 @@ WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
 BAD_CALL = re.compile(r"missing|positional argument|unexpected keyword|takes \d")
 NOT_GIVEN = re.compile(r"NoneType|must (be )?(provide|specif|give|pass)|is required|should be provided|be None", re.I)
 REMEDY = "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
+IDS = 'such as `x=torch.randint(20, (2, 9))` or `--x "torch.randint(20, (2, 9))"`'
 
 
 @rule(order=0)
@@ -75,7 +76,7 @@ def _remedy(failed: FailedRun) -> str:
     """Return what to do about an error, as the end of a clause; "" if nothing is known."""
     message = error_message(failed.error)
     if "indices" in message and "Long" in message:
-        return "; it takes token ids: give the attention inside it, which takes embeddings"
+        return f"; it takes token ids: give the attention inside it, which takes embeddings, or ids, {IDS}"
     if failed.options.has_call or not _lacks_arguments(failed, message):
         return ""
     if inspect.isclass(failed.subject.original):

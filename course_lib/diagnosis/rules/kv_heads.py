@@ -26,8 +26,8 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
         order = sorted(set(columns))
         reads, count = [order.index(one) for one in columns], len(order)
         right = [head // (heads // count) for head in range(heads)] if heads % count == 0 else []
-        if wanted and count < wanted <= heads:
-            evidence = f"{heads} query heads read {counted(count, 'kv head')}, of {wanted}"
+        if wanted and count == 1 < wanted <= heads:
+            evidence = f"{heads} query heads read 1 kv head, of {wanted}"
             yield Finding.named("kv-head-zero-only", evidence, _locate_choice(attention, role, tiled=False))
             return
         if count == heads and wanted in (None, heads) and reads != sorted(reads):

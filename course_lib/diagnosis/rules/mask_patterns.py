@@ -17,6 +17,7 @@ from course_lib.diagnosis.locate import (
     locate_negation,
     locate_next_shown,
     locate_pattern,
+    locate_window,
 )
 from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument, other_window, unused_mask
 from course_lib.diagnosis.registry import rule
@@ -137,7 +138,8 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return other
     elsewhere = _applied_elsewhere(visibility.attention)
     for pattern in PATTERNS:
-        possible = options.keep is not None if pattern.of_keep else options.causal and elsewhere is None
+        of_keep = options.keep is not None and not visibility.ignores_keep
+        possible = of_keep if pattern.of_keep else options.causal and elsewhere is None
         if possible and visibility.fits(pattern.shown):
             evidence = f"{pattern.effect}: {describe_leak(visibility)}" if hidden.any() else pattern.effect
             where = pattern.locate(visibility.path) or locate_masking(visibility.path)
@@ -191,7 +193,7 @@ def _other_window(visibility: Visibility) -> Finding | None:
     sees = "all tokens" if width == attention.seen.shape[-1] else f"{width} tokens, itself included"
     meant = f"window={window} was given" if attention.options.window else f"keep shows {window}"
     evidence, draw = f"a query sees up to {sees}, and {meant}", partial(picture_of_weights, attention)
-    where = locate_pattern(visibility.path) or locate_masking(visibility.path)
+    where = locate_window(visibility.path)
     if width in (window - 1, window + 1):
         return Finding.named("window-off-by-one", evidence, where, draw)
     return Finding.unnamed("the window has another width", evidence, where, draw)

@@ -56,9 +56,10 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     else:
         all_seen = (attention.weights.abs()[attention.expected.any(-1)] > NO_WEIGHT).all()
         who = "every token sees every other one" if all_seen else "tokens are seen that should be hidden"
-        if not attention.options.causal:
+        if not attention.options.causal or not visibility.leaked.triu(1).any():
+            hiding = "window" if attention.options.keep is None else "keep"
             evidence, draw = f"{who}: {leak}", partial(picture_of_weights, attention)
-            yield Finding.unnamed("tokens are seen that `keep` hides", evidence, _locate_idle_mask(path), draw)
+            yield Finding.unnamed(f"tokens are seen that `{hiding}` hides", evidence, _locate_idle_mask(path), draw)
             return
         found = "no-causal-mask", f"{who}: {leak}", _locate_idle_mask(path)
     yield Finding.named(*found, partial(picture_of_weights, attention))

@@ -1,7 +1,6 @@
 """Find random numbers in evaluation, dropout before softmax in training, and changes of the input in place."""
 
 import math
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,27 +8,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import RANDOM, Finding
 from course_lib.diagnosis.locate import locate_attribute_read
 from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FunctionWatch, Operation
+from course_lib.tracing import FunctionWatch, Operation, draws, drops_out
 
 DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
-RANDOM = re.compile(r"dropout|bernoulli|rand|normal_|uniform_|multinomial")
 
 
 @rule(order=10)
 def check_determinism(run: Run) -> Iterator[Finding]:
     """Random numbers in evaluation."""
-    drawn = [op for op in run.live_operations if RANDOM.search(op.name)]
+    drawn = [operation for operation in draws(run.trace) if operation.number in run.live]
     try:
         apart = difference_between_calls(run.subject, run.x) if drawn else 0.0
     except SubjectFailed:
         return
-    if apart > 1e-9:
+    if apart <= 1e-9:
+        return
+    evidence = f"two runs in evaluation are up to {apart:.4f} apart"
+    if drops_out(run.trace):
         where = locate_attribute_read(drawn[0], run.subject, _holds_modules) or drawn[0].where
-        yield Finding.named("dropout-at-eval", f"two runs in evaluation are up to {apart:.4f} apart", where)
+        yield Finding.named("dropout-at-eval", evidence, where)
+    else:
+        yield Finding.unnamed(RANDOM, evidence, drawn[0].where)
 
 
 def difference_between_calls(subject: Subject, x: Tensor) -> float:

@@ -79,6 +79,9 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
         return "between scores and softmax there is more than a factor and a mask"
     if given and all(abs(scale / given - 1) < EXACT for scale in between.tolist()):
         return ""
+    moves = _moves_of_projections(attention.structure)
+    if any(None in _ratios(attention.structure, side, moves) for side in (0, 1)):
+        return "queries or keys are not made by projections alone"
     return "queries or keys are normalised, or scaled differently from head to head"
 
 
@@ -136,7 +139,8 @@ def factor_before_scores(structure: Structure) -> float | None:
 
 def _ratios(structure: Structure, side: int, moves: dict[Element, float]) -> Iterator[float | None]:
     """Yield the squared factor of each query or key; None if an element was not projected."""
-    for product in structure.score_products:
+    live = [one for one in structure.score_products if one.operation.number in structure.run.live]
+    for product in live or structure.score_products:
         value, which = product.sides()[side]
         _, rows = torch.unique(which[:, 0], return_inverse=True)
         firsts = torch.full((int(rows.max()) + 1,), len(rows)).scatter_reduce(0, rows, torch.arange(len(rows)), "amin")
@@ -174,7 +178,8 @@ def _is_learned(path: SoftmaxPath) -> bool:
     """Return whether a parameter scales the scores, because a learned temperature has no right value."""
     run, on_input = path.scores.run, path.scores.dependence.on_input
     parameters = {read.storage for reads in run.parameter_reads.values() for read in reads}
-    for operation in path.operations:
+    last = path.softmaxes[0].number if path.softmaxes else len(path.trace.operations)
+    for operation in (one for one in path.operations if one.number < last):
         factors = operation.inputs[1:] if operation.name in SCALINGS else ()
         read = list(factors)
         if not any(map(on_input, factors)):
