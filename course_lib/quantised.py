@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 FEW_BITS = (torch.int8, torch.uint8, torch.int32, torch.float8_e4m3fn, torch.float8_e5m2)
 
@@ -28,7 +29,8 @@ def quantised_layers(module: object) -> Iterator[tuple[str, nn.Module]]:
     for name, one in module.named_modules() if isinstance(module, nn.Module) else ():
         inside = bool(found) and name.startswith(f"{found}.")
         if name and not inside and (hasattr(one, "in_features") or "linear" in type(one).__name__.lower()):
-            kept = [*one.parameters(recurse=False), *one.buffers(recurse=False)]
+            own = [*one.parameters(recurse=False), *one.buffers(recurse=False)]
+            kept = [tensor for tensor in own if not is_lazy(tensor)]
             if "quantized" in type(one).__module__ or any(map(_is_quantised, kept)):
                 found = name
                 yield name, one

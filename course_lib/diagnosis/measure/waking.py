@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 SIZE = 0.3
 
@@ -12,7 +12,7 @@ SIZE = 0.3
 def zero_weights(module: Any) -> list[str]:
     """Return the names of the parameters that are all zeros, without biases, which stop nothing."""
     named = module.named_parameters() if isinstance(module, nn.Module) else ()
-    made = ((name, one) for name, one in named if not isinstance(one, UninitializedParameter))  # of no lazy layer
+    made = ((name, one) for name, one in named if not is_lazy(one))
     able = ((name, one) for name, one in made if one.is_floating_point() and one.numel())
     return [name for name, one in able if not name.endswith("bias") and not one.any()]
 

@@ -12,7 +12,7 @@ from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_negation
 from course_lib.diagnosis.measure import NO_WEIGHT, SOFTMAXES, Attention, Run, SoftmaxPath, Structure, noise_of
 from course_lib.diagnosis.registry import rule
-from course_lib.diagnosis.rules.outputs import locate_values_alone
+from course_lib.diagnosis.rules.outputs import locate_instead
 from course_lib.tracing import Operation, replay
 
 
@@ -41,7 +41,8 @@ def check_effect_on_output(structure: Structure) -> Iterator[Finding]:
     moved = _moved(run, noisy)
     if run.output.number not in moved and softmaxes[-1].outputs[0].number in moved:
         last = [one for one in run.in_order(after) if _reads(one, moved) and one.where]
-        where = locate_values_alone(structure, last[-1]) or last[-1].where
+        read = last[-1].name not in SOFTMAXES  # by what replaces the weights
+        where = last[-1].where if read else locate_instead(structure, last[-1])
         found = Finding.named("weights-not-applied", "the output stays the same whatever the scores are", where)
         yield replace(found, title="The weights are computed and not applied to the values.")
 

@@ -47,7 +47,7 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
         return
     last = next((op for op in reversed(run.trace.operations) if op.name in SOFTMAXES), operations[-1])
     evidence = "no token's output moves when another token changes"
-    yield Finding.named("weights-not-applied", evidence, _locate_instead(structure, last))
+    yield Finding.named("weights-not-applied", evidence, locate_instead(structure, last))
 
 
 def _is_one_hot(structure: Structure, product: Contraction) -> bool:
@@ -77,22 +77,17 @@ def _constant_weights(structure: Structure) -> Operation | None:
     return None
 
 
-def _locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
-    """Find the line that goes on without the weights; `last` is the last operation on the weights."""
-    where = locate_values_alone(structure, last)
-    after = [op for op in structure.run.live_operations if op.number > last.number]
-    elsewhere = [op for op in after if op.where and op.where != last.where]
-    return where or ((elsewhere or after)[0].where if after else locate_return(last))
-
-
-def locate_values_alone(structure: Structure, last: Operation) -> SourceLine | None:
+def locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
     """Find the line that reads the values without the weights; `last` is the last operation on the weights."""
     run = structure.run
     live = {line_at(statement_of(*frame)) for op in run.live_operations for frame in op.frames}
     idle = (op for op in run.trace.operations if op.number not in run.live)
     unused = {line for op in idle for frame in op.frames if (line := line_at(statement_of(*frame)))} - live
     where = locate_unmixed_return(last, lambda name: role_of(name) == "values")
-    return where or locate_read(last, lambda name: role_of(name) == "values", unused)
+    where = where or locate_read(last, lambda name: role_of(name) == "values", unused)
+    after = [op for op in run.live_operations if op.number > last.number]
+    elsewhere = [op for op in after if op.where and op.where != last.where]
+    return where or ((elsewhere or after)[0].where if after else locate_return(last))
 
 
 @rule(order=290)
