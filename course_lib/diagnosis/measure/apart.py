@@ -140,7 +140,10 @@ class _Search:
 
     def _keeps_apart(self, number: int, part: _Part) -> bool:
         """Return whether no element of a factor depends on two rows, as far as the first two rows tell."""
-        first = self._moved(number, 0, part.value)
+        try:
+            first = self._moved(number, 0, part.value)
+        except Exception:  # the steps depend on x, or on weights that the first call made, and can't be run again
+            return False
         if part.rows == 1 or not first.any():
             return bool(first.any())
         second = self._moved(number, 1, part.value)
