@@ -39,7 +39,7 @@ words, embeddings, x = dream_big(device=device)
 # In lesson 03 each head had a projection of its own. If the heads' weight matrices are put one below the other, a
 # single product gives the queries of all heads at once. Its shape is (batch, token, width), and in each row come the
 # numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23, so that you can
-# see where each of them goes. They are labels, and we compute nothing with them.
+# see where each of them goes.
 
 # %%
 batch, num_tokens, num_heads, head_dim = 1, 6, 2, 2
@@ -320,9 +320,9 @@ layout_steps(record(lambda by_head: by_head.reshape(1, 6, 4), by_head), words=wo
 # ## Why `reshape` here and `view` there?
 #
 # `view` never moves anything, and it raises an error if it would have to. For the way back from `by_head` it would be
-# enough, because transposing twice gives the original order of the memory again. But the context in real attention is a
-# *new* tensor, because the product of attention weights and values is written to new memory, head by head. There `view`
-# refuses:
+# enough, because transposing twice gives the original order of the memory again. But where attention is computed step
+# by step, the context is a *new* tensor, because the product of attention weights and values is written to new memory,
+# head by head. There `view` refuses:
 
 # %%
 def view_works(tensor):  # (batch, token, head, head_dim)
@@ -391,7 +391,7 @@ memory_row(context_by_head, context, copied, names=names, words=words, num_heads
 # bottom they are straight again, because the numbers were copied into the order in which they are read.
 #
 # There is nothing wrong with a tensor that is not contiguous. `by_head` isn't contiguous either, and the next lesson
-# computes with it as it is.
+# computes with it as it is (where a product needs a copy, PyTorch makes one inside it).
 #
 # ## Read the strides
 #

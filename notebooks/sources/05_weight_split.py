@@ -435,7 +435,7 @@ predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 #
 # </details>
 #
-# What finds every mistake is a comparison with an output that is known to be right:
+# What finds all four is a comparison with an output that is known to be right:
 
 # %%
 print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{name: True}), output)])
@@ -507,7 +507,7 @@ predict(guess, lambda: torch.allclose(mixed_up(same_twice), yours(same_twice), r
 # <details><summary>After your guess</summary>
 #
 # It passes, although it is badly wrong, because the values of the other sample are now equal to its own. A test with
-# two equal samples can't find a mistake that mixes samples, and so ours are different.
+# two equal samples can't find a mistake that exchanges samples, and so ours are different.
 #
 # </details>
 #

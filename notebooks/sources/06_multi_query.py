@@ -526,7 +526,8 @@ show("'it'", torch.cat([step_output, mine(x)[:, 5]]), "token width", ("with the 
 # 1. It grows. With half as many heads each head is twice as wide, and the cache holds one key and one value of that
 #    width per token: 8 numbers in place of 4.
 # 2. The queries are copied once, when the heads that share a kv head are folded into one table, and the context once,
-#    when its heads are merged. Keys and values are never copied.
+#    when its heads are merged. No step copies keys or values. (With several samples a product may copy them inside:
+#    `record(module, x).expand()` shows it.)
 #
 # </details>
 #
