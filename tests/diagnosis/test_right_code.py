@@ -716,3 +716,55 @@ class TableOfDistances(Base):
 @pytest.mark.parametrize("pinned", [False, True])
 def test_an_exception_for_the_meta_device_pins_nothing(pinned):
     assert mistakes(TableOfDistances(pinned=pinned)) == (("device-pinned",) if pinned else ())
+
+
+class NormWithoutProjection(Base):
+    """A layer whose heads' results, without a projection, are added to x and normed before the next one."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.mlp = nn.LayerNorm(D_IN), nn.Linear(D_IN, D_IN)
+        del self.out
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        weights = weights_of(q @ k.mT / 2)
+        weights = weights.masked_fill(weights.isnan(), 0)  # rows that may see nothing
+        x = self.norm((weights @ v).transpose(1, 2).flatten(2) + x)
+        return x + self.mlp(x)
+
+
+def test_results_behind_a_norm_are_weighted_sums_before_it():
+    code = NormWithoutProjection()
+    with torch.no_grad():
+        code.qkv.weight.mul_(3)
+        code.norm.weight.copy_(torch.linspace(-1, 2, D_IN))
+    report = diagnose(code, X, num_heads=HEADS)
+    assert report.ok, report
+
+
+class Prompted(Base):
+    """A model that embeds its ids piece by piece, with a cache from the first piece on."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.embed = nn.Embedding(31, D_IN)
+
+    def forward(self, ids, cache):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(self.embed(ids)).chunk(3, -1))
+        cache.append((k, v))
+        k, v = (torch.cat(parts, dim=2) for parts in zip(*cache, strict=True))
+        hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1 + k.shape[2] - q.shape[2])
+        scores = q @ k.mT / 2
+        scores = scores if self.leaks else scores.masked_fill(hidden, -torch.inf)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("leaks", "found"), [(False, ()), (True, ("no-causal-mask",))])
+def test_ids_that_come_in_pieces_are_examined(leaks, found):
+    def call(model, ids):
+        cache = []
+        return torch.cat([model(ids[:, :3], cache), *(model(one, cache) for one in ids[:, 3:].split(1, 1))], dim=1)
+
+    report = diagnose(Prompted(leaks=leaks), torch.arange(12).view(2, 6), num_heads=HEADS, call=call)
+    assert report.mistakes == found and report.exit_status < 2, report

@@ -1,8 +1,8 @@
 """Examine a model that takes token ids as a function of its embeddings, which can be changed one token at a time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -65,17 +65,28 @@ def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubj
         code = whole.copy(torch.float64)
         trace, result = whole.trace(tried, code, modules=True)
         paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
-        call = next((call for call in trace.calls if _embeds(call, tried)), None)
-        if call is not None and call.output is not None and (tried is ids or not isinstance(result, Exception)):
-            place = Place(type(call.module).__name__, call.module, paths.get(call.module))
-            return EmbeddedSubject(whole, place, tried), call.output.tensor
+        found = _embedding(trace.calls, tried)
+        if found is not None and (tried is ids or not isinstance(result, Exception)):
+            module, rows = found
+            return EmbeddedSubject(whole, Place(type(module).__name__, module, paths.get(module)), tried), rows
     return None
 
 
-def _embeds(call: ModuleCall, ids: Tensor) -> bool:
-    """Return whether a call makes a row of numbers for each of the ids and calls no module that does."""
-    output = call.output
-    if not isinstance(call.module, nn.Embedding) or output is None:
-        return False
-    given = call.inputs.get(0)
-    return given is not None and torch.equal(given.tensor, ids)
+def _embedding(calls: Sequence[ModuleCall], ids: Tensor) -> tuple[nn.Module, Tensor] | None:
+    """Return the module that makes a row of numbers for each of the ids, at once or in pieces, and the rows."""
+    made: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+    for call in calls:
+        given, output = call.inputs.get(0), call.output
+        if not isinstance(call.module, nn.Embedding) or given is None or output is None or given.tensor.dim() == 0:
+            continue
+        pieces = made.setdefault(call.module, [])
+        pieces.append((given.tensor, output.tensor))
+        if sum(piece.numel() for piece, _ in pieces) != ids.numel():
+            continue
+        if len({piece.shape[:-1] for piece, _ in pieces}) == 1 and torch.equal(_joined(pieces, 0, -1), ids):
+            return call.module, _joined(pieces, 1, -2)
+    return None
+
+
+def _joined(pieces: list[tuple[Tensor, Tensor]], which: Literal[0, 1], dim: int) -> Tensor:
+    return torch.cat([piece[which] for piece in pieces], dim=dim)

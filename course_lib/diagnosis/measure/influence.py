@@ -9,6 +9,7 @@ from torch import Tensor
 from course_lib.tracing import UNLABELLED, Value, propagate, replay
 
 from .dependence import RELUS
+from .head_mixes import NORMS
 from .rows import Rows
 from .run import changed, noise_of
 
@@ -50,7 +51,7 @@ def measure_influence(rows: Rows) -> Influence:
         columns = {number: label.clamp(min=0) % width for number, label in start.items()}
         responses.append(_output_with_noise(rows, chosen, columns) - output)
     affects = torch.tensor([bool((one.abs() > 1e-12).any() or one.isnan().any()) for one in responses])
-    weights = _weights(rows, labels, width, last_projected or _before_relu(rows, labels) or [rows.run.output])
+    weights = _weights(rows, labels, width, _weighted_sums(rows, labels, last_projected or [rows.run.output]))
     return Influence(weights, last_projected, torch.stack(reached, dim=1), affects, _difference(responses))
 
 
@@ -78,12 +79,14 @@ def _last_projected(rows: Rows, labels: list[Tensor]) -> list[Value]:
     return found
 
 
-def _before_relu(rows: Rows, labels: list[Tensor]) -> list[Value]:
-    """Return what the first ReLU reads of the heads' results: behind it an element below 0 can't respond."""
+def _weighted_sums(rows: Rows, labels: list[Tensor], results: list[Value]) -> list[Value]:
+    """Return the heads' results, or what the first ReLU or norm before them reads: behind it they are no sums."""
+    before = rows.trace.ancestors(results)
     for operation in rows.run.live_operations:
-        if operation.name in RELUS and (labels[operation.inputs[0].number] != UNLABELLED).any():
+        bends = operation.number in before and operation.name in (*RELUS, *NORMS)
+        if bends and (labels[operation.inputs[0].number] != UNLABELLED).any():
             return [operation.inputs[0]]
-    return []
+    return results
 
 
 def _weights(rows: Rows, labels: list[Tensor], width: int, results: list[Value]) -> Tensor:
