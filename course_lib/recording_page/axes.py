@@ -9,7 +9,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from course_lib.recorder import Step
+from course_lib.recorder import TO_TYPE, Step
 from course_lib.tracing import map_instances, tensors_in
 
 from .selected import axis_of
@@ -54,6 +54,7 @@ def _names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]
         return _of_product(step, *inputs[-2:])
     if step.op == "einsum":
         return _of_einsum(step, [names for _, names in inputs])
+    inputs = inputs[:1] if step.op in TO_TYPE else inputs
     shape, names = max(inputs, key=lambda one: sum(map(bool, one[1])))
     if step.op == "linear" and len(names) == len(step.shape):
         return (*names[:-1], "feature")

@@ -11,6 +11,7 @@ from course_lib.recorder import TO_TYPE, Step
 
 from .calling import cells_by_element
 from .shown import ShownTensor
+from .unread import is_making, unread
 
 NAMES = TO_TYPE | {
     *("add", "sub", "subtract", "rsub", "radd", "mul", "multiply", "rmul", "div", "divide", "true_divide", "truediv"),
@@ -28,8 +29,6 @@ ADDITIONS = {"add": 1, "iadd": 1, "radd": 1, "sub": -1, "isub": -1, "subtract": 
 DIVISIONS = ("div", "divide", "true_divide", "truediv")
 ANDS, ORS = ("logical_and", "bitwise_and", "and", "iand"), ("logical_or", "bitwise_or", "or", "ior")
 HUGE = 1e4  # a mask of numbers adds at least that much to a score that it hides
-# Calls that take shape, type or memory of their first tensor, but no number of it.
-MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_", "trunc_normal_")
 
 
 def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> list[Tensor | None] | None:
@@ -39,10 +38,11 @@ def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
     if not (op in NAMES or op.removeprefix("i") in NAMES or is_making(op) or of_two):
         return None
     kept = _kept(op, step, inputs)
+    no_sources = set(map(id, unread(step)))
     found: list[Tensor | None] = []
     for i, (one, tensor) in enumerate(zip(inputs, step.call.tensors, strict=True)):
         table = cells_by_element(result, one)
-        if tensor is not step.call.kwargs.get("out") and not (is_making(op) and tensor is step.call.args[0]):
+        if id(tensor) not in no_sources:
             places = torch.arange(one.numel).view(one.shape).expand(result.shape).flatten()[result.cells]
             cells = torch.arange(len(places))
             if (keep := kept.get(i)) is not None:
@@ -51,11 +51,6 @@ def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
             table[cells, places] = True
         found.append(table)
     return found
-
-
-def is_making(op: str) -> bool:
-    """Return whether an operation makes new numbers in the shape of its first tensor, such as `new_zeros`."""
-    return op in MAKING or op.startswith("new_") or op.endswith("_like")
 
 
 def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:
@@ -67,12 +62,8 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
     if op == "masked_fill":
         mask = next(i for i, tensor in enumerate(tensors) if tensor.dtype == torch.bool)
         return {i: tensors[mask].cpu() == (i > mask) for i in range(len(inputs)) if i != mask}
-    if op == "where" and isinstance(step.call.args[0], Tensor) and step.call.func is torch.where:
-        condition, one, other = step.call.args[:3]
-        of = {id(tensor): i for i, tensor in enumerate(tensors)}
-        condition = condition.cpu()
-        kept = {of[id(other)]: ~condition} if isinstance(other, Tensor) else {}
-        return kept | ({of[id(one)]: condition} if isinstance(one, Tensor) and one is not other else {})
+    if op == "where":
+        return _of_where(step)
     if op.removeprefix("i") in DIVISIONS and len(tensors) == 2 and not inputs[0].is_overwritten_after(step.number):
         return {1: tensors[0].detach().cpu() != 0}
     if (op in ADDITIONS or op.removeprefix("i") == "mul") and len(tensors) == 2:
@@ -81,6 +72,18 @@ def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tenso
         known = (i for i in (0, 1) if not inputs[1 - i].is_overwritten_after(step.number))
         return {i: tensors[1 - i].detach().cpu() == (op in ANDS) for i in known}
     return {}
+
+
+def _of_where(step: Step) -> dict[int, Tensor]:
+    """Return where `torch.where(condition, x, y)` or `x.where(condition, y)` takes a number of x, and where of y."""
+    names = ("input", "condition", "other") if step.call.func is Tensor.where else ("condition", "input", "other")
+    given = dict(zip(names, step.call.args, strict=False)) | step.call.kwargs
+    condition, one, other = given["condition"], given.get("input", given.get("self")), given["other"]
+    of = {id(tensor): i for i, tensor in enumerate(step.call.tensors)}
+    if one is other or condition is one or condition is other:
+        return {}
+    taken = ((one, condition.cpu() != 0), (other, condition.cpu() == 0))
+    return {of[id(choice)]: where for choice, where in taken if isinstance(choice, Tensor)}
 
 
 def _not_hidden(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:

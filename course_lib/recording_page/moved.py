@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.recorder import COPIES, TO_TYPE, Step
+from course_lib.recorder import COPIES, Step
 
 from .calling import call_again, cells_by_element
 from .indexing import parts_of, read_by_index, read_by_mask, written_by
 from .shown import ShownTensor
+from .unread import is_like_another
 
 FIRST_LABEL = 2.0**40  # larger than any number that a call may put between the labels, as padding does
 WRITES = ("setitem", "copy_", "slice_scatter", "select_scatter", "diagonal_scatter", "index_put", "index_put_")
@@ -75,7 +76,7 @@ def _add_choices(
         return
     if step.op not in CHOOSING:
         for i in set(range(len(inputs))) - data:
-            found[i] = found[i] if step.op.endswith("_as") or step.op in TO_TYPE or step.op in WRITES else None
+            found[i] = found[i] if is_like_another(step.op) or step.op in WRITES else None
         return
     for i in set(range(len(inputs))) - data:
         if labels[i].dtype == torch.bool:

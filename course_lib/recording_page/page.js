@@ -30,19 +30,19 @@
     return parsed.get(text);
   }
 
-  // What one number was computed from in its own step: [{t, at, hidden, unsure}].
+  // What one number was computed from in its own step: [{t, at, hidden, unsure, orders}].
   function sources(t, position) {
     if (!stepOf.has(t)) return [];
     const step = steps[stepOf.get(t)];
     return step.in.map((from, i) => {
       const table = step.from[i];
-      if (table === "all") return {t: from, at: [...Array(sizeOf(from)).keys()], hidden: tensors[from].whole ? 0 : 1, unsure: true};
+      if (table === "all") return {t: from, at: [...Array(sizeOf(from)).keys()], hidden: tensors[from].whole ? 0 : 1, unsure: true, orders: step.orders.includes(i)};
       const row = table.length ? parse(table[0][table[1][position]]) : {at: [position], hidden: 0};
-      return {t: from, ...row};
+      return {t: from, ...row, orders: step.orders.includes(i)};
     }).filter(one => one.at.length || one.hidden);
   }
 
-  // Where one number goes in the steps that read it: [{t, at, unsure}].
+  // Where one number goes in the steps that read it: [{t, at, unsure, orders}].
   const readers = new Map();
   steps.forEach(step => new Set(step.in).forEach(t => readers.set(t, [...readers.get(t) || [], step.t])));
   const forward = new Map();
@@ -58,18 +58,25 @@
       }
       forward.set(t, table);
     }
-    const unsure = reader => steps[stepOf.get(reader)].in.some((one, i) => one === t && steps[stepOf.get(reader)].from[i] === "all");
-    return [...forward.get(t)[position]].map(([reader, at]) => ({t: reader, at: [...new Set(at)], unsure: unsure(reader)}));
+    const some = (reader, is) => steps[stepOf.get(reader)].in.some((one, i) => one === t && is(steps[stepOf.get(reader)], i));
+    return [...forward.get(t)[position]].map(([reader, at]) => ({
+      t: reader, at: [...new Set(at)],
+      unsure: some(reader, (step, i) => step.from[i] === "all"), orders: some(reader, (step, i) => step.orders.includes(i)),
+    }));
   }
 
   // All shown numbers that can be reached from one by shown ones: Map of tensor -> Set of positions.
   function reached(t, position, next) {
     const found = new Map(), waiting = [[t, position]];
     found.unsure = new Set();  // steps of which the page does not know what each number reads
+    found.orders = new Set();  // steps that list what they found, whose order later steps may undo
     while (waiting.length) {
       const [from, p] = waiting.pop();
       for (const one of next(from, p)) {
-        if (one.unsure) found.unsure.add(next === goals ? one.t : from);
+        const step = next === goals ? one.t : from;
+        if (one.unsure) found.unsure.add(step);
+        // Within the list itself nothing is undone.
+        if (one.orders && (next === goals ? readers.has(step) : step !== t)) found.orders.add(step);
         if (one.hidden) found.cut = true;  // the path goes on where the page can't follow it
         if (!found.has(one.t)) found.set(one.t, new Set());
         const known = found.get(one.t);
@@ -242,27 +249,36 @@
     if (!direct.length) p.append(stepOf.has(t) ? "This step made it from no other number. " : `${ended ? "Its memory" : "It"} was there before the run. `);
     const start = [...from].filter(([one]) => !stepOf.has(one) && !direct.some(two => two.t === one));
     if (start.length) {
-      p.append(`All the way back: ${from.unsure.size ? "at most " : ""}`);
+      p.append(`All the way back: ${from.unsure.size || from.orders.size ? "at most " : ""}`);
       const shown = one => tensors[one].whole ? counted(sizeOf(one), "number") : counted(sizeOf(one), "shown number");
       start.forEach(([one, set], i) => p.append(i ? ", " : "", `${set.size} of ${shown(one)} of `, link(one)));
       p.append(". ");
     }
     if (from.unsure.size && !(unsure.length && from.unsure.size === 1)) p.append(counting(from.unsure));
+    p.append(moving(from.orders));
     if (from.cut) p.append("The way back also leads through numbers that this page leaves out, so that it is not complete here. ");
     if (to.size) {
       const last = [...to.keys()].sort((a, b) => stepOf.get(a) - stepOf.get(b));
-      more.append(key("to", to.unsure.size ? "It goes at most to" : "It goes to"), " ");
+      more.append(key("to", to.unsure.size || to.orders.size ? "It goes at most to" : "It goes to"), " ");
       last.forEach((one, i) => more.append(i ? ", " : "", `${to.get(one).size} of `, link(one)));
-      more.append(". ", to.unsure.size ? counting(to.unsure) : "");
+      more.append(". ", to.unsure.size ? counting(to.unsure) : "", moving(to.orders));
     } else if (!steps.some(step => step.in.includes(t))) more.append("No later step reads it.");
     else more.append(`In this run it adds nothing to any later number${partial ? " shown here" : ""}.`);
     if (to.size && partial) more.append(" Numbers that this page leaves out are not counted.");
     said.replaceChildren(p, more);
   }
+  // "step 3" or "steps 3, 4, 9, ..."
+  function fewOf(many) {
+    const all = [...many].sort((a, b) => stepOf.get(a) - stepOf.get(b));
+    return `step${all.length > 1 ? "s" : ""} ${all.slice(0, 3).join(", ")}${all.length > 3 ? ", ..." : ""}`;
+  }
   // On a path through steps that may read everything.
   function counting(unsure) {
-    const all = [...unsure].sort((a, b) => stepOf.get(a) - stepOf.get(b)), few = all.slice(0, 3).join(", ") + (all.length > 3 ? ", ..." : "");
-    return `Not all of them need count: the page does not know which numbers step${all.length > 1 ? "s" : ""} ${few} read${all.length > 1 ? "" : "s"} for each result. `;
+    return `Not all of them need count: the page does not know which numbers ${fewOf(unsure)} read${unsure.size > 1 ? "" : "s"} for each result. `;
+  }
+  // On a path through steps that list what they found.
+  function moving(orders) {
+    return orders.size ? `Not all of them need count: a change of the order in which ${fewOf(orders)} list${orders.size > 1 ? "" : "s"} what was found may cancel out. ` : "";
   }
   function key(name, text) {
     const span = document.createElement("span");

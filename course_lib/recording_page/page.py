@@ -20,9 +20,11 @@ from .words import of_stage, of_story, of_tensor
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
     "where it goes; a mouse shows the path already while it points. In a table the arrow keys move from number to "
-    "number; Escape lets the chosen one go, and a second Escape leads back to the buttons. A number comes from another "
-    "one if a change of that one alone can change it; one that only decides which number is read, such as an index or "
-    "a mask, counts too."
+    "number; Escape lets the chosen one go, and a second Escape leads back to the buttons. Within one step, a number "
+    "comes from another one if a change of that one alone can change it; one that only decides which number is read, "
+    "such as an index or a mask, counts too, but of a maximum or a sort only the number that was selected. Along "
+    "several steps these paths are joined, so a number whose effects cancel is still marked, such as a bias of the "
+    "keys before softmax."
 )
 
 
@@ -80,7 +82,13 @@ def _data(story: Story, words: Sequence[str]) -> str:
     """Return what the script reads: each tensor, and for each step the sources of its numbers."""
     tensors = {one.key: _tensor(one) for one in (*story.leaves, *(stage.result for stage in story.stages))}
     steps = [
-        {"t": stage.result.key, "in": [one.key for one in stage.reads], "from": stage.sources} for stage in story.stages
+        {
+            "t": stage.result.key,
+            "in": [one.key for one in stage.reads],
+            "from": stage.sources,
+            "orders": stage.ordering,
+        }
+        for stage in story.stages
     ]
     text = json.dumps({"tensors": tensors, "steps": steps, "words": words}, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c")  # a title may hold </script>

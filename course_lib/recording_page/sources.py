@@ -1,6 +1,7 @@
 """Find the numbers that each number of a step's result was computed from, as the recorded call itself tells it.
 
-A number comes from another one if a change of that one could change it, while all others stay as they were. So a value
+A number comes from another one if a change of that one could change it, while all others stay as they were. That is
+said of one step: a page joins the steps' paths, on which effects may cancel, as a bias of the keys does. So a value
 times a weight of 0 is left out, but the 0 itself is not. A number that only decides which number is read, such as an
 index or a mask, is a source as well. Of a maximum and the like, the source is the number that was selected.
 """

@@ -15,6 +15,7 @@ from .encoding import encode
 from .masks import note_what_hides
 from .memory import Table
 from .naming import names_of_inputs
+from .orders import decides_order
 from .reading import Reading
 from .shown import ShownTensor, most_cells
 
@@ -33,6 +34,7 @@ class Stage:
         reads: the tensors that held their numbers then: also what a step wrote into their memory through another view.
         sources: for each of `reads` [different texts, place per cell], [] if each cell came from the one in the same
             place, or "all" if the operation may have read all of it.
+        ordering: the places in `reads` of those that decide on the order in which the result lists what it holds.
     """
 
     step: Step
@@ -41,6 +43,7 @@ class Stage:
     names: Sequence[str]
     reads: Sequence[ShownTensor]
     sources: Sequence[list | str]
+    ordering: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,8 @@ def story_of(recording: Recording) -> Story:
         read = reading.add(step, result, inputs)
         names = names_of_inputs(step, inputs, steps)
         sources = [_encoded(*pair) for pair in read]
-        stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources))
+        ordering = [i for i, (one, _) in enumerate(read) if decides_order(step, one)]
+        stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources, ordering))
         shown[id(step.tensor)] = result
     note_what_hides([(stage.step, stage.result, stage.inputs) for stage in stages])
     left_out = len(recording.all_steps) - len(steps)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from course_lib.tracing import storage_of
 from course_lib.wording import counted, listed
 
-from .elementwise import is_making
 from .rules import rule_of
 from .shown import ShownTensor
 from .story import Stage, Story
+from .unread import unread
 
 EFFECTS = {
     "view": "This is a view: no number moves, and the same memory is read in another way.",
@@ -28,11 +28,8 @@ def of_stage(stage: Stage, *, failed: bool = False) -> str:
     name = f"`{result.title}`" if step.name or step.written else "a tensor without a name"
     gives = "writes into" if step.written else "gives"
     begin = f"Line {step.where}: " if step.where else ""
-    reads = listed(
-        dict.fromkeys(name + _written_into(one, stage) for name, one in zip(stage.names, stage.inputs, strict=True))
-    )
-    reads = f"no number of {reads}" if is_making(step.op) and len(stage.inputs) == 1 else reads
-    said = [f"{begin}`{step.op}` reads {reads} and {gives} {name}." if reads else f"{begin}`{step.op}` makes {name}."]
+    reads = _reads(stage)
+    said = [f"{begin}`{step.op}` {reads} {gives} {name}." if reads else f"{begin}`{step.op}` makes {name}."]
     said += [_effect(stage), of_tensor(result)]
     said += filter(None, [rule_of(stage)])
     if "all" in stage.sources:
@@ -44,6 +41,18 @@ def of_stage(stage: Stage, *, failed: bool = False) -> str:
     elif failed and step.read_by_failed and not step.users:
         said.append("The call that raised the error read it.")
     return " ".join(said)
+
+
+def _reads(stage: Stage) -> str:
+    """Say what a step reads, up to what it gives, and of which tensors it reads no number; nothing without inputs."""
+    names = [name + _written_into(one, stage) for name, one in zip(stage.names, stage.inputs, strict=True)]
+    unused = set(map(id, unread(stage.step)))
+    is_unread = [id(tensor) in unused for tensor in stage.step.call.tensors]
+    read = listed(dict.fromkeys(name for name, no in zip(names, is_unread, strict=True) if not no))
+    others = listed(dict.fromkeys(name for name, no in zip(names, is_unread, strict=True) if no))
+    if read and others:
+        return f"reads {read}, and no number of {others}, and"
+    return f"reads {read or f'no number of {others}'} and" if names else ""
 
 
 def _written_into(one: ShownTensor, stage: Stage) -> str:
@@ -109,13 +118,11 @@ def of_story(story: Story) -> list[str]:
 
 
 def _effect(stage: Stage) -> str:
-    same: Sequence[ShownTensor] = [
-        one for one in stage.inputs if (one.shape, one.stride, one.offset) == _layout(stage.result)
-    ]
+    same: Sequence[ShownTensor] = [one for one in stage.inputs if _layout(one) == _layout(stage.result)]
     if stage.step.effect == "view" and same:
         return SAME
     return EFFECTS[stage.step.effect]
 
 
 def _layout(one: ShownTensor) -> tuple:
-    return one.shape, one.stride, one.offset
+    return one.shape, one.stride, one.offset, one.dtype, storage_of(one.tensor)

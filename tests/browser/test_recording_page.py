@@ -363,6 +363,28 @@ def test_what_a_page_does_not_know_is_said_of_the_number(tab, tmp_path, address,
     assert words in " ".join(tab.locator("#said").inner_text().split())
 
 
+def through_an_expert(x):
+    chosen = x.sum(1) > 0
+    rows = torch.where(chosen)[0]
+    return torch.zeros_like(x).index_add_(0, rows, x[rows])
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("5.2.0", "All the way back: at most 6 of 6 numbers of x. Not all of them need count: a change of the order"),
+        ("5.2.0", "a change of the order in which step 2 lists what was found may cancel out."),
+        ("2.1", "All the way back: 6 of 6 numbers of x."),
+        ("5~in0.0.0", "It goes at most to"),
+    ],
+)
+def test_a_path_through_the_order_of_a_list_leads_to_numbers_that_need_not_count(tab, tmp_path, address, words):
+    file = record(through_an_expert, torch.tensor([[1.0, 2.0], [-3.0, 1.0], [2.0, 2.0]])).save_page(tmp_path / "e.html")
+    tab.goto("about:blank")
+    tab.goto(f"{file.as_uri()}#step-{address}")
+    assert words in " ".join(tab.locator("#said").inner_text().split())
+
+
 @pytest.mark.parametrize(("word", "said"), [("é", 0), ("\U0001e4d0", 1)])
 def test_letters_without_a_font_are_named_in_one_sentence(tab, tmp_path, word, said):
     file = record(lambda x: x * 2, torch.ones(1, 2, 3)).save_page(tmp_path / "letters.html", words=[word, "big"])

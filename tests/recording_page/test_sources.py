@@ -8,6 +8,8 @@ from course_lib.recorder import record
 from course_lib.recording_page.encoding import encode, segments
 from course_lib.recording_page.story import story_of
 
+from .paths import table_of
+
 HIDDEN = torch.ones(3, 3, dtype=torch.bool).triu(1)
 ROW = torch.tensor([[1.0, 2.0, -torch.inf]])
 
@@ -56,6 +58,47 @@ KNOWN = {
         [["0", "1", "1"], "all"],
     ),
     "only a shape": (lambda x, y: x.view_as(y), [torch.randn(2), torch.tensor([1, 2])], [["0", "1"], ["", ""]]),
+    "the type of another shape": (
+        lambda x, y: x.type_as(y),
+        [torch.randn(2), torch.randn(3, 2)],
+        [["0", "1"], ["", ""]],
+    ),
+    "another type of another shape": (
+        lambda x, y: x.type_as(y),
+        [torch.randn(2), torch.randn(3, 2).half()],
+        [["0", "1"], ["", ""]],
+    ),
+    "the type of the same shape": (
+        lambda x, y: x.type_as(y),
+        [torch.randn(2), torch.randn(2).double()],
+        [["0", "1"], ["", ""]],
+    ),
+    "to another": (lambda x, y: x.to(y), [torch.randn(2), torch.randn(3)], [["0", "1"], ["", ""]]),
+    "a copy to another": (lambda x, y: x.to(y, copy=True), [torch.randn(2), torch.randn(3)], [["0", "1"], ["", ""]]),
+    "to its own type": (lambda x: x.type_as(x), [torch.randn(2)], [["0", "1"]]),
+    "like a named one": (lambda x: torch.zeros_like(input=x), [torch.randn(2)], [["", ""]]),
+    "filled with itself": (lambda x: x.new_full((2,), x), [torch.tensor(2.0)], [["0", "0"]]),
+    "copied from another type": (
+        lambda x, y: x.clone().copy_(y),
+        [torch.randn(2, 2), torch.tensor([1, 2])],
+        [["", "", "", ""], ["0", "1", "0", "1"]],
+    ),
+    "where as a method": (
+        lambda x, y: x.where(HIDDEN[0], y),
+        [torch.randn(3), torch.randn(3)],
+        [["", "1", "2"], ["0", "1", "2"], ["0", "", ""]],
+    ),
+    "where with names": (
+        lambda x, y: torch.where(HIDDEN[0], input=x, other=y),
+        [torch.randn(3), torch.randn(3)],
+        [["0", "1", "2"], ["", "1", "2"], ["0", "", ""]],
+    ),
+    "where with scalars": (lambda x: torch.where(x, 1.0, 0.0), [HIDDEN[0]], [["0", "1", "2"]]),
+    "where twice the same": (
+        lambda x, m: torch.where(m, x, x),
+        [torch.randn(2), torch.tensor([True, False])],
+        [["0", "1"], ["0", "1"]],
+    ),
     "places": (lambda x: x.nonzero(), [torch.tensor([[0, 1], [2, 0]])], [["0 1", "0 1", "0*3", "0*3"]]),
     "rows of places": (lambda x: x.nonzero(as_tuple=True)[0], [torch.tensor([[0, 1], [2, 0]])], [["0 1", "0*3"]]),
     "places by where": (lambda x: torch.where(x)[1], [torch.tensor([[0, 1], [2, 0]])], [["0 1", "0*3"]]),
@@ -87,6 +130,41 @@ KNOWN = {
 def test_known_sources(call):
     run, tensors, expected = KNOWN[call]
     assert told(run, *tensors) == expected
+
+
+def in_llama_s_type(q, k):
+    scores = q @ k.mT
+    return F.softmax(scores.float(), dim=-1).type_as(q)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("keys", [2, 3])
+def test_weights_in_the_type_of_queries_come_from_queries_and_keys(dtype, keys):
+    story = story_of(record(in_llama_s_type, torch.randn(3, 2, dtype=dtype), torch.randn(keys, 2, dtype=dtype)))
+    assert table_of(story, "q") == [[2 * row, 2 * row + 1] for row in range(3) for _ in range(keys)]
+    assert table_of(story, "k") == [list(range(2 * keys))] * (3 * keys)
+
+
+def experts(x):
+    rows = torch.where(x[:, 0] > 0)[0]
+    return torch.zeros_like(x).index_add_(0, rows, x[rows])
+
+
+ORDERED = {
+    "rows by where": (experts, [("where", [0])]),
+    "places": (lambda x: x[x[:, 0].nonzero()[:, 0]], [("nonzero", [0])]),
+    "through a mask": (lambda x: x[x[:, 0] > 0], [("getitem", [1])]),
+    "by order": (lambda x: x[x[:, 0].argsort()], [("argsort", [0])]),
+    "by sort": (lambda x: x[x[:, 0].sort()[1]], [("sort", [0])]),
+    "no list": (lambda x: torch.where(x > 0, x, 0.0)[0] + x.topk(1)[1], []),
+}
+
+
+@pytest.mark.parametrize("call", ORDERED)
+def test_what_decides_on_the_order_of_a_list_is_known(call):
+    run, expected = ORDERED[call]
+    stages = story_of(record(run, torch.tensor([[0.5, 1.0], [-1.0, 2.0], [2.0, 3.0]]))).stages
+    assert [(stage.step.op, stage.ordering) for stage in stages if stage.ordering] == expected
 
 
 def test_fused_attention_reads_only_visible_keys():
@@ -135,6 +213,7 @@ AXES = {
     "ranks": (lambda x: x.sort(1)[0], ("batch", "", "feature")),
     "the largest": (lambda x: x.topk(2).values * 2, ("batch", "token", "")),
     "places": (lambda x: x.nonzero(), ("", "")),
+    "places in another's type": (lambda x: x.nonzero().to(x[0]), ("", "")),
     "written into": (lambda x: written_into(torch.zeros(5), x), ("",)),
     "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
     "one sample": (lambda x: x[0], ("token", "feature")),

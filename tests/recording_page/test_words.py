@@ -8,6 +8,11 @@ from torch import nn
 
 from course_lib.recorder import record
 from course_lib.recording_page import page_of
+from course_lib.recording_page.page import HOW
+from course_lib.recording_page.story import story_of
+from course_lib.recording_page.words import of_stage
+
+from .paths import table_of
 
 
 class Projected(nn.Module):
@@ -83,7 +88,7 @@ def test_a_name_of_the_line_is_said_of_the_tensor_that_has_it():
     assert read_by(other_names, torch.ones(2, 3)) == [
         "`x`",
         "`other` (the tensor `x`) and `.sum(0)`",
-        "`double` and `x`",
+        "`double`, and no number of `x`,",
         "`x`",
         "`x`",
         "`other` (the tensor `x`) and `double`",
@@ -197,6 +202,32 @@ def test_what_was_written_into_keeps_its_name():
         recording = record(Kept(), torch.ones(2, 3))
     assert recording["cache"].op == recording["row"].op == "setitem" and recording["row"].code == "row[0] = 1.0"
     assert "`cache` (as step 1 left it)" in read_by(Kept(), torch.ones(2, 3))[-3]
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (lambda x, y: x.type_as(y), "`type_as` reads `x`, and no number of `y`, and gives"),
+        (lambda x, y: x.type_as(y), "Nothing changes: the result is the tensor that went in."),
+        (lambda x, y: x.view_as(y), "This is a view: no number moves"),
+        (lambda x, y: x.view(torch.int32), "This is a view: no number moves"),
+    ],
+)
+def test_a_tensor_that_only_gives_shape_or_type_is_not_said_to_be_read(run, words):
+    assert words in of_stage(story_of(record(run, torch.ones(2), torch.ones(2, 1))).stages[-1])
+
+
+def with_biased_keys(x, bias):
+    return (x @ (x + bias).mT).softmax(-1)
+
+
+def test_a_page_says_that_effects_may_cancel_along_several_steps():
+    x, bias = torch.randn(3, 2), torch.randn(2)
+    recording = record(with_biased_keys, x, bias)
+    torch.testing.assert_close(with_biased_keys(x, bias), with_biased_keys(x, bias + 1))
+    assert table_of(story_of(recording), "bias") == [[0, 1]] * 9
+    assert "Within one step, a number comes from another one if a change of that one alone can change it" in HOW
+    assert "a number whose effects cancel is still marked, such as a bias of the keys" in HOW
 
 
 def test_many_writes_have_a_name():

@@ -40,11 +40,16 @@ Each page is one real run of the course's code on "Dream big and work for it". S
 see where it came from and where it goes. A page is a single file that asks no server for anything, and the address in
 the browser names the step and the number, so that you can send a moment to somebody.
 
-A number comes from another one if a change of that one alone can change it. So a value that is multiplied by a weight
-of 0 is no source, but the 0 is one, and so is a number that only decides which number is read, such as an index or a
-mask. The only score of a row that is not hidden is no source of its weight, which is 1 whatever it is. A maximum comes
-from the number that was selected. Numbers are shown as they were at their step, and so are their sources, also where
-code wrote into the same memory later. Where a page can't tell which numbers an operation reads, it says so.
+Within one step, a number comes from another one if a change of that one alone can change it. So a value that is
+multiplied by a weight of 0 is no source, but the 0 is one, and so is a number that only decides which number is read,
+such as an index or a mask. The only score of a row that is not hidden is no source of its weight, which is 1 whatever
+it is. Of a maximum or a sort only the selected number is shown as the source, not those that it was compared with.
+
+Along several steps these paths are joined, so a number whose effects cancel is still marked, such as a bias of the
+keys: it adds the same to all scores of a row, and softmax takes that away again. Numbers are shown as they were at
+their step, and so are their sources, also where code wrote into the same memory later. Where a page can't tell which
+numbers an operation reads, it says so. Where a path leads through an order that later steps may undo, as experts do
+that put the rows they were given back in their places, it says "at most".
 
 Your own code gets such a page too, with `record(module, x).save_page("mine.html")` in a notebook, or in a terminal with
 `course picture my_attention.py:MyAttention --args "3, 4, 2"`.

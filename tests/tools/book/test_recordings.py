@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
-from tools.book.recordings import RECORDINGS, opening, tags
+from tools.book.recordings import INTRO, RECORDINGS, opening, tags
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,13 @@ def runs():
     torch.manual_seed(0)
     with torch.no_grad():
         return {entry.name: entry.make() for entry in RECORDINGS}
+
+
+def test_the_list_tells_the_rule_of_one_step_from_what_several_steps_mark():
+    text = " ".join(INTRO.split())
+    assert "Within one step, a number comes from another one if a change of that one alone can change it." in text
+    assert "a number whose effects cancel is still marked, such as a bias of the keys" in text
+    assert "Of a maximum or a sort only the selected number is shown" in text
 
 
 @pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)

@@ -1,0 +1,39 @@
+"""Name the tensors of which a call takes the shape, the type or the memory, but no number: `q` in `x.type_as(q)`."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from course_lib.recorder import TO_TYPE, Step
+from course_lib.tracing import tensors_in
+
+MAKING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "bernoulli_", "trunc_normal_")
+
+
+def unread(step: Step) -> list[Tensor]:
+    """Return the tensors of a call of which its result holds no number, whatever their numbers are.
+
+    Calls that make new numbers read none of their first tensor, those that change shape or type as another tensor has
+    it none of that one, and none reads what `out` held.
+    """
+    args, out = list(step.call.args), step.call.kwargs.get("out")
+    named = {name: value for name, value in step.call.kwargs.items() if name != "out"}
+    first = args.pop(0) if args else named.pop("input", named.pop("self", None))
+    others = [*tensors_in((args, named))]
+    read = [] if is_making(step.op) else [first]
+    read += [] if is_like_another(step.op) else others
+    return [one for one in step.call.tensors if one is out or not _holds(read, one)]
+
+
+def is_making(op: str) -> bool:
+    """Return whether an operation makes new numbers in the shape of its first tensor, such as `new_zeros`."""
+    return op in MAKING or op.startswith("new_") or op.endswith("_like")
+
+
+def is_like_another(op: str) -> bool:
+    """Return whether an operation gives its first tensor the shape or type of another one, such as `type_as`."""
+    return op in TO_TYPE or op.removesuffix("_").endswith("_as")
+
+
+def _holds(read: list, one: Tensor) -> bool:
+    return any(one is other for other in tensors_in(read))
