@@ -743,3 +743,41 @@ def test_a_layer_whose_name_says_queries_and_keys_is_shared_on_purpose():
     assert diagnose(SharedQueriesAndKeys(), X, causal=False, num_heads=HEADS).ok
     report = diagnose(SharedQueriesAndKeys("to_q"), X, causal=False, num_heads=HEADS)
     assert report.mistakes == ("projection-reused",), report
+
+
+class Biased(Base):
+    """A matrix that the constructor makes and fills is added to the queries."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.empty(HEADS, HEAD_DIM))
+        nn.init.normal_(self.shift)
+
+    def queries(self, q):
+        return q + self.shift[:, None]
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        scores = self.queries(q) @ k.mT / math.sqrt(HEAD_DIM)
+        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return self.merge(scores.masked_fill(later, -torch.inf).softmax(-1) @ v)
+
+
+class BiasForgotten(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.proj = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.shift = nn.Parameter(torch.empty(HEADS, HEAD_DIM))
+        nn.init.normal_(self.shift)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)
+        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return self.proj((scores.masked_fill(later, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_matrix_that_only_the_constructor_reads_is_dead():
+    assert diagnose(Biased(), X, num_heads=HEADS).ok
+    assert diagnose(BiasForgotten(), X, num_heads=HEADS).mistakes == ("dead-parameter",)

@@ -11,6 +11,7 @@ from course_lib.diagnosis.measure import Subject
 from course_lib.tracing import Operation, Source, SourceLine, source_of
 
 REGISTERS = ("register_buffer", "register_parameter")
+BUILDING = re.compile(r"init|reset|repr")  # __init__, _init_weights, reset_parameters, extra_repr
 
 
 def locate_attribute(subject: Subject, name: str, inside: str = "") -> SourceLine | None:
@@ -101,9 +102,20 @@ def locate_shared_module(subject: Subject, names: Iterable[str]) -> SourceLine |
     return None
 
 
-def attributes_in_source(module: nn.Module, name: str) -> list[ast.Attribute]:
-    """Return where the classes of a module read or set an attribute of this name, of any object."""
+def attributes_in_source(module: nn.Module, name: str, *, built: bool = True) -> list[ast.Attribute]:
+    """Return where the classes of a module read or set an attribute of this name, of any object.
+
+    Args:
+        module: whose classes are read.
+        name: of the attribute.
+        built: whether methods that build, initialise or describe the module count.
+    """
     found = []
     for source in filter(None, map(source_of, own_classes([module]))):
-        found += [one for one in ast.walk(source.tree) if isinstance(one, ast.Attribute) and one.attr == name]
+        methods = (
+            one for one in ast.walk(source.tree) if isinstance(one, ast.FunctionDef) and BUILDING.search(one.name)
+        )
+        left_out = set() if built else {node for method in methods for node in ast.walk(method)}
+        nodes = (one for one in ast.walk(source.tree) if one not in left_out)
+        found += [one for one in nodes if isinstance(one, ast.Attribute) and one.attr == name]
     return found

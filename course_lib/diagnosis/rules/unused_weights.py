@@ -160,7 +160,8 @@ def _mentions(run: Run, name: str) -> Iterator[bool]:
         owner = run.subject.modules.get(".".join(path[:depth]))
         if owner is None or attribute.isdigit() or type(owner).__module__.split(".")[0] == "torch":
             continue
-        yield any(isinstance(one.ctx, ast.Load) for one in attributes_in_source(owner, attribute))
+        mentions = attributes_in_source(owner, attribute, built=False)
+        yield any(isinstance(one.ctx, ast.Load) for one in mentions)
 
 
 def _reads_few_tokens(run: Run, name: str) -> bool:
