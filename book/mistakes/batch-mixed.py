@@ -1,4 +1,4 @@
-# you may notice: It works with batch 1 only.
+# you may notice: It works with batch 1 only, or not even then.
 # you may notice: The output of a sample depends on the other samples in the batch.
 # you may notice: The output changes with the batch size.
 # you may notice: Evaluating one sample at a time gives different numbers.

@@ -1,4 +1,4 @@
-# you may notice: The model looks at the beginning of the text only.
+# you may notice: In long texts some heads look at the beginning only.
 # you may notice: Attention with ALiBi is worse than without positions.
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
-# you may notice: Padded tokens change the output.
+# you may notice: Padded tokens change the output although `attn_mask` hides them.
 # you may notice: `RuntimeError` that an explicit mask should not be set.
-# you may notice: A window has no effect.
+# you may notice: A window in `attn_mask` has no effect on `nn.MultiheadAttention`.
 import torch
 import torch.nn.functional as F
 from torch import nn

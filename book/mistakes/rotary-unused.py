@@ -1,4 +1,4 @@
-# you may notice: The order of the words makes no difference.
+# you may notice: The order of the earlier words has no effect on the last one.
 # you may notice: Positions have no effect.
 # you may notice: Llama weights give nonsense.
 import torch

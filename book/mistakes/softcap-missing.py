@@ -1,6 +1,6 @@
-# you may notice: The loss is too low, almost zero.
-# you may notice: The model sees the future although there is a mask.
+# you may notice: With a small cap the model sees the future although there is a mask.
 # you may notice: All weights of a row are nearly equal.
+# you may notice: The attention weights are too sharp.
 import torch
 from torch import nn
 
@@ -13,7 +13,7 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(d_in, d_out)
         self.v_proj = nn.Linear(d_in, d_out)
         self.out_proj = nn.Linear(d_out, d_out)
-        self.softcap = 20.0
+        self.softcap = 5.0
 
     def split_heads(self, x):
         batch, num_tokens, _ = x.shape

@@ -61,8 +61,8 @@ def diagnose(
     Args:
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
-            nn.Embedding also token ids, (batch, token). Tokens may have several axes, (batch, *axes, d_in), or, for
-            convolutions, (batch, d_in, *axes); `keep` is then for the tokens in one row.
+            nn.Embedding also token ids, (batch, token). Tokens may have several axes, `(batch, *axes, d_in)`, or, for
+            convolutions, `(batch, d_in, *axes)`; `keep` is then for the tokens in one row.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible

@@ -207,7 +207,7 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 # ## Proof 1: it is the library's
 #
 # Your module gets the matrices of the library's. The comparison is made on two *different* samples, the sentence and
-# the sentence backwards, because a module that confuses the samples would pass on two equal ones:
+# the sentence backwards, because a module that confuses the samples may pass on two equal ones:
 
 # %%
 mine = MyMultiQueryAttention(d_in, d_out, num_heads).to(device)

@@ -58,8 +58,8 @@ OUTPUTS = (
         "batch-mixed",
         "Samples of a batch influence each other.",
         "An axis is missing or too many, so that softmax, a product or a reshape runs through the samples. Each "
-        "sample must come out as it would alone. With a batch of one, or of equal samples, nothing shows.",
-        "Change sample 1: the output of sample 0 moves.",
+        "sample must come out as it would alone. With one sample, or equal ones, some of these mistakes do not show.",
+        "Change each sample in turn: the output of another one moves.",
         "A published example whose batch is the same sample twice.",
         "Does the output of one sample change with another one?",
         "02",
@@ -79,8 +79,10 @@ OUTPUTS = (
         "dead-parameter",
         "A matrix of weights changes nothing.",
         "A table of biases, a matrix that mixes heads or an adapter is built and its result is dropped. Each "
-        "parameter must reach the output. It gets no gradient, fills memory and is saved with the model.",
-        "Change that parameter: the output stays the same. After a backward pass its gradient is None.",
+        "parameter must reach the output, though softmax may cancel a bias of the keys. It gets no gradient, fills "
+        "memory and is saved with the model.",
+        "Change that parameter: the output stays the same. After a backward pass its gradient is None, unlike that of "
+        "a bias of the keys.",
         "`scores + bias` on a line of its own.",
         "Which parameters have no gradient after one step?",
         "12",

@@ -7,8 +7,8 @@ PATHS = (
         "window-off-by-one",
         "The window is one token too wide or too narrow.",
         "The comparison of distance and window takes < for <=, or the cache is cut one place too early or too late."
-        " A window of w tokens holds the query's own token and the w - 1 before it. Short texts fit into every "
-        "window, so nothing shows until one is longer.",
+        " A window of w tokens holds the query's own token and the w - 1 before it. Shorter texts fit into both "
+        "windows, so nothing shows until one is as long, or longer.",
         "In a text longer than the window a query sees one token more or one fewer than the window holds.",
         "Many published models: `triu(-window)` keeps window + 1 tokens.",
         "How many tokens does the last query see, its own included?",
@@ -61,7 +61,8 @@ PATHS = (
         "positions-restart-in-cache",
         "Each piece counts its positions from zero.",
         "Positions are made from the number of new tokens, so that every cached step stands at place 0. They must "
-        "go on where the cache ends. The prompt is right, and from the first new token on all distances are wrong.",
+        "go on where the cache ends. The prompt is right, and from the first new token on all "
+        "distances to cached tokens are wrong.",
         "Decode word by word: from the first new token on, the outputs differ from those of one pass.",
         "`torch.arange(x.shape[1])` in a forward that also takes a cache.",
         "At which place does the first token after the prompt stand?",
@@ -72,9 +73,11 @@ PATHS = (
         "A mask and the causal flag are given together.",
         "Some kernels of F.scaled_dot_product_attention refuse both and others combine them, and "
         "nn.MultiheadAttention may take the flag and leave the mask unread. Give one of them: the mask with the "
-        "causal one in it, or the flag. Where only the flag is read, padding and windows are lost without a word.",
-        "The call fails, or a token that the mask hides still moves the outputs.",
-        "Callers that pass `is_causal=True` as a hint, and a padding mask.",
+        "causal one in it, or the flag. Where only the flag is read, what else the mask hides, "
+        "such as a window, is lost without a word.",
+        "The call fails, or a token that the mask hides still moves the outputs. Where a kernel combines both, nothing "
+        "shows.",
+        "Callers that pass `is_causal=True` as a hint, and a mask with a window or padding in it.",
         "Which of the two does the kernel read?",
         "02",
     ),

@@ -18,8 +18,8 @@ POSITIONS = (
         "bias-wrong-sign",
         "The bias favours tokens that are far away.",
         "A bias such as that of ALiBi is added with the wrong sign, so that scores rise with distance. A key must "
-        "lose the more the further it is from the query. The model looks at the beginning of the text and still "
-        "learns, only worse.",
+        "lose the more the further it is from the query. Steep heads look at the beginning of a long text, and the "
+        "model learns, only worse.",
         "Repeat one token: the weights of a row rise with distance.",
         "`slopes * (query - key)` where the paper has key - query.",
         "Does a key gain or lose when it moves away from the query?",
@@ -31,7 +31,8 @@ POSITIONS = (
         "A mask of a finite number or a bias is added before the scores are divided by the square root of head_dim."
         " What is added must be added after the division. A mask of -30 then hides far less than it says, and a "
         "bias is weaker the wider a head is.",
-        "A hidden token keeps a weight that can be seen; divide the scores first and the output changes.",
+        "With a bias, or a mask of about -30 that leaves hidden tokens a weight, the output changes when the scores "
+        "are divided first. With -1e9 nothing shows.",
         "Code in which the scale moved from the queries to the line of the softmax.",
         "What has been done to the mask's number when softmax reads it?",
         "02",
@@ -43,7 +44,7 @@ POSITIONS = (
         "head, or of all heads together. Over tokens each query knows later ones, over heads each head depends on "
         "the others, and every shape is right.",
         "Change one token, or the weights of one head: queries of other tokens or heads move.",
-        "`F.normalize(q, dim=1)` or a norm that is called before the transpose instead of after it.",
+        "`F.normalize(q, dim=1)`: axis 1 holds the tokens before the transpose and the heads after it.",
         "Which numbers are added up when a query's length is measured?",
         "12",
     ),
@@ -51,10 +52,11 @@ POSITIONS = (
         "softcap-missing",
         "The soft cap of the scores is missing, incomplete or after the mask.",
         "`tanh` is applied without one of its two factors, after the mask, or not at all although a cap is set. A "
-        "cap is c * tanh(scores / c), which leaves small scores as they are, and the mask comes after it. Otherwise"
-        " weights are flat, or minus infinity becomes minus c and hidden tokens are seen.",
-        "Small scores come out of the cap changed, large ones come out uncapped, or earlier outputs move with "
-        "the last token.",
+        "cap is c * tanh(scores / c), which leaves small scores as they are, and the mask comes after it. Without "
+        "the outer factor weights are flat, without the inner one sharp, and after the mask minus infinity becomes "
+        "minus c, which hides too little if c is small.",
+        "Small scores come out of the cap changed, large ones come out uncapped, or, with a cap as small as 5, earlier "
+        "outputs move with the last token. With a cap of 20 or 50 the weight of a hidden token is too small to see.",
         "Ports of Gemma 2, whose fused kernels have no cap.",
         "What does tanh make of minus infinity?",
         "12",

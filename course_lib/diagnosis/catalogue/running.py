@@ -59,8 +59,10 @@ RUNNING = (
         "rotary-unused",
         "Positions are prepared and never applied.",
         "A rotary embedding is built, or cosine and sine are computed, and queries, keys or both go on without it. "
-        "They must be rotated before the scores are computed. The model is then blind to order, and trains anyway.",
-        "Permute the tokens: without a mask the outputs are merely permuted.",
+        "They must be rotated before the scores are computed. Scores then depend on the place of one token, or on "
+        "none, instead of the distance, and the model trains anyway.",
+        "Repeat one token: with one of them rotated, scores of the same distance differ. Permute the tokens: with "
+        "none rotated and no mask, the outputs are merely permuted.",
         "A published class of Llama's attention.",
         "Does the order of the words change anything?",
         "07",

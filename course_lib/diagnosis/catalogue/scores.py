@@ -108,7 +108,7 @@ SCORES = (
         "future.",
         "The weights that multiply the values do not sum to 1 in each row. Change the last token: earlier "
         "outputs move.",
-        "`einsum('bhqk,bhqd->bhkd')`, one letter from the right one.",
+        "`einsum('bhqk,bhqd->bhkd')`, two letters from the right one.",
         "Which axis of the weights meets the tokens of the values?",
         "01",
     ),

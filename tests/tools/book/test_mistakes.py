@@ -112,3 +112,45 @@ def test_the_random_numbers_of_the_build_are_left_alone():
     before = torch.random.get_rng_state()
     run_example(example.wrong, example.call)
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def code_of(name, wrong=True):
+    """The module of an example's wrong or right code and its input; both codes draw the same weights."""
+    import torch
+
+    example, names = read_example(EXAMPLES / f"{name}.py"), {"__name__": "attention"}
+    with torch.random.fork_rng(devices=[]):
+        exec(example.wrong if wrong else example.right, names)
+        exec(example.call, names)
+    return names["module"].eval(), names["x"]
+
+
+def earlier_outputs_move(module, x):
+    """How far the outputs of the earlier tokens move when the last token changes."""
+    changed = x.clone()
+    changed[:, -1] += 1
+    return (module(x) - module(changed))[:, :-1].abs().max().item()
+
+
+def test_the_page_of_the_soft_cap_shows_a_leak_that_can_be_seen():
+    assert earlier_outputs_move(*code_of("softcap-missing")) > 1e-3
+    assert earlier_outputs_move(*code_of("softcap-missing", wrong=False)) == 0
+
+
+def test_the_page_of_mixed_samples_is_wrong_with_one_sample_too_and_each_sample_moves_the_other():
+    (wrong, x), (right, _) = code_of("batch-mixed"), code_of("batch-mixed", wrong=False)
+    right.load_state_dict(wrong.state_dict())
+    assert (wrong(x[:1]) - right(x[:1])).abs().max() > 0.1
+    for changed, other in ((0, 1), (1, 0)):
+        moved = x.clone()
+        moved[changed] += 1
+        assert (wrong(x) - wrong(moved))[other].abs().max() > 0.1
+    assert "works with batch 1 only." not in " ".join(read_example(EXAMPLES / "batch-mixed.py").notices)
+
+
+def test_the_page_of_unused_positions_says_what_holds_under_its_causal_mask():
+    (wrong, x), order = code_of("rotary-unused"), [2, 0, 3, 1, 4]
+    last_moves = (wrong(x) - wrong(x[:, order]))[:, -1].abs().max()
+    all_move = (wrong(x)[:, order] - wrong(x[:, order])).abs().max()
+    assert last_moves < 1e-6 < 0.1 < all_move
+    assert any("earlier words" in notice for notice in read_example(EXAMPLES / "rotary-unused.py").notices)
