@@ -34,7 +34,7 @@ class Stage:
         reads: the tensors that held their numbers then: also what a step wrote into their memory through another view.
         sources: for each of `reads` [different texts, place per cell], [] if each cell came from the one in the same
             place, or "all" if the operation may have read all of it.
-        ordering: the places in `reads` of those that decide on the order in which the result lists what it holds.
+        ordering: the indices in `reads` of those that decide on the order in which the result lists what it holds.
     """
 
     step: Step

@@ -22,7 +22,7 @@ def locate_number_given(operation: Operation) -> SourceLine | None:
 
     A helper that passes it on is followed to its own caller.
     """
-    wanted = numbers_in(operation)
+    wanted = factors_in(operation)
     found = None
     for (code, _), outer in pairwise(operation.frames):
         bound = arguments_of(code, *outer)
@@ -34,17 +34,17 @@ def locate_number_given(operation: Operation) -> SourceLine | None:
     return found
 
 
-def numbers_in(operation: Operation) -> set[str]:
+def factors_in(operation: Operation) -> set[str]:
     """Return the names that an operation's statement divides by, takes the root or a power of, or calls a scale."""
     source, line = function_of(operation), operation.statement.line
     tensors = {name for node in nodes_in(source) for name in _tensors_in(node)}
     simple = (
         one for one in nodes_in(source) if isinstance(one, SIMPLE) and one.lineno <= line <= (one.end_lineno or 0)
     )
-    return {name for one in simple for node in ast.walk(one) for name in _numbers_in(node)} - tensors
+    return {name for one in simple for node in ast.walk(one) for name in _factors_in(node)} - tensors
 
 
-def _numbers_in(node: ast.AST) -> Iterator[str]:
+def _factors_in(node: ast.AST) -> Iterator[str]:
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
     if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] in NUMERIC:
         yield from names
@@ -59,7 +59,7 @@ def locate_lone_number(operation: Operation) -> SourceLine | None:
     """Find where a variable was set that holds a number and is read in an operation's statement and nowhere else."""
     source, line = function_of(operation), operation.statement.line
     reads = [one.id for one in nodes_in(source) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
-    lone = {name for name in numbers_in(operation) if reads.count(name) == 1}
+    lone = {name for name in factors_in(operation) if reads.count(name) == 1}
     return last_line_of(source, [one.line for one in assignments(source) if one.line < line and one.targets & lone])
 
 

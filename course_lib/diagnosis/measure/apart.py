@@ -1,7 +1,7 @@
 """Find the rows that queries, keys and values are made from where these are no tokens of x, or not the same ones.
 
 Queries may be learned, keys may come from a convolution, and the rows of one attention may be those of one axis of a
-grid. Each of the three is then given to the code in a tensor of its own, behind all that mixes its rows.
+grid. Each of the three is then given to the code in a tensor of its own, behind all that combines its rows.
 """
 
 import math
@@ -41,7 +41,7 @@ class _Entry:
     projected: bool
 
 
-def places_apart(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
+def find_apart(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
     """Return where attentions are computed from rows of their own, one for each product; [] if one is not found."""
     found = [_place_apart(flow, product) for product in products]
     places = [place for place in found if place is not None]
@@ -109,7 +109,7 @@ class _Search:
         return len(terms) > 1 and bool((terms >= 0).all()) and bool((columns == columns[0]).all())
 
     def entries(self, part: _Part) -> list[_Entry]:
-        """Return what makes the rows of a factor without mixing them afterwards, the nearest first."""
+        """Return what makes the rows of a factor without combining them afterwards, the nearest first."""
         before = self._trace.ancestors([part.value])
         found: list[_Entry] = []
         for number in self._behind(part):

@@ -9,9 +9,9 @@ from torch import Tensor
 from course_lib.tracing import UNLABELLED, Value, propagate, replay
 
 from .dependence import RELUS
-from .head_mixes import NORMS
 from .rows import Rows
 from .run import changed, noise_of
+from .talking_heads import NORMS
 
 
 @dataclass(frozen=True, eq=False)

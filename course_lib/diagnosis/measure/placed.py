@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from course_lib.calling import first_tensor
 from course_lib.tracing import Trace, trace_run
 
-from .head_mixes import without
 from .place import Place
 from .subject import Subject
+from .talking_heads import without
 from .waking import woken
 
 
@@ -81,11 +81,11 @@ class PlacedSubject(Subject):
         template = resized(self.template, x.shape[0], num_tokens, self._num_context).to(x.dtype)
         usual = module.forward
 
-        def unmixed(*args: Any, **kwargs: Any) -> Any:
-            with without(self.mixes, sys._getframe(), self.caller):
+        def apart(*args: Any, **kwargs: Any) -> Any:
+            with without(self.talking_heads, sys._getframe(), self.caller):
                 return usual(*args, **kwargs)
 
-        with forward_replaced(module, partial(feed.forward, unmixed if self.mixes else usual)):
+        with forward_replaced(module, partial(feed.forward, apart if self.talking_heads else usual)):
             try:
                 self.whole.call(code, template)
             except Exception:

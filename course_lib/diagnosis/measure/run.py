@@ -11,9 +11,9 @@ from torch import Tensor
 
 from course_lib.tracing import Operation, Trace, Value, replay, storage_of
 
-from .head_mixes import find_head_mixes
 from .options import Options
 from .subject import Subject, SubjectFailed
+from .talking_heads import find_talking_heads
 from .waking import zero_weights
 from .widening import rounding_to_float32
 
@@ -184,7 +184,7 @@ def measure_run(subject: Subject, x: Tensor, options: Options) -> Attempt:
         return RunWithoutTensor(subject, options, x, tried, trace, result)
     run = Run(subject, options, x, tried, trace, trace.output)
     run = _measure_awake(run) or run
-    return _measure_unmixed(run) or run
+    return _measure_heads_apart(run) or run
 
 
 def _measure_awake(run: Run) -> Run | None:
@@ -201,19 +201,19 @@ def _measure_awake(run: Run) -> Run | None:
     return None
 
 
-def _measure_unmixed(run: Run) -> Run | None:
-    """Measure without the products that mix heads; None if there are none, or if it does not run so."""
+def _measure_heads_apart(run: Run) -> Run | None:
+    """Measure without the products that combine heads; None if there are none, or if it does not run so."""
     subject = run.subject
-    if subject.mixes or not (mixes := find_head_mixes(run.trace)):
+    if subject.talking_heads or not (found := find_talking_heads(run.trace)):
         return None
     unused = run.unused_parameters
-    subject.mixes = mixes
+    subject.talking_heads = found
     subject.code = subject.copy(torch.float64)
     again = measure_run(subject, run.given, run.options)
     if isinstance(again, Run):
-        vars(again)["unused_parameters"] = unused  # the weights of the mixes are used
+        vars(again)["unused_parameters"] = unused  # the weights of these products are used
         return again
-    subject.mixes, subject.code = {}, subject.copy(torch.float64)
+    subject.talking_heads, subject.code = {}, subject.copy(torch.float64)
     return None
 
 

@@ -106,11 +106,11 @@ class _Search:
         after = [n for n in flow.passed_after(applied, trace.output) if n not in (OUTPUT, *applied)]
         able = [n for n in after if self._is_row(n) and not flow.behind[n] & ~allowed]
         own = [n for n in able if self._is_output(n)] or able  # those of an image come second
-        apart = self._before_mixing(own)
+        apart = self._before_combining(own)
         return apart[-1] if apart else None
 
-    def _before_mixing(self, outputs: list[int]) -> list[int]:
-        """Leave out the outputs behind a step that mixes tokens again, as a convolution after attention does."""
+    def _before_combining(self, outputs: list[int]) -> list[int]:
+        """Leave out the outputs behind a step that combines tokens again, as a convolution after attention does."""
         first = self._made(outputs[0]).tensor if outputs else None
         if first is None or len(outputs) == 1 or first.shape[:2] != self._sizes:
             return outputs

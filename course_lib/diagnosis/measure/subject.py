@@ -14,7 +14,7 @@ from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_
 
 from .calling import Call, usual_call
 from .copying import copy_of
-from .head_mixes import Mixes, without
+from .talking_heads import Combinations, without
 from .waking import woken
 from .widening import widened
 
@@ -51,7 +51,7 @@ class Subject:
         widened: whether float32 in the code is read as float64 in runs in float64.
         rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
         awake: whether weights that are all zeros are replaced by random ones, because nothing passes through them.
-        mixes: the operations that mix heads, which are left out.
+        talking_heads: the operations that combine heads, which are left out.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
 
     Raises:
@@ -69,7 +69,7 @@ class Subject:
         self.caller = getattr(inspect.unwrap(call), "__code__", None) if call else None
         self.widened = False
         self.rounded_at: list[SourceLine] = []
-        self.mixes: Mixes = {}
+        self.talking_heads: Combinations = {}
         self.given_call = call
         self._call = call or usual_call(code)
 
@@ -103,8 +103,8 @@ class Subject:
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run a copy; a function runs on copies of the tensors outside its arguments."""
         wide = self.widened and x.dtype == torch.float64
-        mixing = without(self.mixes, sys._getframe(), self.caller)
-        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), mixing:
+        apart = without(self.talking_heads, sys._getframe(), self.caller)
+        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
             return self._call(code, x)
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:

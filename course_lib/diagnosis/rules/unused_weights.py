@@ -30,9 +30,9 @@ def check_zeros(run: Run) -> Iterator[str]:
 
 
 @rule(order=8)
-def check_mixes(run: Run) -> Iterator[str]:
-    """Products that mix the heads."""
-    if run.subject.mixes:
+def check_talking_heads(run: Run) -> Iterator[str]:
+    """Products that combine the heads."""
+    if run.subject.talking_heads:
         yield "its heads are mixed, as talking heads are; each was examined without that"
 
 

@@ -1,6 +1,6 @@
-"""Leave out the products that mix the heads' scores or weights, as talking heads do, so that each head is seen alone.
+"""Leave out the products that combine scores or weights of heads, as talking heads do, so that each head is seen alone.
 
-A mixed weight is a sum over heads, so neither the scale nor the sum of a row of weights says anything about one head.
+A combined weight is a sum over heads, so neither the scale nor the sum of a row of weights tells of one head.
 """
 
 from collections import Counter
@@ -32,10 +32,10 @@ from .score_products import find_score_products
 NORMS = ("native_layer_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
 ADDITIONS = ("add", "add_")
 
-Mixes = Mapping[Point, int]  # an operation -> which of its arguments to take in place of its result
+Combinations = Mapping[Point, int]  # an operation -> which of its arguments to take in place of its result
 
 
-def find_head_mixes(trace: Trace) -> Mixes:
+def find_talking_heads(trace: Trace) -> Combinations:
     """Return the products of one attention that sum each pair of tokens over the heads, and norms of these sums."""
     able = [one for one in trace.operations if _keeps_shape(one)]
     scores = find_score_products(trace) if able else []
@@ -49,7 +49,7 @@ def find_head_mixes(trace: Trace) -> Mixes:
     labels, heads = propagate(trace, start), 0
     for operation in able:
         product = products.get(operation.number)
-        index = _mixed(product, labels, size, from_input) if product else None
+        index = _combined(product, labels, size, from_input) if product else None
         heads = heads if index is None or product is None else product.size
         if product is None and heads and (operation.name in NORMS or _adds_bias(operation, heads, from_input)):
             index = 0
@@ -70,12 +70,12 @@ def _keeps_shape(operation: Operation) -> bool:
 
 
 def _adds_bias(operation: Operation, heads: int, from_input: set[int]) -> bool:
-    """Return whether an operation adds a number for each head to what a product has mixed."""
+    """Return whether an operation adds a number for each head to what a product has combined."""
     bias = operation.inputs[1] if operation.name in ADDITIONS and len(operation.inputs) > 1 else None
     return bias is not None and bias.made_by not in from_input and bias.tensor.shape == (heads,)
 
 
-def _mixed(product: Contraction, labels: list[Tensor], size: int, from_input: set[int]) -> int | None:
+def _combined(product: Contraction, labels: list[Tensor], size: int, from_input: set[int]) -> int | None:
     """Return the argument that holds scores if the product sums each pair of tokens over several heads."""
     _, *indices = product.factors
     for index, (value, at), (weights, _) in zip(indices, product.sides(), product.sides()[::-1], strict=True):
@@ -89,13 +89,13 @@ def _mixed(product: Contraction, labels: list[Tensor], size: int, from_input: se
     return None
 
 
-class Unmixed(DispatchWatch):
-    """Runs code without the operations that mix heads."""
+class UncombinedHeads(DispatchWatch):
+    """Runs code without the operations that combine heads."""
 
-    def __init__(self, stop: FrameType, caller: CodeType | None, mixes: Mixes) -> None:
+    def __init__(self, stop: FrameType, caller: CodeType | None, combinations: Combinations) -> None:
         super().__init__(stop)
-        self._caller, self._mixes = caller, mixes
-        self._names = {point.name for point in mixes}
+        self._caller, self._combinations = caller, combinations
+        self._names = {point.name for point in combinations}
         self._seen: Counter = Counter()
 
     def call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -105,24 +105,24 @@ class Unmixed(DispatchWatch):
         frames = code_frames(self.author_frames(), self._caller)
         point = Point(name, frames, self._seen[name, frames])
         self._seen[name, frames] += 1
-        if point in self._mixes and name in ADDITIONS:
+        if point in self._combinations and name in ADDITIONS:
             return args[0]
         result = func(*args, **kwargs)
-        if point not in self._mixes:
+        if point not in self._combinations:
             return result
         out = next(tensors_in(result))
-        likeliest = [args[self._mixes[point]], *args]  # another number of samples may exchange the factors
+        likeliest = [args[self._combinations[point]], *args]  # another number of samples may exchange the factors
         heads = next((one.clone() for one in likeliest if isinstance(one, Tensor) and one.shape == out.shape), out)
         return heads if result is out else (heads, *result[1:])
 
 
 @contextmanager
-def without(mixes: Mixes, stop: FrameType, caller: CodeType | None) -> Iterator[None]:
+def without(combinations: Combinations, stop: FrameType, caller: CodeType | None) -> Iterator[None]:
     """Leave out some operations of what runs meanwhile."""
-    if not mixes:
+    if not combinations:
         yield
         return
-    watch = Unmixed(stop, caller, mixes)
+    watch = UncombinedHeads(stop, caller, combinations)
     try:
         with watch:
             yield
