@@ -81,11 +81,16 @@ def _embedding(calls: Sequence[ModuleCall], ids: Tensor) -> tuple[nn.Module, Ten
             continue
         pieces = made.setdefault(call.module, [])
         pieces.append((given.tensor, output.tensor))
-        if sum(piece.numel() for piece, _ in pieces) != ids.numel():
-            continue
-        if len({piece.shape[:-1] for piece, _ in pieces}) == 1 and torch.equal(_joined(pieces, 0, -1), ids):
-            return call.module, _joined(pieces, 1, -2)
+        for start in range(len(pieces) - 1, -1, -1):  # it may embed other ids before, such as an encoder's
+            if _are(pieces[start:], ids):
+                return call.module, _joined(pieces[start:], 1, -2)
     return None
+
+
+def _are(pieces: list[tuple[Tensor, Tensor]], ids: Tensor) -> bool:
+    """Return whether the ids of some pieces, one after the other, are these."""
+    alike = len({piece.shape[:-1] for piece, _ in pieces}) == 1
+    return alike and torch.equal(_joined(pieces, 0, -1), ids)
 
 
 def _joined(pieces: list[tuple[Tensor, Tensor]], which: Literal[0, 1], dim: int) -> Tensor:
