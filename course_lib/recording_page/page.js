@@ -372,7 +372,7 @@
     root.classList.add("js");
     sections.forEach(section => section.removeAttribute("id"));  // or the browser would scroll to the step
     controls.hidden = false;
-    document.querySelector(".how").hidden = false;
+    for (const one of document.querySelectorAll(".how")) one.hidden = false;
     const moves = [["«", "First step", "Home"], ["◀ Back", "Step back", "ArrowLeft"], ["Next ▶", "Next step", "ArrowRight"], ["»", "Last step", "End"]];
     for (const [text, label, name] of moves) button(text, label, () => go(STEPS[name]())).dataset.go = name;
     const select = document.createElement("select");

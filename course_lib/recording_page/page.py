@@ -19,8 +19,11 @@ from .words import of_stage, of_story, of_tensor
 
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
-    "where it goes; a mouse shows the path already while it points. In a table the arrow keys move from number to "
-    "number; Escape lets the chosen one go, and a second Escape leads back to the buttons. Within one step, a number "
+    "where it goes; a mouse shows the path already while it points."
+)
+RULE = (
+    "In a table the arrow keys move from number to number; Escape lets the chosen one go, and a second Escape leads "
+    "back to the buttons. Within one step, a number "
     "comes from another one if a change of that one alone can change it; one that only decides which number is read, "
     "such as an index or a mask, counts too, but of a maximum or a sort only the number that was selected. Along "
     "several steps these paths are joined, so a number whose effects cancel is still marked, such as a bias of the "
@@ -41,7 +44,8 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
         f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style></head><body>'
-        f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>{ending}'
+        f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>'
+        f'<details class="how" hidden><summary>Keys, and what counts</summary><p>{RULE}</p></details>{ending}'
         f'<nav id=controls aria-label="Steps" hidden></nav>'
         f"<div id=said role=status aria-live=polite></div>"
         f'<div id=columns><section id=code aria-label="Code"><h2>The code</h2>{code}</section>'

@@ -8,7 +8,7 @@ from torch import nn
 
 from course_lib.recorder import record
 from course_lib.recording_page import page_of
-from course_lib.recording_page.page import HOW
+from course_lib.recording_page.page import RULE
 from course_lib.recording_page.story import story_of
 from course_lib.recording_page.words import of_stage
 
@@ -226,8 +226,8 @@ def test_a_page_says_that_effects_may_cancel_along_several_steps():
     recording = record(with_biased_keys, x, bias)
     torch.testing.assert_close(with_biased_keys(x, bias), with_biased_keys(x, bias + 1))
     assert table_of(story_of(recording), "bias") == [[0, 1]] * 9
-    assert "Within one step, a number comes from another one if a change of that one alone can change it" in HOW
-    assert "a number whose effects cancel is still marked, such as a bias of the keys" in HOW
+    assert "Within one step, a number comes from another one if a change of that one alone can change it" in RULE
+    assert "a number whose effects cancel is still marked, such as a bias of the keys" in RULE
 
 
 def test_many_writes_have_a_name():
