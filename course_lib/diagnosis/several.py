@@ -106,13 +106,20 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     if place.apart is not None:  # its rows are the run's own
         num_tokens = place.given.shape[1] - place.num_context
         same = (len(place.given), num_tokens) == run.x.shape[:2]
-        options = replace(options, lengths=(num_tokens,), keep=keep if same else None)
+        keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else None
+        options = replace(options, lengths=(num_tokens,), keep=keep)
     for causal in (False,) if place.num_context else causals:
         report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
         if report.ok or any(finding.mistake == UNUSED_MASK for finding in report.findings):  # wrong, causal or not
             return replace(report, where=where, of_memory=place.of_memory)
     return first or AttentionReport(place.name)
+
+
+def _hides_keys_alone(run: Run, place: Place) -> bool:
+    """Return whether the keys of a place are the tokens of x, and `keep` hides the same of them from every query."""
+    keep, sizes = run.options.keep, (len(place.given), place.num_context) if place.given is not None else ()
+    return keep is not None and sizes == run.x.shape[:2] and (keep.dim() == 2 or keep.shape[-2] == 1)
 
 
 def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:

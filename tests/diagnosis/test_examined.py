@@ -361,3 +361,32 @@ def test_numbers_from_a_generator_of_call_do_not_mix_samples():
         return module(x, bias.to(x))
 
     assert diagnose(Biased(), X, num_heads=HEADS, causal=False, call=call).ok
+
+
+class PaddedLatents(LearnedQueries):
+    """Learned queries read x without its padding, or nothing but its padding."""
+
+    def forward(self, x, visible):
+        latents = self.latents.expand(len(x), -1, -1)
+        q, k, v = (
+            part.unflatten(-1, (HEADS, -1)).transpose(-2, -3)
+            for part in (self.to_q(latents), self.to_k(x), self.to_v(x))
+        )
+        visible = ~visible if self.mistake == "inverted" else visible
+        return self.to_out(F.scaled_dot_product_attention(q, k, v, visible[:, None, None]).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("four_axes", [True, False])
+@pytest.mark.parametrize(("mistake", "found"), [("", ()), ("inverted", ("mask-inverted",))])
+def test_padding_is_expected_of_keys_that_learned_queries_read(four_axes, mistake, found):
+    keep = torch.ones(X.shape[:2], dtype=torch.bool)
+    keep[0, -2:] = False
+
+    def call(module, x):
+        visible = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        visible[0, -2:] = False
+        return module(x, visible)
+
+    options = {"causal": False, "keep": keep[:, None, None] if four_axes else keep}
+    report = diagnose(PaddedLatents(mistake), X, num_heads=HEADS, call=call, **options)
+    assert report.mistakes == found and report.exit_status == len(found), report
