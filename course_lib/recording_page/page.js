@@ -369,7 +369,6 @@
   }
   function start() {
     if (!steps.length) return;
-    root.classList.add("js");
     sections.forEach(section => section.removeAttribute("id"));  // or the browser would scroll to the step
     controls.hidden = false;
     for (const one of document.querySelectorAll(".how")) one.hidden = false;
@@ -405,5 +404,5 @@
     if (!read(location.hash)) go(0);
   }
   window.recording = {tensors, steps, sources, goals, back, ahead};  // for tests, and for the curious
-  start();
+  try { start(); } finally { root.classList.remove("loading"); }
 })();

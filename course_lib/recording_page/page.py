@@ -30,6 +30,8 @@ RULE = (
     "keys before softmax."
 )
 
+LOADING = 'document.documentElement.className="js loading"'  # before the first paint, so that nothing moves after it
+
 
 def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:
     """Return a page as HTML; `head` holds further tags, such as those for previews, and `foot` further links."""
@@ -43,7 +45,7 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
     return (
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
-        f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style></head><body>'
+        f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style><script>{LOADING}</script></head><body>'
         f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>'
         f'<details class="how" hidden><summary>Keys, and what counts</summary><p>{RULE}</p></details>{ending}'
         f'<nav id=controls aria-label="Steps" hidden></nav>'

@@ -10,6 +10,10 @@ KINDS = [
     "glossary.html",
     "doctor.html",
 ]
+SHIFT = """() => new Promise(done => { let sum = 0;
+    new PerformanceObserver(list => list.getEntries().forEach(it => sum += it.value))
+        .observe({type: "layout-shift", buffered: true});
+    setTimeout(() => done(sum), 300); })"""
 LIMITS = {  # bytes that a browser without a cache loads, not compressed, all but MathJax
     "index.html": 400_000,  # with the recording in its frame
     "notebooks/05_weight_split.html": 700_000,  # the lesson with the most pictures that has formulas
@@ -48,3 +52,13 @@ def test_a_recording_is_there_without_scripts(browser, home):
         page = context.new_page()
         page.goto(home + "recordings/weight_split.html")
         assert page.locator("h1").is_visible() and len(page.locator("body").inner_text()) > 10_000
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("path", [*KINDS, "search.html?q=mask", "recordings/weight_split.html"])
+def test_nothing_moves_while_a_page_loads(browser, home, path, width):
+    with browser.new_context(viewport={"width": width, "height": 800}) as context:
+        page = context.new_page()
+        context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 4})  # a telephone's speed
+        page.goto(home + path, wait_until="networkidle")
+        assert page.evaluate(SHIFT) < 0.1  # what Lighthouse calls good
