@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
+from torch import Tensor
 
-from .measure.attention import Attention
-from .measure.run import Run
+from .measure import Attention, Run, SoftmaxPath, intended_logits
 
 if TYPE_CHECKING:
     from course_lib.pictures import Picture
 
 
-def picture_of_weights(attention: Attention) -> Picture | None:
-    """Draw the weights of head 0, beside the intended ones if these are known; None if they are not weights."""
+def picture_of_weights(attention: Attention, path: SoftmaxPath, logits: Tensor | None = None) -> Picture | None:
+    """Draw the weights of head 0, beside the intended ones if these are known; None if they are not weights.
+
+    Args:
+        logits: the intended ones (head, query, key), -inf where hidden; left out, the code's own with the right mask.
+    """
     from course_lib.pictures import compare, heatmap
 
-    weights, scores = attention.weights[0, 0], attention.scores[0, 0]
+    weights = attention.weights[0, 0]
     if _are_no_weights(weights):
         return None
-    tokens = _token_labels(attention)
-    if scores.isnan().any():  # not every query was multiplied with every key
+    tokens, logits = _token_labels(attention), intended_logits(attention, path) if logits is None else logits
+    if logits is None:
         return heatmap(weights.clamp(max=1), tokens)
-    scaled = scores * attention.structure.head_dim**-0.5
-    right = scaled.masked_fill(~attention.expected[0, 0], -torch.inf).softmax(-1).nan_to_num()
+    right = logits[0].softmax(-1).nan_to_num()
     return compare(weights.clamp(max=1), right, tokens, names=("your head 0", "attention"))
 
 
@@ -47,7 +49,7 @@ def picture_of_layout(run: Run) -> Picture | None:
         return None
 
 
-def _are_no_weights(weights: torch.Tensor) -> bool:
+def _are_no_weights(weights: Tensor) -> bool:
     return bool((weights < 0).any() or (weights > 1 + 1e-9).any())
 
 

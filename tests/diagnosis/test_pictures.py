@@ -1,21 +1,25 @@
 """The picture of a finding shows the mistake; code that can't be traced is still asked from outside."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import _get_current_dispatch_mode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from course_lib.attention import MultiHeadAttention
 from course_lib.diagnosis import diagnose
 from tests.diagnosis.bank.score import cases, examined
+from tools.book.mistake_code import read_example, run_example
 
 X = torch.randn(2, 5, 11, generator=torch.Generator().manual_seed(0))
 SHOWN = {
     "mask-discarded": "Your head 0 and attention differ most",
     "softmax-wrong-axis": "Your head 0 and attention differ most",
     "missing-scale": "Your head 0 and attention differ most",
-    "causal-top-left": "Rows are queries, columns are keys",
+    "causal-top-left": "Your head 0 and attention differ most",
     "heads-share-scores": "Rows are queries, columns are keys",
     "heads-share-weights": "Rows are queries, columns are keys",
     "split-without-transpose": "The result is scrambled",
@@ -30,6 +34,91 @@ def test_a_mistake_is_drawn(mistake):
     picture = finding.picture  # drawn anew each time
     assert SHOWN[mistake] in picture.caption
     assert f'<img alt="{picture.description.splitlines()[0][:20]}' in report._repr_html_()
+
+
+class Weights(TorchDispatchMode):
+    """Keeps what each softmax of a run returns, rows (query, key) of the first sample's first head."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        if function in (torch.ops.aten._softmax.default, torch.ops.aten._safe_softmax.default):
+            self.rows += made.reshape(-1, *made.shape[-2:])[0]
+        return made
+
+
+def weights_of(source, call):
+    """The attention weights (query, key) that code computes, in one pass or in pieces."""
+    names = {"__name__": "attention"}
+    exec(source, names)
+    with torch.random.fork_rng(devices=[]):
+        exec(call, names)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), Weights() as seen:
+        names["options"].get("call", lambda module, x: module(x))(names["module"], names["x"])
+    return torch.nn.utils.rnn.pad_sequence(seen.rows, batch_first=True)
+
+
+COMPARED = [
+    "bias-wrong-sign",
+    "causal-top-left",
+    "double-softmax",
+    "mask-after-softmax",
+    "mask-discarded",
+    "mask-inverted",
+    "mask-off-by-one",
+    "mask-rank",
+    "mask-scaled",
+    "mask-skipped-when-cached",
+    "mask-transposed",
+    "mask-with-zero",
+    "missing-scale",
+    "no-causal-mask",
+    "softmax-wrong-axis",
+    "weights-transposed",
+    "window-lost-in-decode",
+    "window-off-by-one",
+    "wrong-scale",
+]
+
+
+@pytest.mark.parametrize("mistake", COMPARED)
+def test_the_intended_weights_are_those_of_the_mended_code(mistake, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("course_lib.pictures.compare", lambda wrong, right, *_, **names: drawn.append(right))
+    example = read_example(Path("book/mistakes", mistake + ".py"))
+    finding = next(one for one in run_example(example.wrong, example.call).findings if one.mistake == mistake)
+    assert finding.picture is None and len(drawn) == 1
+    torch.testing.assert_close(drawn[0].float(), weights_of(example.right, example.call), atol=1e-6, rtol=0)
+
+
+def test_every_comparison_of_the_pages_is_asked():
+    pages = [path for path in Path("book/mistakes").glob("*.py") if path.stem not in COMPARED]
+    for path in pages:
+        example = read_example(path)
+        for finding in run_example(example.wrong, example.call).findings:
+            assert finding.picture is None or "attention differ most" not in finding.picture.caption, path
+
+
+@pytest.mark.parametrize(
+    ("on_queries", "on_keys", "on_scores"), [(0.5, 0, 0), (0, 0.5, 0), (0.25, 0.25, 0), (0, 0, 0.5)]
+)
+def test_a_scale_before_the_product_counts_once(on_queries, on_keys, on_scores, monkeypatch):
+    to_q, to_k = (torch.randn(11, 7, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+
+    def unmasked(x):
+        scores = (x @ to_q * 7**-on_queries) @ (x @ to_k * 7**-on_keys).mT * 7**-on_scores
+        return scores.softmax(-1) @ x
+
+    drawn = []
+    monkeypatch.setattr("course_lib.pictures.compare", lambda wrong, right, *_, **names: drawn.append((wrong, right)))
+    (finding,) = diagnose(unmasked, X).findings
+    assert finding.mistake == "no-causal-mask" and finding.picture is None
+    ((wrong, right),) = drawn
+    torch.testing.assert_close(wrong[-1], right[-1], atol=1e-9, rtol=0)  # the last token may see everything
+    torch.testing.assert_close(right, wrong.tril() / wrong.tril().sum(-1, keepdim=True), atol=1e-9, rtol=0)
 
 
 def test_the_tokens_are_called_by_their_words_or_numbers():

@@ -5,6 +5,7 @@ from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument, usual_call
 from .context import context_argument
 from .dependence import SEVERAL, Dependence
+from .logits import by_query_and_key, intended_logits
 from .norm_scale import factor_after_norms
 from .options import MOST_TOKENS
 from .other_paths import OtherPath, other_paths
@@ -33,9 +34,9 @@ __all__ = [
     "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
     "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
     "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
-    "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "cache_argument", "column_sets", "compare",
-    "context_argument", "factor_after_norms", "find_distance", "find_elementwise", "find_token_sum",
-    "has_sink", "influence", "noise_of",
+    "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "by_query_and_key", "cache_argument",
+    "column_sets", "compare", "context_argument", "factor_after_norms", "find_distance", "find_elementwise",
+    "find_token_sum", "has_sink", "influence", "intended_logits", "noise_of",
     "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask", "unused_roles",
     "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_made_attribute
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, by_query_and_key, intended_logits
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, storage_of
 
@@ -28,7 +28,7 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         scaled = _scaling_after(path, operation)
         if all(slope > 0 for slope in slopes):
             evidence = f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
-            draw = partial(picture_of_weights, attention)
+            draw = partial(picture_of_weights, attention, path, _turned(attention, path, operation))
             yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation), draw)
             return
         if scaled is not None:
@@ -50,7 +50,7 @@ def check_scaled_mask(visibility: Visibility) -> Iterator[Finding]:
         if scaled is not None:
             leak = float(visibility.attention.weights[visibility.leaked].abs().max())
             evidence = f"hidden scores count as {fill:g} and are then scaled with the others: a hidden token gets a "
-            draw = partial(picture_of_weights, visibility.attention)
+            draw = partial(picture_of_weights, visibility.attention, path)
             yield Finding.named("mask-scaled", f"{evidence}weight of up to {leak:.2g}", scaled.where, draw)
             return
 
@@ -128,14 +128,16 @@ def _added(attention: Attention, path: SoftmaxPath, operation: Operation) -> Ten
             return None
         before = scored.tensor.flatten().double()
     added = operation.outputs[0].tensor.flatten().double() - before
-    of_score = dict(zip(labels.tolist(), added.tolist(), strict=True))
-    shape = attention.expected.shape[1:]
-    table = torch.full(shape, torch.nan, dtype=torch.float64)
-    for row in attention.rows.all:
-        for key, score in zip(row.score_keys, row.scores, strict=True):
-            if row.sample == 0 and key >= 0 and score in of_score:
-                table[row.head, row.query, key] = of_score[score]
-    return None if UNLABELLED in of_score or table.isnan().all() else table
+    table = by_query_and_key(attention, labels.tolist(), added.tolist())
+    return None if (labels == UNLABELLED).any() or table.isnan().all() else table
+
+
+def _turned(attention: Attention, path: SoftmaxPath, operation: Operation) -> Tensor | None:
+    """Return the intended logits with the opposite of what an operation adds; None if they are not known."""
+    logits, added = intended_logits(attention, path), _added(attention, path, operation)
+    if logits is None or added is None or _scaling_after(path, operation) is not None:
+        return None
+    return logits - 2 * added.nan_to_num(posinf=0.0, neginf=0.0)
 
 
 def _is_learned(path: SoftmaxPath, operation: Operation) -> bool:

@@ -47,7 +47,7 @@ def check_later_pieces(visibility: Visibility) -> Iterator[Finding]:
     sizes = attention.seen.shape[:3]
     causal = replace(options, keep=None, window=None).expected_keep(*sizes) & attention.present[..., None]
     of_window = _hidden_by_window(visibility, causal)
-    draw = partial(picture_of_weights, attention)
+    draw = partial(picture_of_weights, attention, visibility.path)
     where = _locate(pieces)
     if of_window is not None and pieces.leaks_later_only(of_window):
         yield Finding.named(

@@ -27,7 +27,7 @@ def check_effect_on_weights(attention: Attention, path: SoftmaxPath) -> Iterator
         )
         own = hides in path.hiding[:1] or attention.options.offered  # an offered mask is right
         where = locate_negation(path) if own else hides.where
-        yield Finding.named("mask-inverted", evidence, where, partial(picture_of_weights, attention))
+        yield Finding.named("mask-inverted", evidence, where, partial(picture_of_weights, attention, path))
 
 
 @rule(order=112)

@@ -124,7 +124,7 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     hidden, missing = visibility.leaked, visibility.missing
     if not (hidden.any() or missing.any()) or hides_everything(visibility.attention, visibility.path) is not None:
         return None
-    options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention)
+    options, draw = visibility.attention.options, partial(picture_of_weights, visibility.attention, visibility.path)
     unused = unused_mask(visibility.attention) if hidden.any() else None
     if unused is not None:
         evidence = f"the mask that would hide the right tokens is never used, and {describe_leak(visibility)}"
@@ -192,7 +192,7 @@ def _other_window(visibility: Visibility) -> Finding | None:
     width, window = widths
     sees = "all tokens" if width == attention.seen.shape[-1] else f"{width} tokens, itself included"
     meant = f"window={window} was given" if attention.options.window else f"keep shows {window}"
-    evidence, draw = f"a query sees up to {sees}, and {meant}", partial(picture_of_weights, attention)
+    evidence, draw = f"a query sees up to {sees}, and {meant}", partial(picture_of_weights, attention, visibility.path)
     where = locate_window(visibility.path)
     if width in (window - 1, window + 1):
         return Finding.named("window-off-by-one", evidence, where, draw)
@@ -244,7 +244,9 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
             which = f"the first {len(visible)}" if first else f"the tokens {visible}, as token {corner} should"
             evidence = f"token {row.query} is compared with {len(keys)} keys and sees only {which}"
             where = locate_alignment(visibility.path, product, len(together)) or product.where
-            return Finding.named("causal-top-left", evidence, where, partial(picture_of_weights, attention))
+            return Finding.named(
+                "causal-top-left", evidence, where, partial(picture_of_weights, attention, visibility.path)
+            )
     return None
 
 
@@ -256,7 +258,7 @@ def check_missing(visibility: Visibility) -> Iterator[Finding]:
         sample, head, query, key = missing.nonzero()[0].tolist()
         count = f"{int(missing.sum())} of {int(expected.sum())} pairs that should be seen are not"
         evidence = f"in sample {sample}, head {head}, query {query} does not see key {key}; {count}"
-        draw, attention = partial(picture_of_weights, visibility.attention), visibility.attention
+        draw, attention = partial(picture_of_weights, visibility.attention, visibility.path), visibility.attention
         absent = attention.scores.isnan().all(2) & missing.any(2)  # keys that no query is compared with
         told = attention.options.has_call and context_argument(attention.run.subject.original)
         if told and torch.equal(missing, absent[:, :, None].expand_as(missing) & expected):

@@ -58,11 +58,11 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
         who = "every token sees every other one" if all_seen else "tokens are seen that should be hidden"
         if not attention.options.causal or not visibility.leaked.triu(1).any():
             hiding = "window" if attention.options.keep is None else "keep"
-            evidence, draw = f"{who}: {leak}", partial(picture_of_weights, attention)
+            evidence, draw = f"{who}: {leak}", partial(picture_of_weights, attention, path)
             yield Finding.unnamed(f"tokens are seen that `{hiding}` hides", evidence, _locate_idle_mask(path), draw)
             return
         found = "no-causal-mask", f"{who}: {leak}", _locate_idle_mask(path)
-    yield Finding.named(*found, partial(picture_of_weights, attention))
+    yield Finding.named(*found, partial(picture_of_weights, attention, path))
 
 
 def _common_score(attention: Attention, hidden: Tensor) -> float | None:

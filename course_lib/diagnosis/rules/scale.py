@@ -22,6 +22,7 @@ from course_lib.diagnosis.measure import (
     SoftmaxPath,
     Structure,
     factor_after_norms,
+    intended_logits,
     walked_scale,
 )
 from course_lib.diagnosis.registry import rule
@@ -47,7 +48,7 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
     normalised = factor_before_scores(attention.structure) is None
     if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, path, factor)):
         return
-    draw = partial(picture_of_weights, attention)
+    draw = partial(picture_of_weights, attention, path, _scaled(attention, path, right / factor))
     chosen = None if given else scale_by_choice(attention.run.subject, factor)
     asked = f"scale={given:g} was given" if given else f"for head_dim {head_dim} it should be {right:.4f}"
     several = attention.fitted_scale is None and len(attention.structure.score_products) > 1
@@ -105,6 +106,14 @@ def _between(attention: Attention, path: SoftmaxPath) -> Tensor | None:
         return attention.fitted_scale
     walked = walked_scale(path)
     return None if walked is None else torch.tensor([walked], dtype=torch.float64)
+
+
+def _scaled(attention: Attention, path: SoftmaxPath, by: float) -> Tensor | None:
+    """Return the intended logits with scores that are multiplied by a further factor; None if they are not known."""
+    logits, scale = intended_logits(attention, path), attention.fitted_scale
+    if logits is None or scale is None:
+        return None
+    return logits + (by - 1) * scale[:, None, None] * attention.scores[0].nan_to_num()
 
 
 def _is_of_a_sum(attention: Attention, path: SoftmaxPath, factor: float) -> bool:

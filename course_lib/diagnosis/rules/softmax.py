@@ -9,7 +9,15 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_rename, locate_softmax_layer
-from course_lib.diagnosis.measure import EXPONENTIALS, Attention, SoftmaxPath, TokenlessWeights, has_sink, walked_scale
+from course_lib.diagnosis.measure import (
+    EXPONENTIALS,
+    Attention,
+    SoftmaxPath,
+    TokenlessWeights,
+    has_sink,
+    intended_logits,
+    walked_scale,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
@@ -27,7 +35,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     off = float((total - 1).abs().max())
     axis = _wrong_axis(attention, path, is_off=off > 1e-6)
     again, late = _second_softmax(path), path.masking_after_softmax
-    draw = partial(picture_of_weights, attention)
+    draw = partial(picture_of_weights, attention, path)
     if not path.softmaxes and (off > 1e-6 or bool((weights < -1e-9).any()) or _follow_scores(attention)):
         evidence = f"weights from {float(weights.min()):.3f} to {float(weights.max()):.3f}, row sums from {sums}"
         sigmoid = next((one for one in path.operations if one.name.startswith("sigmoid")), None)
@@ -36,6 +44,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_last_change(path))
     elif axis == "queries" and _is_transposed(attention, path):
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
+        draw = partial(picture_of_weights, attention, path, intended_logits(attention, path, transposed=True))
         yield Finding.named("weights-transposed", evidence, _locate_transposed(attention), draw)
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
@@ -57,7 +66,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
 
 def _unexplained_sums(attention: Attention, path: SoftmaxPath, sums: str) -> Iterator[Finding]:
     """Rows of weights that don't sum to 1 for no reason that this course knows."""
-    draw = partial(picture_of_weights, attention)
+    draw = partial(picture_of_weights, attention, path)
     where = path.softmaxes[-1].where if path.softmaxes else None
     if _is_unnormalised(attention, path):
         evidence = f"the exponentials of the scores are the weights, and nothing divides them by their sum: {sums}"
