@@ -1,5 +1,5 @@
 # you may notice: The attention weights are too flat, almost uniform.
-# you may notice: No token ever gets most of the attention.
+# you may notice: In a long row no token ever gets most of the attention.
 # you may notice: The model learns slowly.
 import torch
 from torch import nn

@@ -14,8 +14,8 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(d_in, d_out)
         self.v_proj = nn.Linear(d_in, d_out)
         self.out_proj = nn.Linear(d_out, d_out)
-        future = torch.ones(num_tokens, num_tokens, dtype=torch.bool).triu(1)
-        self.register_buffer("future", future)
+        future = torch.ones(num_tokens, num_tokens, dtype=torch.bool).triu(1)  # wrong
+        self.register_buffer("future", future)  # wrong
 
     def split_heads(self, x):
         batch, num_tokens, _ = x.shape
@@ -26,9 +26,9 @@ class Attention(nn.Module):
         keys = self.split_heads(self.k_proj(x))
         values = self.split_heads(self.v_proj(x))
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
-        # instead: num_tokens = x.shape[1]
+        # instead: future = torch.ones_like(scores, dtype=torch.bool).triu(1)
         weights = scores.masked_fill(self.future, -torch.inf).softmax(dim=-1)  # wrong
-        # instead: weights = scores.masked_fill(self.future[:num_tokens, :num_tokens], -torch.inf).softmax(dim=-1)
+        # instead: weights = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
         context = weights @ values
         return self.out_proj(context.transpose(1, 2).flatten(2))
 

@@ -45,7 +45,8 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
     return (
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
-        f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style><script>{LOADING}</script></head><body>'
+        f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style>'
+        f"<script>{LOADING}</script></head><body>"
         f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>'
         f'<details class="how" hidden><summary>Keys, and what counts</summary><p>{RULE}</p></details>{ending}'
         f'<nav id=controls aria-label="Steps" hidden></nav>'

@@ -305,12 +305,12 @@ mask_conventions(keep, words=words)
 # The red line below the tables reports what happens if you confuse the two. To stay safe, give the mask a name that
 # says what True means, such as `keep`, and write `~keep` at the one place where a function wants the opposite.
 #
-# Both functions also have a flag, `is_causal=True`, which says that the mask is the causal one. Suppose that you give
+# Both functions also have a flag, `is_causal=True`, for the causal mask. Suppose that you give
 # `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. You want
 # its output alone, without the weights, so you write `need_weights=False`. **Predict** which of the two it reads.
 
 # %%
-theirs = nn.MultiheadAttention(3, 1, batch_first=True).to(device)
+theirs = nn.MultiheadAttention(3, 1, batch_first=True).to(device)  # width 3, one head
 hidden = ~keep  # in the sense of this module
 hidden[1:, 0] = True
 flag = theirs(x, x, x, attn_mask=~keep, need_weights=False)[0]
@@ -323,7 +323,7 @@ predict(guess, lambda: "flag" if torch.allclose(both, flag) else "mask")
 #
 # The output is that of the flag alone, so everyone sees "Dream", and no error is raised. For this module the flag is a
 # *hint* that the mask is the causal one and need not be read. `F.scaled_dot_product_attention` combines the two in some
-# kernels and raises an error in others.
+# of its implementations and raises an error in others.
 #
 # </details>
 #
@@ -338,10 +338,17 @@ try:
     theirs(x, x, x, is_causal=True)
 except RuntimeError as error:
     print("With the flag alone:", error)
+two_heads = nn.MultiheadAttention(3 + 1, 2, batch_first=True).to(device).eval()
+wide = torch.cat([x, x[..., :1]], dim=-1)  # (batch, token, 4)
+with torch.no_grad():
+    alone = two_heads(wide, wide, wide, is_causal=True)[0]
+    hides_nothing = torch.allclose(alone, two_heads(wide, wide, wide)[0])
+print("The same with two heads, after training: no error, hides nothing:", hides_nothing)
 
 # %% [markdown]
-# What the two mean together depends on a third argument, and the module does not take the flag alone. So give it a mask
-# that has the causal one in it, and no flag. Give `F.scaled_dot_product_attention` one of the two
+# What the two mean together depends on a third argument. The flag alone is refused, but not always: with an even number
+# of heads, in evaluation mode and without gradients, the module takes it and hides nothing. So give it a mask that has
+# the causal one in it, and no flag. Give `F.scaled_dot_product_attention` one of the two
 # ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask
@@ -518,12 +525,12 @@ for name, row in zip(("no dropout", "mean, after softmax", "mean, before softmax
 print("weights that are 0:", f"after {(after == 0).float().mean():.2f}, before {(before == 0).float().mean():.2f}")
 
 # %% [markdown]
-# After softmax, a quarter of the attention weights is 0, and on average nothing changes. Before softmax, no attention
-# weight is ever 0, because a dropped score of 0 still counts as exp(0) = 1, and the mean is a different one: the weak
-# tokens get more, and "and" gets 0.536 instead of 0.575.
+# After softmax, a quarter of the attention weights is 0, and on average nothing changes. Before softmax, none of the
+# attention weights is 0, because a dropped score of 0 still counts as exp(0) = 1, and the mean is a different one: the
+# weak tokens get more, and "and" gets 0.536 instead of 0.575.
 #
-# Dropout belongs to training only. Calling `.eval()` on a module switches it off, and `.train()` switches it on. If
-# you forget `.eval()`, the answers of a model change from call to call:
+# Dropout belongs to training only. Calling `.eval()` on a module switches off every `nn.Dropout` in it, and
+# `.train()` switches it on. If you forget `.eval()`, the answers of a model change from call to call:
 
 # %%
 dropout = nn.Dropout(p)

@@ -322,7 +322,7 @@ layout_steps(record(lambda by_head: by_head.reshape(1, 6, 4), by_head), words=wo
 # `view` never moves anything, and it raises an error if it would have to. For the way back from `by_head` it would be
 # enough, because transposing twice gives the original order of the memory again. But where attention is computed step
 # by step, the context is a *new* tensor, because the product of attention weights and values is written to new memory,
-# head by head. There `view` refuses:
+# head by head. Here `view` refuses:
 
 # %%
 def view_works(tensor):  # (batch, token, head, head_dim)
@@ -352,7 +352,7 @@ print("stride after: ", context.stride(), " contiguous:", context.is_contiguous(
 # you move 1 slot, but from the last number of head 0 to the first number of head 1 you move 11 slots. A joined axis has
 # a single stride, and no single stride can do both.
 #
-# `contiguous()` copies the numbers into the order in which they are read, and after that `view` works. `reshape` does
+# `contiguous()` copies such numbers into the order in which they are read, and after that `view` works. `reshape` does
 # both in one: it makes a view where that is possible, and a copy where it is not.
 #
 # A model that generates text computes the attention of one new token at a time. **Predict.** Does `view` join the heads

@@ -273,7 +273,7 @@ draw_attention(queries_by_head, keys_by_head, values_by_head, keep=keep, words=w
 # ## Step 10: merge the heads
 #
 # The last two axes become one again, from (batch, token, head, head_dim) to (batch, token, d_out). After the transpose
-# a token's numbers are no longer neighbours in memory, and so this takes a `reshape`, which copies.
+# a token's numbers are no longer neighbours in memory, and so this takes a `reshape`, which copies here.
 
 # %%
 merged = context.reshape(batch, num_tokens, d_out)
@@ -435,7 +435,7 @@ predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 #
 # </details>
 #
-# What finds all four is a comparison with an output that is known to be right:
+# A comparison with an output that is known to be right finds all four of them:
 
 # %%
 print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{name: True}), output)])

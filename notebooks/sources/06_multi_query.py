@@ -451,12 +451,16 @@ def broadcast(one_query, cached_keys):
 
 
 print("the keys themselves:", f"{cached_keys.untyped_storage().nbytes():,} bytes")
+one_sample = record(broadcast, one_query[:1], cached_keys[:1]).expand()
+print("copied with one sample:", "clone" in str(one_sample))
 record(broadcast, one_query, cached_keys).expand()
 
 # %% [markdown]
-# The row `clone` has 16,777,216 bytes. They are 32 times the size of the keys, because PyTorch's batched product
-# (`bmm`) takes a matrix of keys *for each head*, and so the keys are copied for each of the 32 heads. The cache is
-# small, but no time is saved: the keys are read once, written 32 times and read 32 times again.
+# The row `clone` has 16,777,216 bytes. They are 32 times the size of the keys. PyTorch's batched product (`bmm`) has a
+# single axis for all samples and heads, and no single stride reads the keys of the first sample 32 times and then those
+# of the second 32 times. So with two samples or more the keys are copied *for each of the 32 heads*; one sample is read
+# again and again with a stride of 0. The cache is small, but what it saved is lost: the keys are read once, written 32
+# times and read 32 times again.
 #
 # The remedy is to treat the queries of 32 heads as 32 queries of one head, because all heads use the same keys. The
 # head axis takes the place of the query axis for the product, and goes back to its place afterwards:

@@ -102,8 +102,8 @@ predict(guess, lambda: moved(two_layers) > 1e-5)
 #
 # With two layers it does, although nobody told the model any position. In the first layer each word saw only itself and
 # the words before it, so that the rows after that layer depend on the order. The causal mask therefore carries some
-# information about order, and decoders without positions do learn to use it (Haviv et al., [Transformer Language Models
-# without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022). Run
+# information about order, and language models without positions do learn to use it (Haviv et al., [Transformer Language
+# Models without Positional Encodings Still Learn Positional Information](https://arxiv.org/abs/2203.16634), 2022). Run
 # `moved(two_layers)` to see how far the output moves.
 #
 # </details>

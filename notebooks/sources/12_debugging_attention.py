@@ -94,9 +94,9 @@ class Attention(Outline):
 # %% [markdown]
 # Two habits make mistakes visible before any probe runs. First, *no two of these sizes are equal*: three samples, six
 # words, seven numbers per word, four heads, two kv heads, eight numbers per head. Where two sizes agree, exchanging
-# them changes no shape. Second, all patients get the same weights, with those of queries and keys tripled, because
-# untrained weights attend to everything nearly alike, and then it hardly matters what attention does. We compute in
-# float64.
+# them changes no shape. (One pair is left: two kv heads, each shared by a *group* of two heads.) Second, all patients
+# get the same weights, with those of queries and keys tripled, because untrained weights attend to everything nearly
+# alike, and then it hardly matters what attention does. We compute in float64.
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -586,10 +586,10 @@ diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num
 #    print((outputs[0] - outputs[1]).abs().amax(dim=(0, 2)))
 #    ```
 #
-# 3. It gives nan in `5` of the `18` rows, and the healthy one in none. The products reach `146556` in size, but float16
-#    ends at `65504`, so the largest become infinity. Softmax makes nan of a row with an infinity, and of a row in which
-#    all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the healthy one gives
-#    nan, too.
+# 3. It gives nan in `5` of the `18` rows, and the healthy one in none. In float64 the products reach `146556` in size, but
+#    float16 ends at `65504`, so the largest become infinity. Softmax makes nan of a row with an infinity, and of a row
+#    in which all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the healthy
+#    one gives nan, too.
 # 4. Only the zeros and ones, where 1 means hidden. In the bytes and in the additive mask nothing is equal to 1, so
 #    nothing is hidden, and with True = keep the meaning is reversed. No error is raised, so check that a mask is bool
 #    where it comes in.

@@ -17,9 +17,9 @@ HEADS = (
     Mistake(
         "merge-without-transpose",
         "The heads are put back by a reshape alone.",
-        "Without the transpose, `reshape` joins neighbouring tokens of one head instead of the heads of one "
-        "token. The axes must be exchanged back before they are joined. The shape is right, and rows of the "
-        "output hold other tokens.",
+        "Without the transpose, `reshape` goes through all tokens of a head before the next head, instead of joining "
+        "the heads of one token. The axes must be exchanged back before they are joined. The shape is right, and rows "
+        "of the output hold other tokens.",
         "Change token t: outputs of other tokens move, also earlier ones.",
         "Walk-throughs that drop a line between two formulas.",
         "In the merged row of a token, whose numbers stand there?",
@@ -29,8 +29,8 @@ HEADS = (
         "heads-share-scores",
         "All heads use the same scores.",
         "Scores are computed once, or summed over the heads, and every head weights its values with the same "
-        "weights. Each head needs a softmax of its own, which is what several heads are for. The parameters are "
-        "all there and all train.",
+        "weights. Each head needs a softmax of its own, which is what several heads are for. All the "
+        "parameters are there and used.",
         "The weights of all heads are equal although their queries differ.",
         "An einsum that lost the letter of the heads.",
         "In how many patterns do your heads look at the words?",

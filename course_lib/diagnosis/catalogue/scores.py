@@ -7,7 +7,7 @@ SCORES = (
         "scores-from-values",
         "Queries are compared with the values instead of the keys.",
         "The product of scores takes the values, and the keys are computed for nothing. Keys say what a token can "
-        "be found by, values what it gives; one tensor must not do both. The shapes are equal, so nothing "
+        "be found by, values what it gives; here the values do both. The shapes are equal, so nothing "
         "complains.",
         "The key projection gets no gradient; changing it changes nothing.",
         "A published notebook's single head.",
@@ -83,9 +83,11 @@ SCORES = (
     Mistake(
         "dropout-before-softmax",
         "Dropout is applied to the scores.",
-        "A dropped score becomes zero, which softmax does not read as nothing but as an average match. Dropout "
-        "belongs on the weights, after softmax. In evaluation both are the same, so no test of outputs sees it.",
-        "In training no visible token has a weight of exactly 0, and the mean of many passes differs from evaluation.",
+        "A dropped score becomes zero, which softmax does not read as nothing but as an ordinary match, and a dropped "
+        "score of a hidden token becomes nan. Dropout belongs on the weights, after softmax. In evaluation both are "
+        "the same, so no test in evaluation mode sees it.",
+        "In training no visible token has a weight of exactly 0, or the output is nan; the mean of many passes differs "
+        "from evaluation.",
         "Code that puts all regularisation right after the product.",
         "In training, which weights are exactly zero?",
         "02",
