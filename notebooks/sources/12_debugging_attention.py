@@ -588,8 +588,8 @@ diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num
 #
 # 3. It gives nan in `5` of the `18` rows, and the healthy one in none. In float64 the products reach `146556` in size,
 #    but float16 ends at `65504`, so the largest become infinity. Softmax makes nan of a row with an infinity, and of a
-#    row in which all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the healthy
-#    one gives nan, too.
+#    row in which all are minus infinity. Scaling first moves this limit and does not remove it: with `100 * x` the
+#    healthy one gives nan, too.
 # 4. Only the zeros and ones, where 1 means hidden. In the bytes and in the additive mask nothing is equal to 1, so
 #    nothing is hidden, and with True = keep the meaning is reversed. No error is raised, so check that a mask is bool
 #    where it comes in.
