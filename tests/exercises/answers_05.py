@@ -183,6 +183,17 @@ def convert_by_state(wrapper):
     return split
 
 
+def convert_backwards(wrapper):
+    """The heads in reverse order, and the columns of W^O with them."""
+    heads, split = wrapper.heads[::-1], convert_by_state(wrapper)
+    with torch.no_grad():
+        for role in ("q_proj", "k_proj", "v_proj"):
+            getattr(split, role).weight.copy_(torch.cat([getattr(head, role).weight for head in heads]))
+        columns = wrapper.out_proj.weight.split(wrapper.head_dim, dim=1)
+        split.out_proj.weight.copy_(torch.cat(columns[::-1], dim=1))
+    return split
+
+
 def convert_row_by_row(wrapper):
     width = wrapper.out_proj.in_features
     split = MultiHeadAttention(wrapper.heads[0].q_proj.in_features, width, wrapper.num_heads)
@@ -281,7 +292,7 @@ RIGHT = {
         lambda *weights: (torch.cat(weights[:3], dim=0), weights[3]),
         lambda q, k, v, out: (torch.tensor([*q.tolist(), *k.tolist(), *v.tolist()], dtype=q.dtype), out),
     ],
-    "to_split": [convert_by_state, convert_row_by_row, wrapper_to_split],
+    "to_split": [convert_by_state, convert_row_by_row, convert_backwards, wrapper_to_split],
 }
 
 WRONG = {

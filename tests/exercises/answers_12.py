@@ -47,6 +47,12 @@ def leaks_by_prefix(code, x):
     return [t for t in range(x.shape[1]) if not torch.allclose(code(x[:, : t + 1])[:, t], full[:, t])]
 
 
+def leaks_above_a_thousandth(code, x):
+    full = code(x)
+    prefixes = [code(x[:, : t + 1])[:, t] for t in range(x.shape[1])]
+    return [t for t, one in enumerate(prefixes) if (one - full[:, t]).abs().max() > 1e-3]
+
+
 def leaks_as_in_the_lesson(code, x):
     columns = []
     for t in range(x.shape[1]):
@@ -124,6 +130,7 @@ WRONG = {
     "leaks": [
         (change_last, "changes the last token only"),
         (leaks_in_place, "input-modified"),
+        (leaks_above_a_thousandth, "depends on a later one a little"),
         (change_first, "changes the first token"),
         (leaks_or_itself, "own output, too"),
         (lambda code, x: [], "never finds anything"),

@@ -44,7 +44,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         Case((low.expand(-1, -1, low.shape[1]).clone(),), "all scores are about -30000"),
         Case((rng.normal(batch, n, n) + 800.0 * future,), "the scores to hide are about 800 and the others about 0"),
         Case((rng.normal(batch, n, n) + 800.0 * signs,), "half of the scores are about 800, the others about -800"),
-        Case((rng.normal(batch, n, n) + 1e6 * future,), "the scores to hide are about 1000000 and the others about 0"),
+        Case((rng.normal(batch, n, n) + 1e12 * future,), "the scores to hide are about 1e12 and the others about 0"),
     ]
 
 
@@ -86,6 +86,11 @@ EXERCISE = FunctionExercise(
             "softmax of scores from which a fixed number was taken where they are hidden",
             lambda s: (s - 100.0 * ~_causal(s.shape[-1])).softmax(-1),
             hint="What is left of a hidden score that was 800?",
+        ),
+        Wrong(
+            "softmax of scores to which -1e9 was added where they are hidden: the score itself is still in them",
+            lambda s: (s - 1e9 * ~_causal(s.shape[-1])).softmax(-1),
+            hint="What is left of a hidden score that was 1e12?",
         ),
         Wrong("softmax with the mask upside down", lambda s: _masked(s, ~_causal(s.shape[-1])), "mask-inverted"),
         Wrong("softmax with the mask transposed", _weights(lambda keep: keep.T), "mask-transposed"),

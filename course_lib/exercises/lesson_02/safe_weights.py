@@ -43,6 +43,10 @@ def _draw(rng: InputGenerator) -> list[Case]:
             "the hidden scores are about 800, the others about 0",
         ),
         Case((rng.normal(batch, queries, keys) + 800.0 * keep, keep), "the visible scores are about 800"),
+        Case(
+            (rng.normal(batch, queries, keys) + 1e12 * ~keep, keep),
+            "the hidden scores are about 1e12, the others about 0",
+        ),
     ]
 
 
@@ -71,6 +75,11 @@ EXERCISE = FunctionExercise(
             "weights that are shared out evenly where a token may look at nothing: hidden tokens get some",
             lambda s, keep: s.masked_fill(~keep, -1e30).softmax(-1),
             hint="In a row where every score is the lowest number there is, what does softmax give?",
+        ),
+        Wrong(
+            "weights of scores to which -1e9 was added where they are hidden: the score itself is still in them",
+            lambda s, keep: (s - 1e9 * ~keep).softmax(-1) * keep,
+            hint="What is left of a hidden score that was 1e12?",
         ),
         Wrong("weights that were masked after softmax", lambda s, keep: s.softmax(-1) * keep, "mask-after-softmax"),
         Wrong("softmax of scores whose hidden ones are 0", lambda s, keep: (s * keep).softmax(-1), "mask-with-zero"),

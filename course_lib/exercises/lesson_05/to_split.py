@@ -98,7 +98,7 @@ def _one_head(wrapper: MultiHeadAttentionWrapper) -> MultiHeadAttention:
     return split
 
 
-def _parts(result: Any, *_: Any) -> tuple[Any, ...]:
+def _parts(result: Any, wrapper: MultiHeadAttentionWrapper) -> tuple[Any, ...]:
     """Return all that a module's output depends on; what comes from the sandbox holds its state and its settings."""
     kind = "dict" if isinstance(result, dict) else getattr(result, "kind", type(result).__name__)
     if kind != MultiHeadAttention.__name__:
@@ -112,7 +112,18 @@ def _parts(result: Any, *_: Any) -> tuple[Any, ...]:
         raise TypeError(f"its module has no `{missing[0]}`")
     if more := [name for name in state if name not in names]:
         raise TypeError(f"its module has `{more[0]}`, and should be without bias, as the wrapper is")
-    return (*(state[name].detach() for name in names), *(settings[name] for name in SETTINGS))
+    weights = _in_order([state[name].detach() for name in names], wrapper.num_heads)
+    return (*weights, *(settings[name] for name in SETTINGS))
+
+
+def _in_order(weights: list[Tensor], num_heads: int) -> list[Tensor]:
+    """Sort the heads by their queries' weights: in any other order, W^O's columns with them, the output is the same."""
+    if any(one.shape[axis] % num_heads for one, axis in zip(weights, (0, 0, 0, 1), strict=True)):
+        return weights
+    heads = [one.unflatten(0, (num_heads, -1)) for one in (*weights[:3], weights[3].T)]  # (h, d, m)
+    order = heads[0].sum((1, 2)).argsort()
+    *roles, output = (one[order].flatten(0, 1) for one in heads)
+    return [*roles, output.T]
 
 
 WRAPPER = """

@@ -120,7 +120,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         x[:, 0, 0] = x[:, 0, 0].abs()
         if "in some of the samples" in about:
             x[0, 0, 0] *= -1
-        part = 0.005 if about == WEAK else 1.0
+        part = 0.0005 if about == WEAK else 1.0
         channel = 1 + rng.integer(width - 1) if about == CHANNEL else -1
         made = FromSource(MASKED_ATTENTION, "masked_by", (kind(num_tokens, rng), part, channel))
         cases.append(Case((made, x), about))
