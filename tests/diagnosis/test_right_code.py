@@ -756,11 +756,15 @@ class Prompted(Base):
         k, v = (torch.cat(parts, dim=2) for parts in zip(*cache, strict=True))
         hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1 + k.shape[2] - q.shape[2])
         scores = q @ k.mT / 2
+        if self.leaks == "with both":
+            return self.out(F.scaled_dot_product_attention(q, k, v, ~hidden, is_causal=True).transpose(1, 2).flatten(2))
         scores = scores if self.leaks else scores.masked_fill(hidden, -torch.inf)
         return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize(("leaks", "found"), [(False, ()), (True, ("no-causal-mask",))])
+@pytest.mark.parametrize(
+    ("leaks", "found"), [(False, ()), (True, ("no-causal-mask",)), ("with both", ("is-causal-with-mask",))]
+)
 def test_ids_that_come_in_pieces_are_examined(leaks, found):
     def call(model, ids):
         cache = []
