@@ -343,6 +343,24 @@ def test_heads_with_one_value_may_be_averaged():
     assert "averaged" in str(report)
 
 
+class AveragedBeforeNorm(Base):
+    """Averaged heads, and a norm over the tokens behind them, which removes what all tokens have in common."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj, self.norm = nn.Linear(HEAD_DIM, D), nn.InstanceNorm1d(D)
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        heads = F.scaled_dot_product_attention(q, k, v)
+        return self.norm((x + self.proj(heads.mean(1))).mT).mT  # wrong
+
+
+def test_averaged_heads_are_found_before_a_norm_over_the_tokens():
+    report = diagnose(AveragedBeforeNorm(), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == ("heads-averaged",) and report.findings[0].where in marked(AveragedBeforeNorm), report
+
+
 # --- norms of queries and keys ---
 
 

@@ -48,7 +48,7 @@ def measure_influence(rows: Rows) -> Influence:
     responses = []
     for head in range(rows.num_heads):
         chosen = {number: heads[label // width] == head for number, label in start.items()}
-        columns = {number: label.clamp(min=0) % width for number, label in start.items()}
+        columns = {number: queries[label // width] * width + label % width for number, label in start.items()}
         responses.append(_output_with_noise(rows, chosen, columns) - output)
     affects = torch.tensor([bool((one.abs() > 1e-12).any() or one.isnan().any()) for one in responses])
     weights = _weights(rows, labels, width, _weighted_sums(rows, labels, last_projected or [rows.run.output]))
@@ -118,7 +118,8 @@ def _weights(rows: Rows, labels: list[Tensor], width: int, results: list[Value])
 def _output_with_noise(rows: Rows, chosen: dict[int, Tensor], columns: dict[int, Tensor] | None = None) -> Tensor:
     """Return the output with noise added to the `chosen` elements of the value products' results.
 
-    Elements with the same label in `columns` get the same noise; without `columns`, each gets its own.
+    Elements with the same label in `columns` get the same noise; without `columns`, each gets its own. Noise that is
+    the same for all tokens would not pass a norm over the tokens.
     """
     noise = noise_of((4096,), seed=3)
     after = {}
