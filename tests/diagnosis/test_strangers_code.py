@@ -799,3 +799,27 @@ class BiasForgotten(nn.Module):
 def test_a_matrix_that_only_the_constructor_reads_is_dead():
     assert diagnose(Biased(), X, num_heads=HEADS).ok
     assert diagnose(BiasForgotten(), X, num_heads=HEADS).mistakes == ("dead-parameter",)
+
+
+class PreparedByTrain(Biased):
+    """What is added to the queries is computed once, when evaluation begins."""
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.prepared = None if mode else 2 * self.shift
+        return self
+
+    def queries(self, q):
+        return q + (2 * self.shift if self.training else self.prepared)[:, None]
+
+
+class PreparedInVain(BiasForgotten):
+    def train(self, mode=True):
+        super().train(mode)
+        self.prepared = None if mode else 2 * self.shift
+        return self
+
+
+def test_a_matrix_that_train_prepares_for_nobody_is_dead():
+    assert diagnose(PreparedByTrain().eval(), X, num_heads=HEADS).ok
+    assert diagnose(PreparedInVain().eval(), X, num_heads=HEADS).mistakes == ("dead-parameter",)
