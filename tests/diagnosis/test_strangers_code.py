@@ -823,3 +823,22 @@ class PreparedInVain(BiasForgotten):
 def test_a_matrix_that_train_prepares_for_nobody_is_dead():
     assert diagnose(PreparedByTrain().eval(), X, num_heads=HEADS).ok
     assert diagnose(PreparedInVain().eval(), X, num_heads=HEADS).mistakes == ("dead-parameter",)
+
+
+class Beside(Base):
+    """Two attentions beside each other, whose results are added."""
+
+    def __init__(self, scale=0.5):
+        super().__init__()
+        self.other, self.scale = nn.Linear(D, 3 * D), scale
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.other(x).chunk(3, -1))
+        heads = F.scaled_dot_product_attention(*self.split(x), is_causal=True, scale=self.scale)
+        return self.merge(heads + F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale))
+
+
+def test_attentions_whose_results_are_added_each_have_their_heads():
+    assert diagnose(Beside(), X, num_heads=HEADS, num_kv_heads=HEADS).ok
+    assert diagnose(Beside(), X, num_heads=HEADS - 1).mistakes == (None,)
+    assert diagnose(Beside(1.0), X, num_heads=HEADS).mistakes == ("missing-scale",)
