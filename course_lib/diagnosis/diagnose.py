@@ -93,15 +93,10 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
-    has_grid = (
-        isinstance(x, Tensor)
-        and x.dim() > 3
-        and x.is_floating_point()
-        and context is None
-        and callable(module_or_function)
-    )
+    has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
     if has_grid:
-        x, call = as_row(module_or_function, x, call)
+        usual = None if context is None else usual_context_call(module_or_function)
+        x, call = as_row(module_or_function, x, call or usual)
         lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
     numbers = check_intentions(scale, window, lengths, normalised, x)
@@ -130,7 +125,8 @@ def diagnose(
             if found is None:
                 raise not_embeddings(x)
             subject, x = found
-        if has_grid and keep is None and window is None and (groups := groups_of(subject, x)) is not None:
+        alone = has_grid and context is None and keep is None and window is None
+        if alone and (groups := groups_of(subject, x)) is not None:
             options = replace(options, keep=groups, group_size=int(groups[0].sum()))
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()

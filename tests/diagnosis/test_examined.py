@@ -297,6 +297,27 @@ def test_tokens_with_several_axes_are_examined(way, mistake):
     assert groups is None or mistake or groups in str(report.remarks), report
 
 
+class ImageOfContext(Grid):
+    """Each pixel reads a context of words."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.words = nn.Linear(7, D)
+
+    def forward(self, image, context):
+        words = self.words(context)
+        return self.attend(image.flatten(2).mT, words, words).mT.view(image.shape)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_tokens_with_several_axes_may_read_a_context(mistake):
+    generator = torch.Generator().manual_seed(0)
+    x, context = torch.randn(2, D, 2, 4, generator=generator), torch.randn(2, 5, 7, generator=generator)
+    report = diagnose(ImageOfContext(mistake), x, num_heads=HEADS, context=context)
+    assert report.exit_status == int(bool(mistake)), report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
 # --- steps after attention that mix tokens ---
 
 

@@ -7,17 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .calling import Call, usual_call
+from .calling import usual_call
 from .run import noise_of
 from .subject import Subject, SubjectFailed
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def as_row(code: Callable[..., Any], x: Tensor, call: Call | None) -> tuple[Tensor, Call]:
+def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None) -> tuple[Tensor, Callable[..., Any]]:
     """Return the tokens of x, (batch, *axes, width), as (batch, token, width), and how to run code on these.
 
     Code with weights for the width of the second axis of x and none for that of the last gets (batch, width, *axes).
+    A context, if `call` takes one, stays as it is.
     """
     run = call or usual_call(code)
     first = _takes_width_first(code, x)
@@ -27,8 +28,8 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Call | None) -> tuple[Tens
         return tokens.mT.unflatten(2, axes) if first else tokens.unflatten(1, axes)
 
     @wraps(run)
-    def run_on_row(code: Any, tokens: Tensor) -> Any:
-        output = run(code, to_grid(tokens).contiguous())
+    def run_on_row(code: Any, tokens: Tensor, *context: Tensor) -> Any:
+        output = run(code, to_grid(tokens).contiguous(), *context)
         if not isinstance(output, Tensor) or output.dim() != x.dim():
             return output
         own = output.shape[2:] if first else output.shape[1:-1]
