@@ -318,6 +318,29 @@ def test_tokens_with_several_axes_may_read_a_context(mistake):
     assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
 
 
+class TiedRows(Base):
+    """The rows of a grid share the sum of their scores, as aligned sequences do."""
+
+    def __init__(self, at_once):
+        super().__init__()
+        self.at_once = at_once
+
+    def forward(self, grid):
+        q, k, v = (self.split(part(grid)) for part in (self.to_q, self.to_k, self.to_v))
+        scores = torch.einsum("brhqd,brhkd->bhqk", q, k)[:, None] if self.at_once else (q @ k.mT).sum(1, keepdim=True)
+        weights = (scores * (HEAD_DIM * grid.shape[1]) ** -0.5).softmax(-1)
+        return self.to_out((weights @ v).transpose(-2, -3).flatten(-2))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_tied_rows_are_not_accused(at_once, seed):
+    x = torch.randn(2, 3, 5, D, generator=torch.Generator().manual_seed(seed))
+    report = diagnose(TiedRows(at_once), x, num_heads=HEADS, causal=False)
+    assert report.exit_status == 2 and not any(report.mistakes), report
+    assert not at_once or "rows are tied" in report.findings[0].title
+
+
 # --- steps after attention that mix tokens ---
 
 
