@@ -245,11 +245,48 @@ class WrittenDistance(Base):
         return weights_of(-(q[:, :, :, None] - k[:, :, None]).pow(2).sum(-1)) @ v
 
 
+class Additive(Base):
+    """Scores of a small network that gets the sum of a query and a key."""
+
+    weigh = staticmethod(weights_of)
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.score = nn.Linear(HEAD_DIM, 1)
+
+    def attend(self, q, k, v):
+        scores = self.score((q[:, :, :, None] + k[:, :, None]).tanh())[..., 0]
+        return self.weigh(scores) @ v
+
+
+class Paired(Additive):
+    """The same of the two side by side, as in graph attention."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.score = nn.Linear(2 * HEAD_DIM, 1)
+
+    def attend(self, q, k, v):
+        pairs = torch.broadcast_tensors(q[:, :, :, None], k[:, :, None])
+        return self.weigh(F.leaky_relu(self.score(torch.cat(pairs, -1)))[..., 0]) @ v
+
+
+@pytest.mark.parametrize(("weigh", "found"), [
+    (lambda scores: scores.softmax(-1), ("no-causal-mask",)),
+    (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-2), (None,)),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [Additive, Paired])
+def test_additive_attention_that_sees_the_future_is_found(kind, weigh, found):
+    report = diagnose(kind(weigh=weigh), X, num_heads=HEADS)
+    assert report.mistakes == found and report.exit_status == 1, report
+    assert "output of token 0 moves when token 1 changes" in report.findings[0].evidence
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(Linear, "linear attention"), (CausalLinear, "linear attention"), (Recurrent, "linear attention"),
      (Channel, "channel attention"), (Distance, "attention by distance"),
-     (WrittenDistance, "attention by distance")],
+     (WrittenDistance, "attention by distance"), (Additive, "additive attention"), (Paired, "additive attention")],
 )  # fmt: skip
 def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
     report = diagnose(kind(), X, num_heads=HEADS)

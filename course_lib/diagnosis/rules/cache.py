@@ -15,7 +15,9 @@ from course_lib.diagnosis.locate import (
     locate_write_index,
 )
 from course_lib.diagnosis.measure import (
+    EXPONENTIALS,
     SEVERAL,
+    SOFTMAXES,
     Attention,
     Row,
     Run,
@@ -169,10 +171,12 @@ def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:
 
 def _added_scores(attention: Attention) -> dict[int, int]:
     """Return the score that is added to each, where both are products."""
-    structure, scores = attention.structure, attention.rows.scores
+    scores, live = attention.rows.scores, attention.run.live_operations
+    of_weights = attention.trace.descendants({op.number for op in live if op.name in (*SOFTMAXES, *EXPONENTIALS)})
+    numbers = attention.structure.score_descendants - of_weights
     added: dict[int, int] = {}
-    for operation in attention.run.live_operations:
-        if operation.name not in SUMS or operation.number not in structure.score_descendants:
+    for operation in live:
+        if operation.name not in SUMS or operation.number not in numbers:
             continue
         labels = [scores.labels[value.number] for value in operation.inputs]
         if len(labels) == 2 and labels[0].shape == labels[1].shape:
