@@ -173,7 +173,8 @@ def _added_scores(attention: Attention) -> dict[int, int]:
     """Return the score that is added to each, where both are products."""
     scores, live = attention.rows.scores, attention.run.live_operations
     of_weights = attention.trace.descendants({op.number for op in live if op.name in (*SOFTMAXES, *EXPONENTIALS)})
-    numbers = attention.structure.score_descendants - of_weights
+    structure = attention.structure
+    numbers = structure.score_descendants - of_weights - structure.value_product_descendants
     added: dict[int, int] = {}
     for operation in live:
         if operation.name not in SUMS or operation.number not in numbers:
