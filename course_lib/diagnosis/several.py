@@ -159,7 +159,8 @@ def examine_whole(
     findings = unshared(found, shared)
     inner = [finding for attention in attentions for finding in attention.findings]
     causes = root_causes([*inner, *findings])
-    own = [one for one in findings if any(one is cause for cause in causes)]
+    said = {finding.title for finding in inner if finding.mistake is None}
+    own = [one for one in findings if any(one is cause for cause in causes) and one.title not in said]
     dependence = stages.reach(Dependence)
     if dependence is None:
         return AttentionReport("", findings=tuple(own), remarks=(*remarks, NO_ROWS))

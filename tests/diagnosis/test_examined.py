@@ -434,3 +434,35 @@ def test_padding_is_expected_of_keys_that_learned_queries_read(four_axes, mistak
     options = {"causal": False, "keep": keep[:, None, None] if four_axes else keep}
     report = diagnose(PaddedLatents(mistake), X, num_heads=HEADS, call=call, **options)
     assert report.mistakes == found and report.exit_status == len(found), report
+
+
+# --- slots ---
+
+
+class Slots(Base):
+    """Learned slots compete for the tokens: softmax over the slots, and then each slot's weights are divided by their
+    sum."""
+
+    def __init__(self, divided=True, noise=0.0):
+        super().__init__()
+        self.slots, self.divided, self.noise = nn.Parameter(torch.randn(4, D)), divided, noise
+
+    def forward(self, x):
+        slots = self.slots.expand(len(x), -1, -1)
+        slots = slots + self.noise * torch.randn_like(slots)
+        q, k, v = self.split(self.to_q(slots)), self.split(self.to_k(x)), self.split(self.to_v(x))
+        weights = (q @ k.mT * HEAD_DIM**-0.5).softmax(-2) + 1e-8
+        weights = weights / weights.sum(-1, keepdim=True) if self.divided else weights
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_slots_may_compete_for_tokens():
+    report = diagnose(Slots(), X, causal=False, num_heads=HEADS)
+    assert report.ok and any("as slots do" in one for one in report.remarks), report
+    report = diagnose(Slots(divided=False), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == ("softmax-wrong-axis",), report
+
+
+def test_random_rows_are_named_once():
+    report = diagnose(Slots(noise=0.1), X, causal=False, num_heads=HEADS)
+    assert [finding.title.endswith("its output is random.") for finding in report.findings] == [True], report
