@@ -19,7 +19,7 @@ from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of
+from .measure.grid import as_row, groups_of, seen_by_each
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -30,7 +30,7 @@ from .measure.subject import Subject
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .several import examine_each, examine_other_rows, examine_parts, examine_whole
+from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import kinds, unshared
 from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
 
@@ -125,9 +125,7 @@ def diagnose(
             if found is None:
                 raise not_embeddings(x)
             subject, x = found
-        alone = has_grid and context is None and keep is None and window is None
-        if alone and (groups := groups_of(subject, x)) is not None:
-            options = replace(options, keep=groups, group_size=int(groups[0].sum()))
+        options = _in_groups(options, subject, x, has_grid=has_grid)
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()
         if expect is not None and differs_from_reference(stages.attempt):
@@ -141,9 +139,26 @@ def diagnose(
         return replace(report, remarks=(*report.remarks, said)) if said else report
 
 
+def _in_groups(options: Options, subject: Subject, x: Tensor, *, has_grid: bool) -> Options:
+    """Return the options with what the tokens of a grid, or of a row that the code makes a grid, see of each other."""
+    free = options.keep is None and options.window is None and not options.num_context
+    may_be_grid = has_grid or (bool(options.lengths) and not options.causal)
+    seen = seen_by_each(subject, x) if free and may_be_grid else None
+    if seen is None:
+        return options
+    groups = groups_of(seen, of_row=not has_grid)
+    if groups is not None:
+        return replace(options, keep=groups, in_groups=True)
+    return replace(options, of_axes=has_grid and not options.causal and not bool(seen.all()))
+
+
 def _report(name: str, stages: Stages, shared: frozenset[str]) -> Report:
     if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
         return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()), shared)
+    if isinstance(stages.attempt, Run) and stages.attempt.options.of_axes:
+        attentions = examine_rows(stages.attempt, _rules())
+        if attentions and not any(one.missing for one in attentions):
+            return _report_of_several(name, stages.attempt, attentions, shared)
     alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt, shared)
     return alone or _report_of_one(name, stages, shared)
 

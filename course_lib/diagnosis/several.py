@@ -81,6 +81,12 @@ def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     return [_examined(run, place, rules) for place in find_apart(flow, products)] or examined
 
 
+def examine_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
+    """Examine the attentions of a run from the rows of their queries, keys and values, as those of a grid's axes."""
+    products = find_score_products(run.trace)
+    return [_examined(run, place, rules) for place in find_apart(Dataflow(run.trace, products), products)]
+
+
 def examine_other_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Examine attentions the last of which has a query for each row of the output, but not for each token; else []."""
     products, shape = find_score_products(run.trace), run.output.tensor.shape

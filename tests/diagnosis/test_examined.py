@@ -94,10 +94,11 @@ class Rows(nn.Module):
         self.mistake = mistake
         self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(D, D) for _ in range(4))
 
-    def attend(self, queries, keys, values):
+    def attend(self, queries, keys, values, keep=None):
         parts = (self.to_q(queries), self.to_k(keys), self.to_v(values))
         q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for part in parts)
         scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        scores = scores if keep is None else scores.masked_fill(~keep.unsqueeze(-3), -torch.inf)
         heads = scores.softmax(-2 if self.mistake == "axis" else -1) @ v
         heads = heads if self.mistake == "merge" else heads.transpose(-2, -3)
         return self.to_out(heads.reshape(queries.shape))
@@ -295,6 +296,56 @@ def test_tokens_with_several_axes_are_examined(way, mistake):
     assert report.exit_status == int(bool(mistake)), report
     groups = {"rows": "2 groups of 4", "columns": "4 groups of 2", "windows": "2 groups of 4"}.get(way)
     assert groups is None or mistake or groups in str(report.remarks), report
+
+
+class WindowsOfRow(Grid):
+    """Windows of 2 x 2 of a grid of 4 x 4 whose tokens come in a row, perhaps shifted by one, as in Swin."""
+
+    def __init__(self, mistake="", shift=0):
+        super().__init__(mistake)
+        self.shift = shift
+
+    def forward(self, x):
+        grid = x.unflatten(1, (4, 4)).roll((-self.shift, -self.shift), (1, 2))
+        region = (torch.arange(4, device=x.device) + 4 - self.shift) // 4  # shifted windows hold what was far apart
+        region = self.windows((2 * region[:, None] + region)[None, :, :, None])[..., 0]
+        given = self.windows(grid)
+        out = self.attend(given, given, given, region[..., :, None] == region[..., None, :])
+        out = out.unflatten(2, (2, 2)).unflatten(1, (2, 2)).transpose(2, 3).reshape(grid.shape)
+        return out.roll((self.shift, self.shift), (1, 2)).flatten(1, 2)
+
+    def windows(self, grid):
+        return grid.unflatten(2, (2, 2)).unflatten(1, (2, 2)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize(("shift", "groups"), [(0, "4 groups of 4"), (1, "9 groups of 1 to 4")])
+def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups, mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(WindowsOfRow(mistake, shift), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.exit_status == int(bool(mistake)), report
+    assert mistake or groups in str(report.remarks), report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
+class SumOfAxes(Grid):
+    """Each token reads its row and, by another attention, its column."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.rows = Rows()
+
+    def forward(self, grid):
+        columns = grid.transpose(1, 2)
+        return self.rows.attend(grid, grid, grid) + self.attend(columns, columns, columns).transpose(1, 2)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_attentions_along_the_axes_of_a_grid_are_examined_one_by_one(mistake):
+    x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(SumOfAxes(mistake), x, num_heads=HEADS, causal=False)
+    assert report.exit_status == int(bool(mistake)) and len(report.attentions) == 2, report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
 
 
 class ImageOfContext(Grid):

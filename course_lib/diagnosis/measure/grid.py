@@ -47,12 +47,8 @@ def _takes_width_first(code: Callable[..., Any], x: Tensor) -> bool:
     return x.shape[1] in widths and x.shape[-1] not in widths
 
 
-def groups_of(subject: Subject, x: Tensor) -> Tensor | None:
-    """Return which token may see which, bool (token, token), if they see each other in groups of equal sizes.
-
-    The groups may be the rows, the columns or the windows of a grid; None if all tokens are one group, or there are no
-    groups.
-    """
+def seen_by_each(subject: Subject, x: Tensor) -> Tensor | None:
+    """Return which token's output moves with which token of x, bool (token, token); None if that can't be measured."""
     x, columns = x.double(), []
     noise = noise_of(x.shape, seed=29)  # which no norm removes
     try:
@@ -64,9 +60,22 @@ def groups_of(subject: Subject, x: Tensor) -> Tensor | None:
         seen = torch.stack(columns, dim=1)
     except (SubjectFailed, RuntimeError, IndexError):  # or its output has no row for each token
         return None
-    if seen.shape != (len(columns), len(columns)):
-        return None
+    return seen if seen.shape == (len(columns), len(columns)) else None
+
+
+def groups_of(seen: Tensor, *, of_row: bool) -> Tensor | None:
+    """Return which token may see which, bool (token, token), if they see each other in several groups; else None.
+
+    The groups may be the rows, the columns or the windows of a grid, also of one that is shifted.
+
+    Args:
+        seen: which token sees which, bool (token, token).
+        of_row: whether x is a row of tokens. The code may lay them out as a grid, and then some group has tokens that
+            are no neighbours in the row; those of a wrong mask or view mostly are.
+    """
     together = seen | seen.mT | torch.eye(len(seen), dtype=torch.bool)
     closed = (together.double() @ together.double() > 0) == together  # who is seen by a token's group is in it
-    sizes = set(together.sum(1).tolist())
-    return together if bool(closed.all()) and len(sizes) == 1 and sizes.isdisjoint({1, len(seen)}) else None
+    if not closed.all() or together.all() or not (together.sum(1) > 1).any():
+        return None
+    edges = (together[:, 1:] != together[:, :-1]).sum(1) + (together[:, 0] & together[:, -1])
+    return None if of_row and bool((edges <= 2).all()) else together
