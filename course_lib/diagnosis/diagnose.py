@@ -14,7 +14,7 @@ from course_lib.quantised import said_of_quantised
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
 from .confirm import confirm
-from .finding import AS_EXPECTED, NOT_EXAMINED, Finding, error_message
+from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_message
 from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
@@ -32,7 +32,7 @@ from .registry import Rule, apply, collect
 from .report import Report
 from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import kinds, unshared
-from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
+from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
 
 
 def diagnose(
@@ -86,7 +86,8 @@ def diagnose(
     Raises:
         TypeError: code that can't be called; x, keep or context that is not a tensor of the right dtype.
         ValueError: x, keep or context of a shape that doesn't fit; a number of heads, window or length below 1; a
-            scale that is not above 0; words that are not as many as the tokens.
+            scale that is not above 0; words that are not as many as the tokens; more than 62 tokens that can't be cut
+            to fewer.
 
     Example:
         >>> from course_lib.attention import MultiHeadAttention
@@ -125,6 +126,7 @@ def diagnose(
             if found is None:
                 raise not_embeddings(x)
             subject, x = found
+        check_size(x, fixed=options.fixed_tokens)
         options = _in_groups(options, subject, x, has_grid=has_grid)
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()
@@ -182,7 +184,7 @@ def _report_of_one(name: str, stages: Stages, shared: frozenset[str]) -> Report:
     findings, remarks = apply(_rules(), stages)
     findings = list(unshared(findings, shared))
     if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
-        findings = [finding for finding in findings if finding.mistake in OF_BEHAVIOUR]
+        findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if stages.reach(Attention) is None and all(cause.mistake in ELSEWHERE for cause in causes):
         causes = (*causes, _unseen(stages))
