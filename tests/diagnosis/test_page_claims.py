@@ -119,6 +119,16 @@ def test_more_tokens_than_can_be_traced_are_refused(count, refused):
         assert diagnose(Windowed(99), x, lengths=[count]).ok
 
 
+class OfOneLength(Windowed):
+    def forward(self, x):
+        return super().forward(x + torch.arange(64.0, dtype=x.dtype, device=x.device)[:, None])
+
+
+def test_code_that_takes_only_more_tokens_than_can_be_traced_is_not_examined():
+    report = diagnose(OfOneLength(99), torch.randn(2, 64, D, generator=torch.Generator().manual_seed(0)))
+    assert report.exit_status == 2 and "it takes no fewer than 64 tokens" in report.findings[0].evidence, report
+
+
 @pytest.mark.parametrize("code", [Windowed, WindowedAtOnce])
 def test_the_line_of_a_wrong_window_is_that_of_its_own_mask(code):
     (finding,) = diagnose(code(4), X, window=3).findings
