@@ -328,6 +328,25 @@ def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups
     assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
 
 
+class Unfolded(WindowsOfRow):
+    """Windows that unfold makes, which hides the columns of the heads."""
+
+    def forward(self, x):
+        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1)
+        parts = F.unfold(parts.mT.unflatten(2, (4, 4)), 2, stride=2)  # (batch, column * place in window, window)
+        q, k, v = parts.unflatten(1, (3, HEADS, HEAD_DIM, 4)).permute(1, 0, 5, 2, 4, 3)
+        weights = (q @ k.mT * HEAD_DIM**-0.5).softmax(-2 if self.mistake == "axis" else -1)
+        heads = (weights @ v).permute(0, 2, 4, 3, 1).flatten(1, 3)
+        return self.to_out(F.fold(heads, (4, 4), 2, stride=2).flatten(2).mT)
+
+
+@pytest.mark.parametrize("mistake", ["", "axis"])
+def test_heads_whose_columns_are_hidden_are_not_said_to_share_them(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(Unfolded(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG.get(mistake, ()) and report.not_judged, report
+
+
 class SumOfAxes(Grid):
     """Each token reads its row and, by another attention, its column."""
 
@@ -485,6 +504,21 @@ def test_padding_is_expected_of_keys_that_learned_queries_read(four_axes, mistak
     options = {"causal": False, "keep": keep[:, None, None] if four_axes else keep}
     report = diagnose(PaddedLatents(mistake), X, num_heads=HEADS, call=call, **options)
     assert report.mistakes == found and report.exit_status == len(found), report
+
+
+class GlobalQuery(Base):
+    """Along the columns of a grid, keys of each row are compared with the mean of the queries of all rows."""
+
+    def forward(self, grid):
+        q, k, v = (self.split(part(grid)) for part in (self.to_q, self.to_k, self.to_v))
+        weights = (q.mean(1, keepdim=True) @ k.mT * HEAD_DIM**-0.5).softmax(-1)
+        return self.to_out((weights @ v).transpose(-2, -3).flatten(-2))
+
+
+def test_queries_that_are_means_are_no_channels():
+    x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
+    (finding,) = diagnose(GlobalQuery(), x, num_heads=HEADS, causal=False).findings
+    assert "attention over reduced tokens" in finding.title, finding
 
 
 # --- slots ---

@@ -271,6 +271,19 @@ class Paired(Additive):
         return self.weigh(F.leaky_relu(self.score(torch.cat(pairs, -1)))[..., 0]) @ v
 
 
+class HeadsLast(Paired):
+    """The same with scores (query, key, head), sample by sample, as graphs have them."""
+
+    def attend(self, q, k, v):
+        return torch.stack([self.of_graph(*parts) for parts in zip(q, k, v, strict=True)])
+
+    def of_graph(self, q, k, v):
+        pairs = torch.broadcast_tensors(q[:, :, None], k[:, None])
+        scores = F.leaky_relu(self.score(torch.cat(pairs, -1)))[..., 0].movedim(0, -1)
+        hidden = later(scores[..., 0])[..., None]
+        return torch.einsum("qkh,hkd->hqd", scores.masked_fill(hidden, -torch.inf).softmax(1), v)
+
+
 @pytest.mark.parametrize(("weigh", "found"), [
     (lambda scores: scores.softmax(-1), ("no-causal-mask",)),
     (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-2), (None,)),
@@ -286,7 +299,8 @@ def test_additive_attention_that_sees_the_future_is_found(kind, weigh, found):
     ("kind", "name"),
     [(Linear, "linear attention"), (CausalLinear, "linear attention"), (Recurrent, "linear attention"),
      (Channel, "channel attention"), (Distance, "attention by distance"),
-     (WrittenDistance, "attention by distance"), (Additive, "additive attention"), (Paired, "additive attention")],
+     (WrittenDistance, "attention by distance"), (Additive, "additive attention"), (Paired, "additive attention"),
+     (HeadsLast, "additive attention")],
 )  # fmt: skip
 def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
     report = diagnose(kind(), X, num_heads=HEADS)

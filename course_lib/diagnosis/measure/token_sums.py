@@ -1,5 +1,6 @@
 """Find tokens that meet in a sum, as in linear, channel or additive attention, or in a distance, not a dot product."""
 
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
@@ -61,11 +62,13 @@ def find_pair_scores(dependence: Dependence) -> Operation | None:
     own = 1 << torch.arange(num_tokens)
     for operation in dependence.run.live_operations:
         table = operation.inputs[0] if operation.name in SOFTMAXES else None
-        if table is None or table.tensor.shape[-2:] != (num_tokens, num_tokens):
+        if table is None or not dependence.combines_tokens(table):
             continue
-        of_others = dependence.tokens[table.number] & ~(own[:, None] | own)
-        if dependence.combines_tokens(table) and not of_others.any():
-            return operation
+        axes = [axis for axis, size in enumerate(table.tensor.shape) if size == num_tokens]
+        for pair in combinations(axes, 2):
+            tokens = dependence.tokens[table.number].movedim(pair, (-2, -1))
+            if not (tokens & ~(own[:, None] | own)).any():
+                return operation
     return None
 
 

@@ -15,7 +15,7 @@ from course_lib.diagnosis.measure import (
     find_token_sum,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, contractions
+from course_lib.tracing import Operation, Value, contractions
 
 DISTANCE = "this is attention by distance: its scores are distances of queries and keys, and no dot products"
 ELEMENTWISE = "its scores are no dot products: products of a query's and a key's elements are changed before the sum"
@@ -77,9 +77,12 @@ def _not_examined(kind: str, operation: Operation) -> Finding:
 
 
 def _compares_tokens(dependence: Dependence, operation: Operation) -> bool:
-    """Return whether an operation is a softmax of a table with a row and a column for each token."""
-    num_tokens = dependence.sizes[1]
-    return operation.name in SOFTMAXES and operation.inputs[0].tensor.shape[-2:] == (num_tokens, num_tokens)
+    """Return whether an operation is a softmax of a table of tokens, or of sums over some of them, and no columns."""
+    if operation.name not in SOFTMAXES:
+        return False
+    table, num_tokens = operation.inputs[0], dependence.sizes[1]
+    square = table.tensor.shape[-2:] == (num_tokens, num_tokens)
+    return square or (dependence.combines_tokens(table) and not _has_all_everywhere(dependence, table))
 
 
 def _compares_columns(dependence: Dependence, operation: Operation) -> bool:
@@ -87,4 +90,11 @@ def _compares_columns(dependence: Dependence, operation: Operation) -> bool:
     if operation.name not in SOFTMAXES:
         return False
     table = operation.inputs[0]
-    return table.tensor.shape[-1] == table.tensor.shape[-2] and dependence.combines_tokens(table)
+    square = table.tensor.shape[-1] == table.tensor.shape[-2]
+    return square and dependence.combines_tokens(table) and _has_all_everywhere(dependence, table)
+
+
+def _has_all_everywhere(dependence: Dependence, table: Value) -> bool:
+    """Return whether all elements of each table, of the last two axes, come from the same tokens."""
+    tokens = dependence.tokens[table.number]
+    return bool((tokens == tokens[..., :1, :1]).all())
