@@ -41,7 +41,7 @@ class _Entry:
     projected: bool
 
 
-def find_apart(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
+def find_places_of_rows(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
     """Return where attentions are computed from rows of their own, one for each product; [] if one is not found."""
     found = [_place_apart(flow, product) for product in products]
     places = [place for place in found if place is not None]

@@ -9,9 +9,9 @@ from torch import Tensor
 from course_lib.tracing import UNLABELLED, Value, propagate, replay
 
 from .dependence import RELUS
+from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .rows import Rows
 from .run import changed, noise_of
-from .talking_heads import NORMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def _weighted_sums(rows: Rows, labels: list[Tensor], results: list[Value]) -> li
     """Return the heads' results, or what the first ReLU or norm before them reads: behind it they are no sums."""
     before = rows.trace.ancestors(results)
     for operation in rows.run.live_operations:
-        bends = operation.number in before and operation.name in (*RELUS, *NORMS)
+        bends = operation.number in before and operation.name in (*RELUS, *LAYER_NORMS, *BATCH_NORMS)
         if bends and (labels[operation.inputs[0].number] != UNLABELLED).any():
             return [operation.inputs[0]]
     return results

@@ -7,7 +7,7 @@ import torch
 
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
-from course_lib.diagnosis.measure import SEVERAL, Attention, Rows, Structure
+from course_lib.diagnosis.measure import BATCH_NORMS, SEVERAL, Attention, Rows, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, Operation, Value, propagate
 
@@ -119,7 +119,7 @@ def _attends_again(structure: Structure) -> bool:
 def _norm_over_tokens(structure: Structure) -> Operation | None:
     """Return the norm behind attention that takes its mean over the tokens, as an InstanceNorm does."""
     after = structure.run.in_order(structure.value_product_descendants & structure.run.live)
-    norms = (one for one in after if "batch_norm" in one.name and one.where)
+    norms = (one for one in after if one.name in BATCH_NORMS and one.where)
     return next((one for one in norms if structure.dependence.combines_tokens(one.outputs[0])), None)
 
 
