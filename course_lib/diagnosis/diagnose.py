@@ -14,12 +14,12 @@ from course_lib.quantised import said_of_quantised
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
 from .confirm import confirm
-from .finding import AS_EXPECTED, NOT_EXAMINED, Finding, error_message
+from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_message
 from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of
+from .measure.grid import as_row, groups_of, seen_by_each
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -30,9 +30,9 @@ from .measure.subject import Subject
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .several import examine_each, examine_other_rows, examine_parts, examine_whole
+from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import kinds, unshared
-from .validation import check_arguments, check_expected, check_intentions, check_words, not_embeddings
+from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
 
 
 def diagnose(
@@ -86,22 +86,18 @@ def diagnose(
     Raises:
         TypeError: code that can't be called; x, keep or context that is not a tensor of the right dtype.
         ValueError: x, keep or context of a shape that doesn't fit; a number of heads, window or length below 1; a
-            scale that is not above 0; words that are not as many as the tokens.
+            scale that is not above 0; words that are not as many as the tokens; more than 62 tokens that can't be cut
+            to fewer.
 
     Example:
         >>> from course_lib.attention import MultiHeadAttention
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
-    has_grid = (
-        isinstance(x, Tensor)
-        and x.dim() > 3
-        and x.is_floating_point()
-        and context is None
-        and callable(module_or_function)
-    )
+    has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
     if has_grid:
-        x, call = as_row(module_or_function, x, call)
+        usual = None if context is None else usual_context_call(module_or_function)
+        x, call = as_row(module_or_function, x, call or usual)
         lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
     numbers = check_intentions(scale, window, lengths, normalised, x)
@@ -130,8 +126,8 @@ def diagnose(
             if found is None:
                 raise not_embeddings(x)
             subject, x = found
-        if has_grid and keep is None and window is None and (groups := groups_of(subject, x)) is not None:
-            options = replace(options, keep=groups, group_size=int(groups[0].sum()))
+        check_size(x, fixed=options.fixed_tokens)
+        options = _in_groups(options, subject, x, has_grid=has_grid)
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()
         if expect is not None and differs_from_reference(stages.attempt):
@@ -145,9 +141,26 @@ def diagnose(
         return replace(report, remarks=(*report.remarks, said)) if said else report
 
 
+def _in_groups(options: Options, subject: Subject, x: Tensor, *, has_grid: bool) -> Options:
+    """Return the options with what the tokens of a grid, or of a row that the code makes a grid, see of each other."""
+    free = options.keep is None and options.window is None and not options.num_context
+    may_be_grid = has_grid or (bool(options.lengths) and not options.causal)
+    seen = seen_by_each(subject, x) if free and may_be_grid else None
+    if seen is None:
+        return options
+    groups = groups_of(seen, of_row=not has_grid)
+    if groups is not None:
+        return replace(options, keep=groups, in_groups=True)
+    return replace(options, of_axes=has_grid and not options.causal and not bool(seen.all()))
+
+
 def _report(name: str, stages: Stages, shared: frozenset[str]) -> Report:
     if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
         return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()), shared)
+    if isinstance(stages.attempt, Run) and stages.attempt.options.of_axes:
+        attentions = examine_rows(stages.attempt, _rules())
+        if attentions and not any(one.missing for one in attentions):
+            return _report_of_several(name, stages.attempt, attentions, shared)
     alone = None if stages.reach(Attention) is not None else _report_of_part(name, stages.attempt, shared)
     return alone or _report_of_one(name, stages, shared)
 
@@ -171,7 +184,7 @@ def _report_of_one(name: str, stages: Stages, shared: frozenset[str]) -> Report:
     findings, remarks = apply(_rules(), stages)
     findings = list(unshared(findings, shared))
     if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
-        findings = [finding for finding in findings if finding.mistake in OF_BEHAVIOUR]
+        findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if stages.reach(Attention) is None and all(cause.mistake in ELSEWHERE for cause in causes):
         causes = (*causes, _unseen(stages))

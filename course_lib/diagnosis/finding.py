@@ -18,6 +18,7 @@ Draw = Callable[[], "Picture | None"]
 NOT_EXAMINED = "It could not be examined"
 GIVE_CONTEXT = "give `context`, the tensor that keys and values are made from"
 FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
+UNSEEN_WINDOW = f"{NOT_EXAMINED}: whether it keeps to its window."
 AS_EXPECTED = "it computes what `expect` computes"
 NOT_AS_EXPECTED = "it does not compute what `expect` computes"
 RANDOM = "its output is random"

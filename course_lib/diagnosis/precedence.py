@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from .catalogue import CATALOGUE
-from .finding import NOT_AS_EXPECTED, RANDOM, Finding
+from .finding import NOT_AS_EXPECTED, RANDOM, UNSEEN_WINDOW, Finding
 
 # These are seen in the code's behaviour, and so remain valid if the weights can't be trusted.
 OF_BEHAVIOUR = {
@@ -96,8 +96,8 @@ FALLBACKS = {"dead-parameter", "mask-lost-on-option", "paths-differ"}
 
 
 def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return each cause once, the likeliest first; findings without a name stay only if nothing else was found, or if
-    they are a difference from a reference that nothing else explains."""
+    """Return each cause once, the likeliest first; findings without a name stay only if nothing else was found, if they
+    are a difference from a reference that nothing else explains, or if they say that a window was not judged."""
     left = [one for one in findings if one.mistake not in FALLBACKS]
     left = findings if all(one.mistake in OF_BEHAVIOUR | {None} for one in left) else left
     if any(RANDOM in one.title for one in left):  # as with dropout, no two runs can be compared
@@ -105,11 +105,13 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     for cause, effects in SUPPRESSES.items():
         if any(finding.mistake == cause for finding in left):
             left = [finding for finding in left if finding.mistake == cause or finding.mistake not in effects]
+    unseen = tuple(one for one in left if one.title == UNSEEN_WINDOW)
     named: dict[str, Finding] = {}
     for finding in left:
         if finding.mistake is not None:
             named.setdefault(finding.mistake, finding)
     if named.keys() <= ELSEWHERE:
         differing = [one for one in left if NOT_AS_EXPECTED in one.title or RANDOM in one.title]
-        return (*named.values(), *differing) or tuple(left[:1])
-    return tuple(named.values())
+        found = (*named.values(), *differing) or tuple(one for one in left if one not in unseen)[:1]
+        return (*found, *unseen)
+    return (*named.values(), *unseen)

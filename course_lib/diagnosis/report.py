@@ -10,7 +10,7 @@ from course_lib.markup import backticks_to_code
 from course_lib.wording import counted, listed
 
 from .attention_report import AttentionReport
-from .finding import Finding
+from .finding import UNSEEN_WINDOW, Finding
 
 NO_MASK = "no-causal-mask"
 NOT_JUDGED = "the scale of the scores was not judged"
@@ -101,8 +101,9 @@ class Report:
             return "it could not be examined."
         if self.ok:
             return f"this is attention, nothing wrong was found{self._and_not_judged}."
-        unseen = any(not finding.examined for finding in self.findings)
-        return f"{self._things_wrong()}{', and its attention could not be examined' if unseen else ''}."
+        unseen = {finding.title for finding in self.findings if not finding.examined}
+        what = "whether it keeps to its window" if unseen == {UNSEEN_WINDOW} else "its attention"
+        return f"{self._things_wrong()}{f', and {what} could not be examined' if unseen else ''}."
 
     def _verdict_on_several(self) -> str:
         count = len(self.attentions)

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .measure.options import MOST_TOKENS
+
 
 def check_arguments(
     code: Any, x: Any, causal: Any, num_heads: Any, num_kv_heads: Any, keep: Any, call: Any, context: Any = None
@@ -53,6 +55,19 @@ def check_intentions(scale: Any, window: Any, lengths: Any, normalised: Any, x: 
     if num_tokens not in found:
         raise ValueError(f"x has {num_tokens} tokens, which is not one of lengths={[*found]}: give such an x.")
     return found
+
+
+def check_size(x: Tensor, *, fixed: bool) -> None:
+    """Refuse more tokens than can be traced, if they can't be cut to fewer.
+
+    Raises:
+        ValueError: as `diagnose`.
+    """
+    if fixed and x.shape[1] > MOST_TOKENS:
+        raise ValueError(
+            f"x has {x.shape[1]} tokens, with those of a context or of all axes, and at most {MOST_TOKENS} can be "
+            f"traced where `keep`, `lengths`, `context` or axes allow no others: give it a smaller x."
+        )
 
 
 def check_expected(expect: Any) -> None:

@@ -148,6 +148,15 @@ def test_a_number_from_a_missing_package_is_needed(doctor, write):
     assert status == 2 and "no_such_parallel.size(...) is needed here, and no_such_parallel is not installed" in said
 
 
+def test_a_layer_from_a_missing_package_is_needed(doctor, write):
+    text = HEAD.replace(
+        "super().__init__()", "super().__init__()\n        nn.Sequential(no_such_layers.Rearrange())", 1
+    )
+    write("model.py", f"import no_such_layers\n{text}")
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 2 and "no_such_layers.Rearrange(...) is needed here, and no_such_layers is not installed" in said
+
+
 def test_a_missing_initialisation_changes_nothing(doctor, write):
     text = HEAD.replace("range(3))\n", "range(3))\n        trunc_normal_(self.q.weight, std=0.02)\n", 1)
     write("model.py", f"from no_such_layers import trunc_normal_\n{text}")

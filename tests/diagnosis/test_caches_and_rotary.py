@@ -488,6 +488,42 @@ def test_a_module_that_keeps_its_cache_takes_other_batches():
     assert {report.findings[0].where} == marked(KeepsItsCache)
 
 
+class TwoCaches(nn.Module):
+    """A score is a product with a key and one with a further, shared part of it; each has a cache."""
+
+    def __init__(self, fault):
+        super().__init__()
+        torch.manual_seed(3)
+        self.q, self.q_shared = nn.Linear(D_IN, HEADS * HEAD_DIM), nn.Linear(D_IN, HEADS * 2)
+        self.kv, self.k_shared, self.out = nn.Linear(D_IN, 10), nn.Linear(D_IN, 2), nn.Linear(HEADS * 4, D_IN)
+        self.fault = fault
+
+    def forward(self, x, caches, start):
+        end = start + x.shape[1]
+        caches[0][:, start:end] = self.kv(x)
+        caches[1][:, 0 if self.fault else start :][:, : x.shape[1]] = self.k_shared(x)  # wrong
+        q, q_shared = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.q, self.q_shared))
+        k, v = caches[0][:, None, :end].split([HEAD_DIM, 4], dim=-1)
+        scores = (q @ k.mT + q_shared @ caches[1][:, None, :end].mT) * (HEAD_DIM + 2) ** -0.5
+        hidden = torch.ones(end, end, dtype=torch.bool, device=x.device).triu(1)[start:]
+        return self.out((scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def with_two_caches(code, x):
+    caches = x.new_zeros(len(x), 2 * TOKENS, 10), x.new_zeros(len(x), 2 * TOKENS, 2)
+    rows = [code(x[:, :PROMPT], caches, 0)]
+    rows += [code(x[:, t : t + 1], caches, t) for t in range(PROMPT, x.shape[1])]
+    return torch.cat(rows, dim=1)
+
+
+def test_each_product_of_a_score_is_with_the_key_of_the_same_token():
+    told = {"num_heads": HEADS, "num_kv_heads": 1, "scale": (HEAD_DIM + 2) ** -0.5, "call": with_two_caches}
+    assert diagnose(TwoCaches(fault=False), some_x(), **told).ok
+    report = diagnose(TwoCaches(fault=True), some_x(), **told)
+    assert report.mistakes == ("stale-cache",) and {report.findings[0].where} == marked(TwoCaches), report
+    assert "the score of query 3 and the key of token 0 adds a product with token 3" in report.findings[0].evidence
+
+
 # --- devices, dropout, biases ---
 
 

@@ -94,10 +94,11 @@ class Rows(nn.Module):
         self.mistake = mistake
         self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(D, D) for _ in range(4))
 
-    def attend(self, queries, keys, values):
+    def attend(self, queries, keys, values, keep=None):
         parts = (self.to_q(queries), self.to_k(keys), self.to_v(values))
         q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(-2, -3) for part in parts)
         scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        scores = scores if keep is None else scores.masked_fill(~keep.unsqueeze(-3), -torch.inf)
         heads = scores.softmax(-2 if self.mistake == "axis" else -1) @ v
         heads = heads if self.mistake == "merge" else heads.transpose(-2, -3)
         return self.to_out(heads.reshape(queries.shape))
@@ -297,6 +298,119 @@ def test_tokens_with_several_axes_are_examined(way, mistake):
     assert groups is None or mistake or groups in str(report.remarks), report
 
 
+class WindowsOfRow(Grid):
+    """Windows of 2 x 2 of a grid of 4 x 4 whose tokens come in a row, perhaps shifted by one, as in Swin."""
+
+    def __init__(self, mistake="", shift=0):
+        super().__init__(mistake)
+        self.shift = shift
+
+    def forward(self, x):
+        grid = x.unflatten(1, (4, 4)).roll((-self.shift, -self.shift), (1, 2))
+        region = (torch.arange(4, device=x.device) + 4 - self.shift) // 4  # shifted windows hold what was far apart
+        region = self.windows((2 * region[:, None] + region)[None, :, :, None])[..., 0]
+        given = self.windows(grid)
+        out = self.attend(given, given, given, region[..., :, None] == region[..., None, :])
+        out = out.unflatten(2, (2, 2)).unflatten(1, (2, 2)).transpose(2, 3).reshape(grid.shape)
+        return out.roll((self.shift, self.shift), (1, 2)).flatten(1, 2)
+
+    def windows(self, grid):
+        return grid.unflatten(2, (2, 2)).unflatten(1, (2, 2)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize(("shift", "groups"), [(0, "4 groups of 4"), (1, "9 groups of 1 to 4")])
+def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups, mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(WindowsOfRow(mistake, shift), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.exit_status == int(bool(mistake)), report
+    assert mistake or groups in str(report.remarks), report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
+class Unfolded(WindowsOfRow):
+    """Windows that unfold makes, which hides the columns of the heads."""
+
+    def forward(self, x):
+        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1)
+        parts = F.unfold(parts.mT.unflatten(2, (4, 4)), 2, stride=2)  # (batch, column * place in window, window)
+        q, k, v = parts.unflatten(1, (3, HEADS, HEAD_DIM, 4)).permute(1, 0, 5, 2, 4, 3)
+        weights = (q @ k.mT * HEAD_DIM**-0.5).softmax(-2 if self.mistake == "axis" else -1)
+        heads = (weights @ v).permute(0, 2, 4, 3, 1).flatten(1, 3)
+        return self.to_out(F.fold(heads, (4, 4), 2, stride=2).flatten(2).mT)
+
+
+@pytest.mark.parametrize("mistake", ["", "axis"])
+def test_heads_whose_columns_are_hidden_are_not_said_to_share_them(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(Unfolded(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG.get(mistake, ()) and report.not_judged, report
+
+
+class SumOfAxes(Grid):
+    """Each token reads its row and, by another attention, its column."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.rows = Rows()
+
+    def forward(self, grid):
+        columns = grid.transpose(1, 2)
+        return self.rows.attend(grid, grid, grid) + self.attend(columns, columns, columns).transpose(1, 2)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_attentions_along_the_axes_of_a_grid_are_examined_one_by_one(mistake):
+    x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(SumOfAxes(mistake), x, num_heads=HEADS, causal=False)
+    assert report.exit_status == int(bool(mistake)) and len(report.attentions) == 2, report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
+class ImageOfContext(Grid):
+    """Each pixel reads a context of words."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.words = nn.Linear(7, D)
+
+    def forward(self, image, context):
+        words = self.words(context)
+        return self.attend(image.flatten(2).mT, words, words).mT.view(image.shape)
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+def test_tokens_with_several_axes_may_read_a_context(mistake):
+    generator = torch.Generator().manual_seed(0)
+    x, context = torch.randn(2, D, 2, 4, generator=generator), torch.randn(2, 5, 7, generator=generator)
+    report = diagnose(ImageOfContext(mistake), x, num_heads=HEADS, context=context)
+    assert report.exit_status == int(bool(mistake)), report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
+class TiedRows(Base):
+    """The rows of a grid share the sum of their scores, as aligned sequences do."""
+
+    def __init__(self, at_once):
+        super().__init__()
+        self.at_once = at_once
+
+    def forward(self, grid):
+        q, k, v = (self.split(part(grid)) for part in (self.to_q, self.to_k, self.to_v))
+        scores = torch.einsum("brhqd,brhkd->bhqk", q, k)[:, None] if self.at_once else (q @ k.mT).sum(1, keepdim=True)
+        weights = (scores * (HEAD_DIM * grid.shape[1]) ** -0.5).softmax(-1)
+        return self.to_out((weights @ v).transpose(-2, -3).flatten(-2))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("seed", range(2))
+def test_tied_rows_are_not_accused(at_once, seed):
+    x = torch.randn(2, 3, 5, D, generator=torch.Generator().manual_seed(seed))
+    report = diagnose(TiedRows(at_once), x, num_heads=HEADS, causal=False)
+    assert report.exit_status == 2 and not any(report.mistakes), report
+    assert not at_once or "rows are tied" in report.findings[0].title
+
+
 # --- steps after attention that mix tokens ---
 
 
@@ -390,3 +504,50 @@ def test_padding_is_expected_of_keys_that_learned_queries_read(four_axes, mistak
     options = {"causal": False, "keep": keep[:, None, None] if four_axes else keep}
     report = diagnose(PaddedLatents(mistake), X, num_heads=HEADS, call=call, **options)
     assert report.mistakes == found and report.exit_status == len(found), report
+
+
+class GlobalQuery(Base):
+    """Along the columns of a grid, keys of each row are compared with the mean of the queries of all rows."""
+
+    def forward(self, grid):
+        q, k, v = (self.split(part(grid)) for part in (self.to_q, self.to_k, self.to_v))
+        weights = (q.mean(1, keepdim=True) @ k.mT * HEAD_DIM**-0.5).softmax(-1)
+        return self.to_out((weights @ v).transpose(-2, -3).flatten(-2))
+
+
+def test_queries_that_are_means_are_no_channels():
+    x = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
+    (finding,) = diagnose(GlobalQuery(), x, num_heads=HEADS, causal=False).findings
+    assert "attention over reduced tokens" in finding.title, finding
+
+
+# --- slots ---
+
+
+class Slots(Base):
+    """Learned slots compete for the tokens: softmax over the slots, and then each slot's weights are divided by their
+    sum."""
+
+    def __init__(self, divided=True, noise=0.0):
+        super().__init__()
+        self.slots, self.divided, self.noise = nn.Parameter(torch.randn(4, D)), divided, noise
+
+    def forward(self, x):
+        slots = self.slots.expand(len(x), -1, -1)
+        slots = slots + self.noise * torch.randn_like(slots)
+        q, k, v = self.split(self.to_q(slots)), self.split(self.to_k(x)), self.split(self.to_v(x))
+        weights = (q @ k.mT * HEAD_DIM**-0.5).softmax(-2) + 1e-8
+        weights = weights / weights.sum(-1, keepdim=True) if self.divided else weights
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_slots_may_compete_for_tokens():
+    report = diagnose(Slots(), X, causal=False, num_heads=HEADS)
+    assert report.ok and any("as slots do" in one for one in report.remarks), report
+    report = diagnose(Slots(divided=False), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == ("softmax-wrong-axis",), report
+
+
+def test_random_rows_are_named_once():
+    report = diagnose(Slots(noise=0.1), X, causal=False, num_heads=HEADS)
+    assert [finding.title.endswith("its output is random.") for finding in report.findings] == [True], report

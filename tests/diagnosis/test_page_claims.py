@@ -95,6 +95,40 @@ def test_a_window_that_is_not_shown_is_not_cleared(options, reason):
     assert report.exit_status == 2 and reason in str(report), report
 
 
+class Pinned(Windowed):
+    def hide(self, scores):
+        return super().hide(scores) + torch.zeros(scores.shape[-1], dtype=scores.dtype)
+
+
+def test_that_a_window_is_not_shown_is_said_beside_what_is_found():
+    report = diagnose(Pinned(99), X, window=99)
+    assert report.mistakes == ("device-pinned", None), report
+    assert report.verdict == "one thing is wrong, and whether it keeps to its window could not be examined."
+    report = diagnose(Windowed(99), X, window=99, expect=Windowed(99))
+    assert report.exit_status == 2 and "at most 62" in str(report), report
+
+
+@pytest.mark.parametrize(("count", "refused"), [(62, False), (64, True)])
+def test_more_tokens_than_can_be_traced_are_refused(count, refused):
+    x = torch.randn(2, count, D, generator=torch.Generator().manual_seed(0))
+    assert diagnose(Windowed(99), x).ok
+    if refused:
+        with pytest.raises(ValueError, match=r"x has 64 tokens, .* at most 62 can be traced .* give it a smaller x"):
+            diagnose(Windowed(99), x, lengths=[count])
+    else:
+        assert diagnose(Windowed(99), x, lengths=[count]).ok
+
+
+class OfOneLength(Windowed):
+    def forward(self, x):
+        return super().forward(x + torch.arange(64.0, dtype=x.dtype, device=x.device)[:, None])
+
+
+def test_code_that_takes_only_more_tokens_than_can_be_traced_is_not_examined():
+    report = diagnose(OfOneLength(99), torch.randn(2, 64, D, generator=torch.Generator().manual_seed(0)))
+    assert report.exit_status == 2 and "it takes no fewer than 64 tokens" in report.findings[0].evidence, report
+
+
 @pytest.mark.parametrize("code", [Windowed, WindowedAtOnce])
 def test_the_line_of_a_wrong_window_is_that_of_its_own_mask(code):
     (finding,) = diagnose(code(4), X, window=3).findings

@@ -245,11 +245,62 @@ class WrittenDistance(Base):
         return weights_of(-(q[:, :, :, None] - k[:, :, None]).pow(2).sum(-1)) @ v
 
 
+class Additive(Base):
+    """Scores of a small network that gets the sum of a query and a key."""
+
+    weigh = staticmethod(weights_of)
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.score = nn.Linear(HEAD_DIM, 1)
+
+    def attend(self, q, k, v):
+        scores = self.score((q[:, :, :, None] + k[:, :, None]).tanh())[..., 0]
+        return self.weigh(scores) @ v
+
+
+class Paired(Additive):
+    """The same of the two side by side, as in graph attention."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.score = nn.Linear(2 * HEAD_DIM, 1)
+
+    def attend(self, q, k, v):
+        pairs = torch.broadcast_tensors(q[:, :, :, None], k[:, :, None])
+        return self.weigh(F.leaky_relu(self.score(torch.cat(pairs, -1)))[..., 0]) @ v
+
+
+class HeadsLast(Paired):
+    """The same with scores (query, key, head), sample by sample, as graphs have them."""
+
+    def attend(self, q, k, v):
+        return torch.stack([self.of_graph(*parts) for parts in zip(q, k, v, strict=True)])
+
+    def of_graph(self, q, k, v):
+        pairs = torch.broadcast_tensors(q[:, :, None], k[:, None])
+        scores = F.leaky_relu(self.score(torch.cat(pairs, -1)))[..., 0].movedim(0, -1)
+        hidden = later(scores[..., 0])[..., None]
+        return torch.einsum("qkh,hkd->hqd", scores.masked_fill(hidden, -torch.inf).softmax(1), v)
+
+
+@pytest.mark.parametrize(("weigh", "found"), [
+    (lambda scores: scores.softmax(-1), ("no-causal-mask",)),
+    (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-2), (None,)),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [Additive, Paired])
+def test_additive_attention_that_sees_the_future_is_found(kind, weigh, found):
+    report = diagnose(kind(weigh=weigh), X, num_heads=HEADS)
+    assert report.mistakes == found and report.exit_status == 1, report
+    assert "output of token 0 moves when token 1 changes" in report.findings[0].evidence
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(Linear, "linear attention"), (CausalLinear, "linear attention"), (Recurrent, "linear attention"),
      (Channel, "channel attention"), (Distance, "attention by distance"),
-     (WrittenDistance, "attention by distance")],
+     (WrittenDistance, "attention by distance"), (Additive, "additive attention"), (Paired, "additive attention"),
+     (HeadsLast, "additive attention")],
 )  # fmt: skip
 def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
     report = diagnose(kind(), X, num_heads=HEADS)
@@ -756,11 +807,15 @@ class Prompted(Base):
         k, v = (torch.cat(parts, dim=2) for parts in zip(*cache, strict=True))
         hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1 + k.shape[2] - q.shape[2])
         scores = q @ k.mT / 2
+        if self.leaks == "with both":
+            return self.out(F.scaled_dot_product_attention(q, k, v, ~hidden, is_causal=True).transpose(1, 2).flatten(2))
         scores = scores if self.leaks else scores.masked_fill(hidden, -torch.inf)
         return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize(("leaks", "found"), [(False, ()), (True, ("no-causal-mask",))])
+@pytest.mark.parametrize(
+    ("leaks", "found"), [(False, ()), (True, ("no-causal-mask",)), ("with both", ("is-causal-with-mask",))]
+)
 def test_ids_that_come_in_pieces_are_examined(leaks, found):
     def call(model, ids):
         cache = []

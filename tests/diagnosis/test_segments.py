@@ -191,3 +191,27 @@ def test_attention_over_fewer_keys_is_examined(mistake):
     x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(5))
     report = diagnose(FewerKeys(mistake), x, num_heads=HEADS, causal=False)
     assert report.mistakes == ((mistake,) if mistake else ()) and not report.not_examined, report
+
+
+class OfColumns(nn.Module):
+    """Two layers on (batch, width, token), as descriptors of keypoints are kept."""
+
+    def __init__(self, scale=0.5):
+        super().__init__()
+        torch.manual_seed(4)
+        self.qkv = nn.ModuleList(nn.Conv1d(D, 3 * D, 1) for _ in range(2))
+        self.out, self.scale = nn.ModuleList(nn.Conv1d(D, D, 1) for _ in range(2)), scale
+
+    def forward(self, x):
+        columns = x.mT
+        for index, (qkv, out) in enumerate(zip(self.qkv, self.out, strict=True)):
+            q, k, v = (part.unflatten(1, (HEADS, -1)) for part in qkv(columns).chunk(3, 1))
+            scores = torch.einsum("bhdq,bhdk->bhqk", q, k) * (self.scale if index == 0 else 0.5)
+            columns = columns + out(torch.einsum("bhqk,bhdk->bhdq", scores.softmax(-1), v).flatten(1, 2))
+        return columns.mT
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(0.5, ()), (1.0, ("missing-scale",))])
+def test_an_output_whose_tokens_come_last_is_examined(scale, mistakes):
+    report = diagnose(OfColumns(scale), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == mistakes and not report.not_examined, report

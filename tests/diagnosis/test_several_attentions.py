@@ -419,3 +419,25 @@ def test_products_that_follow_each_other_are_counted():
     trace, _ = trace_run(code, X.double(), modules=True)
     assert [product.depth for product in find_score_products(trace)] == [1] * HEADS + [2] * HEADS
     assert [call.module for call in trace.calls][:2] == [code, code[0]] and trace.calls[1].outer is trace.calls[0]
+
+
+class InPlace(nn.Module):
+    """Two attentions, to whose results their inputs are added in place."""
+
+    def __init__(self, *attentions):
+        super().__init__()
+        self.attentions = nn.ModuleList(attentions)
+
+    def forward(self, x):
+        for one in self.attentions:
+            result = one(x)
+            result += x
+            x = result
+        return x
+
+
+def test_what_is_added_in_place_to_a_result_is_not_its_attentions():
+    x = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
+    assert diagnose(InPlace(attention(), attention()), x, num_heads=HEADS).ok
+    report = diagnose(InPlace(attention(), blind()), x, num_heads=HEADS)
+    assert report.mistakes == ("no-causal-mask",) and names(report) == ["attentions.1"], report

@@ -343,6 +343,24 @@ def test_heads_with_one_value_may_be_averaged():
     assert "averaged" in str(report)
 
 
+class AveragedBeforeNorm(Base):
+    """Averaged heads, and a norm over the tokens behind them, which removes what all tokens have in common."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj, self.norm = nn.Linear(HEAD_DIM, D), nn.InstanceNorm1d(D)
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        heads = F.scaled_dot_product_attention(q, k, v)
+        return self.norm((x + self.proj(heads.mean(1))).mT).mT  # wrong
+
+
+def test_averaged_heads_are_found_before_a_norm_over_the_tokens():
+    report = diagnose(AveragedBeforeNorm(), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == ("heads-averaged",) and report.findings[0].where in marked(AveragedBeforeNorm), report
+
+
 # --- norms of queries and keys ---
 
 
@@ -781,3 +799,46 @@ class BiasForgotten(nn.Module):
 def test_a_matrix_that_only_the_constructor_reads_is_dead():
     assert diagnose(Biased(), X, num_heads=HEADS).ok
     assert diagnose(BiasForgotten(), X, num_heads=HEADS).mistakes == ("dead-parameter",)
+
+
+class PreparedByTrain(Biased):
+    """What is added to the queries is computed once, when evaluation begins."""
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.prepared = None if mode else 2 * self.shift
+        return self
+
+    def queries(self, q):
+        return q + (2 * self.shift if self.training else self.prepared)[:, None]
+
+
+class PreparedInVain(BiasForgotten):
+    def train(self, mode=True):
+        super().train(mode)
+        self.prepared = None if mode else 2 * self.shift
+        return self
+
+
+def test_a_matrix_that_train_prepares_for_nobody_is_dead():
+    assert diagnose(PreparedByTrain().eval(), X, num_heads=HEADS).ok
+    assert diagnose(PreparedInVain().eval(), X, num_heads=HEADS).mistakes == ("dead-parameter",)
+
+
+class Beside(Base):
+    """Two attentions beside each other, whose results are added."""
+
+    def __init__(self, scale=0.5):
+        super().__init__()
+        self.other, self.scale = nn.Linear(D, 3 * D), scale
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.other(x).chunk(3, -1))
+        heads = F.scaled_dot_product_attention(*self.split(x), is_causal=True, scale=self.scale)
+        return self.merge(heads + F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale))
+
+
+def test_attentions_whose_results_are_added_each_have_their_heads():
+    assert diagnose(Beside(), X, num_heads=HEADS, num_kv_heads=HEADS).ok
+    assert diagnose(Beside(), X, num_heads=HEADS - 1).mistakes == (None,)
+    assert diagnose(Beside(1.0), X, num_heads=HEADS).mistakes == ("missing-scale",)

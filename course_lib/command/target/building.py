@@ -16,7 +16,7 @@ from course_lib.command.clone import CourseError
 from .errors import because
 from .examples import example_of, resized
 from .names import callables
-from .stand_ins import StandIn, StandInUsed
+from .stand_ins import StandIn, StandInUsed, refusal_of
 from .target import Target
 from .width import width_in
 
@@ -154,7 +154,7 @@ def _called(thing: Callable, name: str, text: str | None, module: ModuleType) ->
         remedy = "change --args" if text else ""
         if not _accepts(thing, *words, **options):
             remedy = f'give --args, such as --args "{example_of(thing, module)}"'
-        raise because(f"{name}({text or ''}) could not be built", error, remedy) from error
+        raise because(f"{name}({text or ''}) could not be built", refusal_of(error), remedy) from error
 
 
 def _arguments(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:

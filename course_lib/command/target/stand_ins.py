@@ -23,6 +23,17 @@ class StandInUsed(RuntimeError):
         )
 
 
+def refusal_of(error: Exception) -> Exception:
+    """Return which stand-in an error is about, if PyTorch refuses one as a layer; else the error."""
+    trace = error.__traceback__
+    while StandIn.__name__ in str(error) and trace is not None:
+        found = next(_stand_ins(trace.tb_frame.f_locals.values()), None)
+        if trace.tb_next is None and found is not None:
+            return StandInUsed(found).with_traceback(error.__traceback__)
+        trace = trace.tb_next
+    return error
+
+
 class StandIn:
     """Stands in for a name of a missing package: as a decorator, a base class, an annotation or a logger."""
 

@@ -20,6 +20,7 @@ from .constants import (
     locate_unused_scaling,
     number_of,
 )
+from .devices import move_given_devices
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -96,6 +97,7 @@ __all__ = [
     "locate_window",
     "locate_write_index",
     "locate_wrong_rotation",
+    "move_given_devices",
     "names_in",
     "number_of",
     "scale_by_choice",

@@ -108,14 +108,21 @@ def attributes_in_source(module: nn.Module, name: str, *, built: bool = True) ->
     Args:
         module: whose classes are read.
         name: of the attribute.
-        built: whether methods that build, initialise or describe the module count.
+        built: whether methods that build, initialise or describe the module count, and a `train` of its own that
+            prepares nothing which others read.
     """
-    found = []
-    for source in filter(None, map(source_of, own_classes([module]))):
-        methods = (
-            one for one in ast.walk(source.tree) if isinstance(one, ast.FunctionDef) and BUILDING.search(one.name)
-        )
-        left_out = set() if built else {node for method in methods for node in ast.walk(method)}
-        nodes = (one for one in ast.walk(source.tree) if one not in left_out)
-        found += [one for one in nodes if isinstance(one, ast.Attribute) and one.attr == name]
-    return found
+    trees = [source.tree for source in map(source_of, own_classes([module])) if source]
+    methods = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+    building = [
+        one for one in methods if BUILDING.search(one.name) or (one.name == "train" and not _prepares(one, methods))
+    ]
+    left_out = set() if built else {node for method in building for node in ast.walk(method)}
+    nodes = (one for tree in trees for one in ast.walk(tree) if one not in left_out)
+    return [one for one in nodes if isinstance(one, ast.Attribute) and one.attr == name]
+
+
+def _prepares(method: ast.FunctionDef, methods: list[ast.FunctionDef]) -> bool:
+    """Return whether a method sets an attribute that another one reads."""
+    sets = {one.attr for one in ast.walk(method) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
+    others = (node for one in methods if one is not method for node in ast.walk(one))
+    return any(isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Load) and one.attr in sets for one in others)

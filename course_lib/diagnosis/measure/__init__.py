@@ -6,11 +6,13 @@ from .calling import CACHE, cache_argument, usual_call
 from .context import context_argument
 from .dependence import SEVERAL, Dependence
 from .logits import by_query_and_key, intended_logits
+from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .norm_scale import factor_after_norms
 from .options import MOST_TOKENS
 from .other_paths import OtherPath, other_paths
 from .probes import influence, other_sizes
 from .projections import column_sets
+from .reach import find_leak
 from .reference import compare
 from .roles import OUTPUT, role_of, unused_roles
 from .rotary_angles import RotaryAngles, are_given
@@ -23,20 +25,19 @@ from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
 from .stages import NoStructure, Stages
 from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
-from .token_sums import find_distance, find_elementwise, find_token_sum
+from .token_sums import find_distance, find_elementwise, find_pair_scores, find_token_sum
 from .visibility import Visibility
 from .waking import zero_weights
 from .walked_scale import walked_scale
 from .windows import other_window, unused_mask
 
 __all__ = [
-    "CACHE", "EXPONENTIALS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME", "SEVERAL", "SOFTMAXES", "Attempt",
-    "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles",
-    "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
-    "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
-    "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "by_query_and_key", "cache_argument",
-    "column_sets", "compare", "context_argument", "factor_after_norms", "find_distance", "find_elementwise",
-    "find_token_sum", "has_sink", "influence", "intended_logits", "noise_of",
-    "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask", "unused_roles",
-    "usual_call", "walked_scale", "zero_weights",
+    "BATCH_NORMS", "CACHE", "EXPONENTIALS", "LAYER_NORMS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME",
+    "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath",
+    "RotaryAngles", "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath",
+    "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given",
+    "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
+    "factor_after_norms", "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum",
+    "has_sink", "influence", "intended_logits", "noise_of", "other_paths", "other_sizes", "other_window", "role_of",
+    "rotated_rows", "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -41,7 +41,7 @@ class _Entry:
     projected: bool
 
 
-def find_apart(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
+def find_places_of_rows(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
     """Return where attentions are computed from rows of their own, one for each product; [] if one is not found."""
     found = [_place_apart(flow, product) for product in products]
     places = [place for place in found if place is not None]
@@ -56,7 +56,7 @@ def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:
     queries, keys, values = (search.entries(part) for part in parts)
     chosen = _chosen(queries, keys, values)
     applied = parts[2].at
-    if chosen is None or not search.agree(chosen):
+    if chosen is None or not search.agree(chosen) or search.mixes_samples(chosen[0], applied):
         return None
     output = search.output(applied, parts[0].rows, search.batch(chosen[0]))
     return None if output is None else search.place(chosen, output, product)
@@ -154,16 +154,29 @@ class _Search:
         made = self._made(number).tensor
         change = torch.zeros_like(made)
         change[..., row, :] = noise_of(change[..., row, :].shape, seed=23).to(made.dtype)
+        return (self._changed(number, change)[value.number] - value.tensor).abs() > 1e-9
+
+    def _changed(self, number: int, change: Tensor) -> list[Tensor]:
+        """Return each value's tensor in a run in which a change is added to what an operation makes."""
         if number == X:
-            now = replay(self._trace, made + change)
-        else:
-            now = replay(self._trace, after={number: lambda tensor: tensor + change})
-        return (now[value.number] - value.tensor).abs() > 1e-9
+            return replay(self._trace, self._made(number).tensor + change)
+        return replay(self._trace, after={number: lambda tensor: tensor + change})
 
     def agree(self, chosen: tuple[int, ...]) -> bool:
         """Return whether queries, keys and values have as many samples."""
         batches = {self.batch(number) for number in chosen}
         return len(batches) == 1 and batches.pop() <= MOST_SAMPLES
+
+    def mixes_samples(self, number: int, applied: Operation) -> bool:
+        """Return whether results depend on the rows of several samples, as where rows are tied."""
+        made = self._made(number).tensor
+        noise, moved = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3), []
+        first = torch.arange(len(noise)) == 0
+        for chosen in (first, ~first):
+            change = torch.where(chosen[:, None, None], noise, 0).view(made.shape)
+            now = self._changed(number, change)[applied.outputs[0].number]
+            moved.append((now - applied.outputs[0].tensor).abs() > 1e-9)
+        return bool((moved[0] & moved[1]).any())
 
     def batch(self, number: int) -> int:
         return math.prod(self._made(number).tensor.shape[:-2])

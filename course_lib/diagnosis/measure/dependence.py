@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_lib.tracing import UNLABELLED, Change, Value, replay
 
+from .options import MOST_TOKENS
 from .run import NotFound, Run, changed, noise_of
 from .subject import SubjectFailed
 
@@ -71,12 +72,14 @@ def measure_dependence(run: Run) -> Dependence | None:
     """Change each token and each sample in turn and run again; None if the output has no row per token.
 
     Raises:
-        NotFound: shapes depend on the values of the input.
+        NotFound: shapes depend on the values of the input, or the code takes no few tokens.
     """
     batch, num_tokens = run.x.shape[:2]
     shape = run.output.tensor.shape
     if len(shape) != 3 or shape[:2] != (batch, num_tokens):
         return None
+    if max(batch, num_tokens) > MOST_TOKENS:
+        raise NotFound(f"it takes no fewer than {num_tokens} tokens, and at most {MOST_TOKENS} can be traced")
     return Dependence(run, _bits(run, 1, num_tokens), _bits(run, 0, batch))
 
 

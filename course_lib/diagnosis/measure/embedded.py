@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -65,33 +65,45 @@ def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubj
         code = whole.copy(torch.float64)
         trace, result = whole.trace(tried, code, modules=True)
         paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
-        found = _embedding(trace.calls, tried)
-        if found is not None and (tried is ids or not isinstance(result, Exception)):
+        failed = isinstance(result, Exception)
+        found = _embedding(trace.calls, tried, failed=failed)
+        if found is not None and (tried is ids or not failed):
             module, rows = found
             return EmbeddedSubject(whole, Place(type(module).__name__, module, paths.get(module)), tried), rows
     return None
 
 
-def _embedding(calls: Sequence[ModuleCall], ids: Tensor) -> tuple[nn.Module, Tensor] | None:
-    """Return the module that makes a row of numbers for each of the ids, at once or in pieces, and the rows."""
-    made: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
+def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tuple[nn.Module, Tensor] | None:
+    """Return the module that makes a row of numbers for each of the ids, at once or in pieces, and the rows.
+
+    Of a run that `failed`, the first pieces are enough.
+    """
+    made: dict[nn.Embedding, list[tuple[Tensor, Tensor]]] = {}
     for call in calls:
         given, output = call.inputs.get(0), call.output
         if not isinstance(call.module, nn.Embedding) or given is None or output is None or given.tensor.dim() == 0:
             continue
         pieces = made.setdefault(call.module, [])
         pieces.append((given.tensor, output.tensor))
-        for start in range(len(pieces) - 1, -1, -1):  # it may embed other ids before, such as an encoder's
-            if _are(pieces[start:], ids):
-                return call.module, _joined(pieces[start:], 1, -2)
+        last = _last(pieces, ids.shape[1])
+        if _are(last, ids):
+            return call.module, torch.cat([rows for _, rows in last], dim=-2)
+    for module, pieces in made.items() if failed else ():
+        if _are(pieces, ids[:, : sum(piece.shape[-1] for piece, _ in pieces)]):
+            return module, module(ids).detach()
     return None
+
+
+def _last(pieces: list[tuple[Tensor, Tensor]], num_tokens: int) -> list[tuple[Tensor, Tensor]]:
+    """Return the last pieces, as far as they hold no more tokens; an encoder may have embedded other ids before."""
+    start, count = len(pieces), 0
+    while start > 0 and count + pieces[start - 1][0].shape[-1] <= num_tokens:
+        start -= 1
+        count += pieces[start][0].shape[-1]
+    return pieces[start:]
 
 
 def _are(pieces: list[tuple[Tensor, Tensor]], ids: Tensor) -> bool:
     """Return whether the ids of some pieces, one after the other, are these."""
     alike = len({piece.shape[:-1] for piece, _ in pieces}) == 1
-    return alike and torch.equal(_joined(pieces, 0, -1), ids)
-
-
-def _joined(pieces: list[tuple[Tensor, Tensor]], which: Literal[0, 1], dim: int) -> Tensor:
-    return torch.cat([piece[which] for piece in pieces], dim=dim)
+    return alike and torch.equal(torch.cat([piece for piece, _ in pieces], dim=-1), ids)

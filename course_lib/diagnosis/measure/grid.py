@@ -7,17 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .calling import Call, usual_call
+from .calling import usual_call
 from .run import noise_of
 from .subject import Subject, SubjectFailed
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def as_row(code: Callable[..., Any], x: Tensor, call: Call | None) -> tuple[Tensor, Call]:
+def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None) -> tuple[Tensor, Callable[..., Any]]:
     """Return the tokens of x, (batch, *axes, width), as (batch, token, width), and how to run code on these.
 
     Code with weights for the width of the second axis of x and none for that of the last gets (batch, width, *axes).
+    A context, if `call` takes one, stays as it is.
     """
     run = call or usual_call(code)
     first = _takes_width_first(code, x)
@@ -27,8 +28,8 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Call | None) -> tuple[Tens
         return tokens.mT.unflatten(2, axes) if first else tokens.unflatten(1, axes)
 
     @wraps(run)
-    def run_on_row(code: Any, tokens: Tensor) -> Any:
-        output = run(code, to_grid(tokens).contiguous())
+    def run_on_row(code: Any, tokens: Tensor, *context: Tensor) -> Any:
+        output = run(code, to_grid(tokens).contiguous(), *context)
         if not isinstance(output, Tensor) or output.dim() != x.dim():
             return output
         own = output.shape[2:] if first else output.shape[1:-1]
@@ -46,12 +47,8 @@ def _takes_width_first(code: Callable[..., Any], x: Tensor) -> bool:
     return x.shape[1] in widths and x.shape[-1] not in widths
 
 
-def groups_of(subject: Subject, x: Tensor) -> Tensor | None:
-    """Return which token may see which, bool (token, token), if they see each other in groups of equal sizes.
-
-    The groups may be the rows, the columns or the windows of a grid; None if all tokens are one group, or there are no
-    groups.
-    """
+def seen_by_each(subject: Subject, x: Tensor) -> Tensor | None:
+    """Return which token's output moves with which token of x, bool (token, token); None if that can't be measured."""
     x, columns = x.double(), []
     noise = noise_of(x.shape, seed=29)  # which no norm removes
     try:
@@ -63,9 +60,22 @@ def groups_of(subject: Subject, x: Tensor) -> Tensor | None:
         seen = torch.stack(columns, dim=1)
     except (SubjectFailed, RuntimeError, IndexError):  # or its output has no row for each token
         return None
-    if seen.shape != (len(columns), len(columns)):
-        return None
+    return seen if seen.shape == (len(columns), len(columns)) else None
+
+
+def groups_of(seen: Tensor, *, of_row: bool) -> Tensor | None:
+    """Return which token may see which, bool (token, token), if they see each other in several groups; else None.
+
+    The groups may be the rows, the columns or the windows of a grid, also of one that is shifted.
+
+    Args:
+        seen: which token sees which, bool (token, token).
+        of_row: whether x is a row of tokens. The code may lay them out as a grid, and then some group has tokens that
+            are no neighbours in the row; those of a wrong mask or view mostly are.
+    """
     together = seen | seen.mT | torch.eye(len(seen), dtype=torch.bool)
     closed = (together.double() @ together.double() > 0) == together  # who is seen by a token's group is in it
-    sizes = set(together.sum(1).tolist())
-    return together if bool(closed.all()) and len(sizes) == 1 and sizes.isdisjoint({1, len(seen)}) else None
+    if not closed.all() or together.all() or not (together.sum(1) > 1).any():
+        return None
+    edges = (together[:, 1:] != together[:, :-1]).sum(1) + (together[:, 0] & together[:, -1])
+    return None if of_row and bool((edges <= 2).all()) else together

@@ -9,9 +9,9 @@ from torch import Tensor
 from course_lib.tracing import UNLABELLED, Value, propagate, replay
 
 from .dependence import RELUS
+from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .rows import Rows
 from .run import changed, noise_of
-from .talking_heads import NORMS
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ def measure_influence(rows: Rows) -> Influence:
     responses = []
     for head in range(rows.num_heads):
         chosen = {number: heads[label // width] == head for number, label in start.items()}
-        columns = {number: label.clamp(min=0) % width for number, label in start.items()}
+        columns = {number: queries[label // width] * width + label % width for number, label in start.items()}
         responses.append(_output_with_noise(rows, chosen, columns) - output)
     affects = torch.tensor([bool((one.abs() > 1e-12).any() or one.isnan().any()) for one in responses])
     weights = _weights(rows, labels, width, _weighted_sums(rows, labels, last_projected or [rows.run.output]))
@@ -83,7 +83,7 @@ def _weighted_sums(rows: Rows, labels: list[Tensor], results: list[Value]) -> li
     """Return the heads' results, or what the first ReLU or norm before them reads: behind it they are no sums."""
     before = rows.trace.ancestors(results)
     for operation in rows.run.live_operations:
-        bends = operation.number in before and operation.name in (*RELUS, *NORMS)
+        bends = operation.number in before and operation.name in (*RELUS, *LAYER_NORMS, *BATCH_NORMS)
         if bends and (labels[operation.inputs[0].number] != UNLABELLED).any():
             return [operation.inputs[0]]
     return results
@@ -118,7 +118,8 @@ def _weights(rows: Rows, labels: list[Tensor], width: int, results: list[Value])
 def _output_with_noise(rows: Rows, chosen: dict[int, Tensor], columns: dict[int, Tensor] | None = None) -> Tensor:
     """Return the output with noise added to the `chosen` elements of the value products' results.
 
-    Elements with the same label in `columns` get the same noise; without `columns`, each gets its own.
+    Elements with the same label in `columns` get the same noise; without `columns`, each gets its own. Noise that is
+    the same for all tokens would not pass a norm over the tokens.
     """
     noise = noise_of((4096,), seed=3)
     after = {}

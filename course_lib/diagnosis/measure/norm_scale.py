@@ -4,10 +4,10 @@ import math
 
 from course_lib.tracing import Operation
 
+from .norm_names import LAYER_NORMS
 from .structure import Structure
 
 SCALINGS = ("mul", "mul_", "div", "div_")
-LAYERS = ("native_layer_norm", "_fused_rms_norm")
 
 
 def factor_after_norms(structure: Structure) -> float | None:
@@ -32,7 +32,7 @@ def factor_after_norms(structure: Structure) -> float | None:
 
 def _is_norm(structure: Structure, operation: Operation) -> bool:
     """Return whether an operation is a norm, or the product with the inverse length that ends one."""
-    if operation.name in LAYERS:
+    if operation.name in LAYER_NORMS:
         return True
     given = [value for value in operation.inputs if structure.dependence.on_input(value)]
     if operation.name not in SCALINGS or len(given) != 2:
@@ -46,7 +46,7 @@ def _is_norm(structure: Structure, operation: Operation) -> bool:
 
 def _has_mean_square_1(norm: Operation) -> bool:
     made = norm.outputs[0].tensor.double()
-    return norm.name in LAYERS or (abs(float(made.square().mean()) - 1) < 0.02 and made.shape[-1] > 1)
+    return norm.name in LAYER_NORMS or (abs(float(made.square().mean()) - 1) < 0.02 and made.shape[-1] > 1)
 
 
 def _number_of(structure: Structure, operation: Operation) -> float:

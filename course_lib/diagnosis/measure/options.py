@@ -27,7 +27,8 @@ class Options:
         normalised: whether the weights of a query sum to 1.
         num_context: how many of the tokens, the last ones, are keys and values alone, because they are a context.
         offered: the argument, with its value, that the code was given so that it masks; "" for none.
-        group_size: how many tokens see each other, if x has several axes of tokens and `keep` says that; 0 if not.
+        in_groups: whether `keep` shows the groups, such as windows, in which the tokens of a grid see each other.
+        of_axes: whether the tokens of a grid see others by several attentions, each of which is along one axis.
         expect: a module or function that computes what the code should, or None.
     """
 
@@ -43,7 +44,8 @@ class Options:
     normalised: bool = True
     num_context: int = 0
     offered: str = ""
-    group_size: int = 0
+    in_groups: bool = False
+    of_axes: bool = False
     expect: Callable[..., Any] | None = None
 
     @property

@@ -41,6 +41,7 @@ class Segment:
         output: makes the last tensor, (batch, token, ...), that comes from this attention and from no later one.
         numbers: those of the operations in between, in the run of the whole.
         columns_first: the axes of the tokens where they come after those of batch and width, or ().
+        output_columns_first: whether those of the output do.
     """
 
     queries: Point
@@ -48,6 +49,7 @@ class Segment:
     output: Point
     numbers: Sequence[int]
     columns_first: tuple[int, ...] = ()
+    output_columns_first: bool = False
 
 
 def point_of(trace: Trace, number: int) -> Point:

@@ -141,7 +141,7 @@ class _Feed:
         if isinstance(output, Exception):
             raise output
         self._outputs.append(output)
-        return returned[0]
+        return _copied(returned[0])  # the whole may add to it in place
 
     def _next_piece(self, usual: Tensor) -> Tensor:
         if not self._place.in_pieces:
@@ -194,6 +194,13 @@ def resized(x: Tensor, batch: int, num_tokens: int, num_context: int = 0) -> Ten
     own = x.shape[1] - num_context
     tokens = torch.cat([torch.arange(num_tokens) % own, torch.arange(own, x.shape[1])])
     return x[torch.arange(batch) % x.shape[0]][:, tokens]
+
+
+def _copied(output: Any) -> Any:
+    """Return what a module returned with a copy of its output."""
+    if type(output) is tuple and output:
+        return (_copied(output[0]), *output[1:])
+    return output.clone() if isinstance(output, Tensor) else output
 
 
 def _raise(error: Exception, x: Tensor) -> Any:

@@ -82,7 +82,8 @@ class _Search:
             self._point(queries), None if keys is None else self._point(keys), self._point(output), numbers
         )
         tokens, tokens_first, columns_first = rows_of(self._made(queries).tensor, self._sizes)
-        segment = replace(segment, columns_first=columns_first)
+        output_too = bool(rows_of(self._made(output).tensor, self._sizes)[2])
+        segment = replace(segment, columns_first=columns_first, output_columns_first=output_too)
         if tokens is None or not last.outputs:
             return place, []
         place = replace(place, segment=segment, given=tokens, tokens_first=tokens_first, missing="")

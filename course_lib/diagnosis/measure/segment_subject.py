@@ -79,7 +79,7 @@ class SegmentSubject(Subject):
 
     def _as_rows(self, output: Tensor) -> Tensor:
         rows = output.transpose(0, 1) if self.place.tokens_first else output
-        rows = rows.flatten(2).mT if rows.dim() > 3 else rows  # an image
+        rows = rows.flatten(2).mT if self._segment.output_columns_first else rows
         count = self.place.num_context
         return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
 

@@ -26,10 +26,11 @@ from course_lib.tracing import (
     tensors_in,
 )
 
+from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .place import Point, point_of
 from .score_products import find_score_products
 
-NORMS = ("native_layer_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
+NORMS = (*LAYER_NORMS, *BATCH_NORMS)
 ADDITIONS = ("add", "add_")
 
 Combinations = Mapping[Point, int]  # an operation -> which of its arguments to take in place of its result

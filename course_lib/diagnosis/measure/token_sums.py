@@ -1,10 +1,14 @@
-"""Find tokens that meet in a sum, as in linear or channel attention, or in a distance, and not in dot products."""
+"""Find tokens that meet in a sum, as in linear, channel or additive attention, or in a distance, not a dot product."""
 
+from itertools import combinations
 from typing import NamedTuple
+
+import torch
 
 from course_lib.tracing import Contraction, Operation, Value, contractions, outer_products
 
 from .dependence import Dependence
+from .softmaxes import SOFTMAXES
 
 DISTANCES = ("_cdist_forward", "_euclidean_dist", "linalg_vector_norm", "norm", "cdist", "sub")
 
@@ -50,6 +54,22 @@ def find_elementwise(dependence: Dependence) -> Operation | None:
     multiplications = (one for one in dependence.run.live_operations if one.name == "mul")
     num_tokens = dependence.sizes[1]
     return next((one for one in multiplications if _is_table(dependence, one, num_tokens)), None)
+
+
+def find_pair_scores(dependence: Dependence) -> Operation | None:
+    """Return the live softmax of scores each of which comes from one query and one key; None without."""
+    num_tokens = dependence.sizes[1]
+    own = 1 << torch.arange(num_tokens)
+    for operation in dependence.run.live_operations:
+        table = operation.inputs[0] if operation.name in SOFTMAXES else None
+        if table is None or not dependence.combines_tokens(table):
+            continue
+        axes = [axis for axis, size in enumerate(table.tensor.shape) if size == num_tokens]
+        for pair in combinations(axes, 2):
+            tokens = dependence.tokens[table.number].movedim(pair, (-2, -1))
+            if not (tokens & ~(own[:, None] | own)).any():
+                return operation
+    return None
 
 
 def _is_table(dependence: Dependence, operation: Operation, num_tokens: int) -> bool:

@@ -1,6 +1,7 @@
 """Cached keys must be complete, at their own positions and from the same prompt."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -14,7 +15,9 @@ from course_lib.diagnosis.locate import (
     locate_write_index,
 )
 from course_lib.diagnosis.measure import (
+    EXPONENTIALS,
     SEVERAL,
+    SOFTMAXES,
     Attention,
     Row,
     Run,
@@ -27,6 +30,7 @@ from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, SourceLine, Value
 
 GATHERS = ("index", "index_select", "gather")
+SUMS = ("add", "add_")
 CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
 
 UNCACHED = (
@@ -72,6 +76,11 @@ def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     elif (row := _misplaced_row(attention)) is not None:
         evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
         yield Finding.named("stale-cache", evidence, _locate(attention, row))
+    elif (other := _foreign_part(attention)) is not None:
+        row, part, at = other
+        evidence = f"the score of query {row.query} and the key of token {row.score_keys[at]} adds a product with "
+        evidence += f"token {part.score_keys[at]}"
+        yield Finding.named("stale-cache", evidence, _locate(attention, part))
 
 
 def _incomplete_query(attention: Attention) -> tuple[int, int, list[int]] | None:
@@ -136,6 +145,45 @@ def _misplaced_row(attention: Attention) -> Row | None:
         return (twice or strange)[-1]
     wrong = not torch.equal(attention.seen, attention.expected)
     return next((row for row in rows if wrong and row.keys != sorted(row.keys)), None)
+
+
+def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:
+    """Find a row and a key to whose score a product with another token is added, as of a second cache of keys.
+
+    Returns:
+        The row, as of either product, and the index of the key.
+    """
+    scores, added = attention.rows.scores, _added_scores(attention)
+    for row in attention.rows.all:
+        others = [added.get(score, score) for score in row.scores]
+        keys = scores.right if scores.keys_are_right(row.product) else scores.left
+        part = replace(
+            row,
+            scores=others,
+            score_keys=keys.tokens[others].tolist(),
+            key_columns=[keys.columns[one] for one in others],
+        )
+        for at, (one, other) in enumerate(zip(row.score_keys, part.score_keys, strict=True)):
+            if one != other and min(one, other) >= 0:
+                return row, part, at
+    return None
+
+
+def _added_scores(attention: Attention) -> dict[int, int]:
+    """Return the score that is added to each, where both are products."""
+    scores, live = attention.rows.scores, attention.run.live_operations
+    of_weights = attention.trace.descendants({op.number for op in live if op.name in (*SOFTMAXES, *EXPONENTIALS)})
+    structure = attention.structure
+    numbers = structure.score_descendants - of_weights - structure.value_product_descendants
+    added: dict[int, int] = {}
+    for operation in live:
+        if operation.name not in SUMS or operation.number not in numbers:
+            continue
+        labels = [scores.labels[value.number] for value in operation.inputs]
+        if len(labels) == 2 and labels[0].shape == labels[1].shape:
+            pairs = zip(labels[0].flatten().tolist(), labels[1].flatten().tolist(), strict=True)
+            added |= {one: other for one, other in pairs if UNLABELLED not in (one, other)}
+    return added
 
 
 def _locate(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_attribute
+from course_lib.diagnosis.locate import locate_attribute, move_given_devices
 from course_lib.diagnosis.measure import FreshRuns, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private
@@ -27,6 +27,7 @@ def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether all tensors are on the device of x."""
     subject = fresh.run.subject
     code = subject.copy(torch.float64)
+    move_given_devices(subject, code, ELSEWHERE)
     plain = _kept_tensors(code)
     modules = set(map(id, code.modules())) if isinstance(code, nn.Module) else set[int]()
     device = _FakeDevice([tensor for _, tensor in plain], subject.caller, modules, sys._getframe())
@@ -85,7 +86,7 @@ class _FakeDevice(FunctionWatch):
 
     def call(self, func: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
-        if name == "_parse_to":  # how `module.to(device)` reads its arguments
+        if name == "_parse_to" or func is torch.device:  # how `module.to(device)` reads its arguments; the device alone
             return func(*args, **kwargs)
         tensors = list(tensors_in((args, kwargs)))
         if any(map(torch_private.is_mapped, tensors)):

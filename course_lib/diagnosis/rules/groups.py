@@ -9,7 +9,9 @@ from course_lib.diagnosis.registry import rule
 @rule(order=7)
 def check_groups(run: Run) -> Iterator[str]:
     """Rows, columns or windows of a grid."""
-    size = run.options.group_size
-    if size:
-        count = run.x.shape[1] // size
-        yield f"its tokens see each other in {count} groups of {size}, as in rows, columns or windows: taken as meant"
+    keep = run.options.keep
+    if keep is None or not run.options.in_groups:
+        return
+    sizes = sorted(set(keep.sum(1).tolist()))
+    groups = f"{len(keep.unique(dim=0))} groups of {' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))}"
+    yield f"its tokens see each other in {groups}, as in rows, columns or windows: taken as meant"

@@ -42,6 +42,8 @@ def check_heads(attention: Attention) -> Iterator[Finding | str]:
     heads, first = attention.rows.num_heads, attention.rows.first_of_head
     queries = {row.query_columns for row in first.values()}
     values = {row.value_columns[0] for row in first.values()}
+    if any(columns[1] == UNLABELLED for columns in queries):  # an operation hides where they come from
+        return
     if heads > 1 and len(queries) == 1 and len(values) == 1 and _share_on_purpose(attention.structure):
         yield f"one matrix projects the columns of x for each of {heads} heads, which is right for narrow heads"
         return

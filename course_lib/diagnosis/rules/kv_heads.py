@@ -51,7 +51,9 @@ def check_head_count(attention: Attention) -> Iterator[Finding]:
     said = ("num_heads", "head", heads, options.num_heads), ("num_kv_heads", "kv head", kv_heads, options.num_kv_heads)
     product = attention.structure.score_products[0]
     for name, what, found, given in said:
-        if given and given != found > 1 and not _are_subtracted(attention):  # one for all is found by other rules
+        if not given or given == found or found == 1 or _are_subtracted(attention):  # one is found by other rules
+            continue
+        if found % given or not _are_added(attention, options.num_heads or given):  # such are several attentions
             difference = f"it has {counted(found, what)}, and {name}={given} was given"
             yield Finding.unnamed(difference, f"a score is a sum of {product.size} terms", product.operation.where)
 
@@ -64,6 +66,20 @@ def _are_subtracted(attention: Attention) -> bool:
         len(op.inputs) == 2 and all(after.intersection(trace.writers_of(value, op.number)) for value in op.inputs)
         for op in subtractions
     )
+
+
+def _are_added(attention: Attention, count: int) -> bool:
+    """Return whether the results of so many heads are added to those of others, as of attentions beside each other."""
+    heads: dict[int, set[int]] = {}  # the value product -> its heads
+    for row in attention.rows.all:
+        heads.setdefault(row.product.operation.number, set()).add(row.head)
+    for operation in attention.run.live_operations if len(heads) > 1 else ():
+        if operation.name in ("add", "add_") and len(operation.inputs) == 2:
+            behind = [attention.trace.ancestors([value]) & heads.keys() for value in operation.inputs]
+            one, other = (set[int]().union(*(heads[number] for number in numbers)) for numbers in behind)
+            if one and other and not one & other and count in (len(one), len(other)):
+                return True
+    return False
 
 
 def _locate_choice(attention: Attention, role: Literal["keys", "values"], *, tiled: bool) -> SourceLine | None:

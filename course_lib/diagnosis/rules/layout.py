@@ -5,12 +5,13 @@ from functools import partial
 
 import torch
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
-from course_lib.diagnosis.measure import SEVERAL, Attention, Rows, Structure
+from course_lib.diagnosis.measure import BATCH_NORMS, SEVERAL, Attention, Rows, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, Operation, Value, propagate
 
+TIED = "each score is a sum over several queries and keys, and so there are no weights of single tokens to examine"
 VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 MANY_COLUMNS = 10**6  # above any real number of columns, so that one label holds a query and a column
 
@@ -24,11 +25,29 @@ def check_split(rows: Rows) -> Iterator[Finding]:
             evidence = f"one sum runs over the values of {heads} heads: {terms} terms for {keys} keys"
             yield Finding.named("heads-averaged", evidence, row.product.operation.where)
             return
+    if _are_tied(rows.structure):
+        yield Finding(None, TIED, rows.structure.score_products[0].operation.where, f"{NOT_EXAMINED}: rows are tied.")
+        return
     evidence = "" if rows.in_pieces else _scrambled(rows)
     if evidence:
         operation = first_scramble(rows.structure) or rows.structure.score_products[0].operation
         draw = partial(picture_of_layout, rows.run)
         yield Finding.named("split-without-transpose", evidence, operation.where, draw)
+
+
+def _are_tied(structure: Structure) -> bool:
+    """Return whether each score sums products of several queries and keys, each with the same columns."""
+    for value, at in structure.score_products[0].sides():
+        tokens, order = structure.dependence.token_of(value).flatten()[at].sort(stable=True)
+        columns = structure.columns[value.number].flatten()[at].gather(1, order)
+        count = len(tokens[0].unique())
+        if count < 2 or tokens.shape[1] % count or (tokens < 0).any() or (columns == UNLABELLED).any():
+            return False
+        tokens, columns = (one.unflatten(1, (count, -1)) for one in (tokens, columns))
+        whole = (tokens == tokens[..., :1]).all() and (tokens[..., 0].diff() > 0).all()
+        if not whole or not (columns == columns[:, :1]).all():
+            return False
+    return True
 
 
 def _scrambled(rows: Rows) -> str:
@@ -100,7 +119,7 @@ def _attends_again(structure: Structure) -> bool:
 def _norm_over_tokens(structure: Structure) -> Operation | None:
     """Return the norm behind attention that takes its mean over the tokens, as an InstanceNorm does."""
     after = structure.run.in_order(structure.value_product_descendants & structure.run.live)
-    norms = (one for one in after if "batch_norm" in one.name and one.where)
+    norms = (one for one in after if one.name in BATCH_NORMS and one.where)
     return next((one for one in norms if structure.dependence.combines_tokens(one.outputs[0])), None)
 
 

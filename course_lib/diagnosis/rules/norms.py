@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.measure import Dependence, NoStructure, Structure
+from course_lib.diagnosis.measure import BATCH_NORMS, LAYER_NORMS, Dependence, NoStructure, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, contractions
 
@@ -39,7 +39,7 @@ def check_norm_of_tokens(dependence: Dependence, missing: NoStructure) -> Iterat
         if product.out.tensor.dim() > 1 and product.out.tensor.shape[-2:] == (num_tokens, num_tokens)
     ]
     for operation in run.live_operations:
-        normalises = operation.name in (*AXES, "native_layer_norm") or "batch_norm" in operation.name
+        normalises = operation.name in (*AXES, *LAYER_NORMS, *BATCH_NORMS)
         if not normalises or not operation.inputs:
             continue
         given, made = operation.inputs[0], operation.outputs[0]
@@ -74,7 +74,7 @@ def _mixes(columns: set[int], heads: list[frozenset[int]]) -> bool:
 def _groups(operation: Operation, labels: Tensor) -> Tensor | None:
     """Return the labels of the elements that a reduction puts together, (group, element); None for other operations."""
     axes: list[int]
-    if operation.name == "native_layer_norm":
+    if operation.name in LAYER_NORMS:
         axes = [*range(-len(operation.args[1]), 0)]
     elif operation.name in AXES and len(operation.args) > AXES[operation.name]:
         named = operation.args[AXES[operation.name]]

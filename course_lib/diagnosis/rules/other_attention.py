@@ -1,6 +1,7 @@
 """Name code that is no softmax attention over tokens, which the other rules can't examine."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.measure import (
@@ -9,14 +10,18 @@ from course_lib.diagnosis.measure import (
     NoStructure,
     find_distance,
     find_elementwise,
+    find_leak,
+    find_pair_scores,
     find_token_sum,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, contractions
+from course_lib.tracing import Operation, Value, contractions
 
 DISTANCE = "this is attention by distance: its scores are distances of queries and keys, and no dot products"
 ELEMENTWISE = "its scores are no dot products: products of a query's and a key's elements are changed before the sum"
 CHANNEL = "this is channel attention: softmax compares columns, each of which is summed over the tokens"
+ADDITIVE = "this is additive attention: each score is computed from a query and a key, but not as their dot product"
+NO_PRODUCT = "no dot product compares one token with another"
 REDUCED = "this is attention over reduced tokens: each key, or each query, is made of several tokens"
 LINEAR = "this is linear attention: keys and values are summed over the tokens before a query reads them"
 
@@ -32,8 +37,25 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
     elif found is not None and not any(_compares_tokens(dependence, operation) for operation in found.before):
         square = any(_compares_columns(dependence, operation) for operation in found.before)
         yield _not_examined(CHANNEL if square else LINEAR, found.operation)
+    elif (pairs := find_pair_scores(dependence)) is not None:
+        yield from _leaking(dependence, pairs)
+        yield replace(_not_examined(ADDITIVE, pairs), evidence=NO_PRODUCT)
     elif (reduced := _reduced(dependence)) is not None:
         yield _not_examined(REDUCED, reduced)
+
+
+def _leaking(dependence: Dependence, softmax: Operation) -> Iterator[Finding]:
+    """Yield the finding of a token that is seen although it should be hidden."""
+    options = dependence.run.options
+    leak = None if options.has_call else find_leak(dependence)  # `call` may bring a second sequence
+    if leak is None:
+        return
+    evidence = f"the output of token {leak.token} moves when token {leak.other} changes"
+    where = leak.operation.where if leak.operation else None
+    if options.causal and options.keep is None and bool((softmax.outputs[0].tensor > 0).all()):
+        yield Finding.named("no-causal-mask", evidence, softmax.where)
+    else:
+        yield Finding.unnamed("hidden tokens are seen", evidence, where)
 
 
 def _reduced(dependence: Dependence) -> Operation | None:
@@ -50,14 +72,17 @@ def _reduced(dependence: Dependence) -> Operation | None:
 
 
 def _not_examined(kind: str, operation: Operation) -> Finding:
-    evidence = "no dot product compares one token with another, and so there are no weights of tokens to examine"
+    evidence = f"{NO_PRODUCT}, and so there are no weights of tokens to examine"
     return Finding(None, evidence, operation.where, f"{NOT_EXAMINED}: {kind}.")
 
 
 def _compares_tokens(dependence: Dependence, operation: Operation) -> bool:
-    """Return whether an operation is a softmax of a table with a row and a column for each token."""
-    num_tokens = dependence.sizes[1]
-    return operation.name in SOFTMAXES and operation.inputs[0].tensor.shape[-2:] == (num_tokens, num_tokens)
+    """Return whether an operation is a softmax of a table of tokens, or of sums over some of them, and no columns."""
+    if operation.name not in SOFTMAXES:
+        return False
+    table, num_tokens = operation.inputs[0], dependence.sizes[1]
+    square = table.tensor.shape[-2:] == (num_tokens, num_tokens)
+    return square or (dependence.combines_tokens(table) and not _has_all_everywhere(dependence, table))
 
 
 def _compares_columns(dependence: Dependence, operation: Operation) -> bool:
@@ -65,4 +90,11 @@ def _compares_columns(dependence: Dependence, operation: Operation) -> bool:
     if operation.name not in SOFTMAXES:
         return False
     table = operation.inputs[0]
-    return table.tensor.shape[-1] == table.tensor.shape[-2] and dependence.combines_tokens(table)
+    square = table.tensor.shape[-1] == table.tensor.shape[-2]
+    return square and dependence.combines_tokens(table) and _has_all_everywhere(dependence, table)
+
+
+def _has_all_everywhere(dependence: Dependence, table: Value) -> bool:
+    """Return whether all elements of each table, of the last two axes, come from the same tokens."""
+    tokens = dependence.tokens[table.number]
+    return bool((tokens == tokens[..., :1, :1]).all())

@@ -69,7 +69,8 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
 
 def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -> str:
     """Return why no factor leads from projections to weights, as a clause; "" if it is the right one all the same."""
-    if not attention.options.normalised or attention.scores.isnan().any() or not path.softmaxes:
+    unknown = attention.scores.isnan()[attention.expected].any()
+    if not attention.options.normalised or unknown or not path.softmaxes:
         return ""
     if hides_everything(attention, path) is not None:
         return "every key is hidden"

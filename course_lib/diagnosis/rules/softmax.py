@@ -42,6 +42,8 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         if sigmoid is not None:
             evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
         yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_last_change(path))
+    elif axis == "queries" and off <= 1e-6:
+        yield "softmax runs over the queries, and each query's weights are then divided by their sum, as slots do"
     elif axis == "queries" and _is_transposed(attention, path):
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
         draw = partial(picture_of_weights, attention, path, intended_logits(attention, path, transposed=True))
@@ -58,17 +60,17 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     elif off > 1e-5 and late and float(total.max()) < 1 + 1e-9:
         evidence = f"the weights of a row sum to as little as {float(total.min()):.4f}"
         yield Finding.named("mask-after-softmax", evidence, late[0].where, draw)
-    elif off > 1e-5 and _is_difference(path):
-        yield "this is differential attention: its weights are a difference of two softmaxes, whose sum was not judged"
     elif off > 1e-5:
         yield from _unexplained_sums(attention, path, sums)
 
 
-def _unexplained_sums(attention: Attention, path: SoftmaxPath, sums: str) -> Iterator[Finding]:
-    """Rows of weights that don't sum to 1 for no reason that this course knows."""
+def _unexplained_sums(attention: Attention, path: SoftmaxPath, sums: str) -> Iterator[Finding | str]:
+    """Rows of weights that don't sum to 1, and why."""
     draw = partial(picture_of_weights, attention, path)
     where = path.softmaxes[-1].where if path.softmaxes else None
-    if _is_unnormalised(attention, path):
+    if _is_difference(path):
+        yield "this is differential attention: its weights are a difference of two softmaxes, whose sum was not judged"
+    elif _is_unnormalised(attention, path):
         evidence = f"the exponentials of the scores are the weights, and nothing divides them by their sum: {sums}"
         yield Finding.named("no-softmax", evidence, where, draw)
     elif not _is_explained(attention):

@@ -1,0 +1,53 @@
+"""Find the devices that a module keeps because its constructor was given them."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from course_lib.diagnosis.measure import Subject
+
+from .attributes import statements_that_set
+
+NAMED = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
+
+
+def move_given_devices(subject: Subject, code: Callable[..., Any], device: torch.device) -> None:
+    """Put a device in place of each that the modules of a copy were given: their author gives them that of x.
+
+    A device that a constructor chose by itself, as in `self.device = torch.device("cpu")`, stays.
+    """
+    for module in code.modules() if isinstance(code, nn.Module) else ():
+        for name, value in list(vars(module).items()):
+            if _is_device(value) and _is_given(subject, name):
+                setattr(module, name, device)
+            for settings, key in _devices_in(value):
+                settings[key] = device
+
+
+def _devices_in(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the devices among the settings that a module keeps, a dict or a plain object, as dict and key."""
+    settings = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+    if isinstance(settings, dict) and not callable(value) and not isinstance(value, ModuleType):
+        yield from ((settings, key) for key, one in settings.items() if _is_device(one))
+
+
+def _is_device(value: Any) -> bool:
+    return isinstance(value, torch.device) or (isinstance(value, str) and NAMED.fullmatch(value) is not None)
+
+
+def _is_given(subject: Subject, name: str) -> bool:
+    """Return whether an attribute is set from an argument; an attribute that no method is seen to set was given."""
+    statements = [(source.tree, node) for source, node in statements_that_set(subject, name)]
+    return all(_reads_argument(tree, node) for tree, node in statements)
+
+
+def _reads_argument(tree: ast.AST, statement: ast.stmt) -> bool:
+    methods = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and statement in ast.walk(one)]
+    every = (one.args for one in methods)
+    names = {arg.arg for args in every for arg in (*args.posonlyargs, *args.args[1:], *args.kwonlyargs)}
+    return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(statement))

@@ -1,0 +1,89 @@
+"""Whether tensors are made on the device of x, in code that is told its device, or runs within one."""
+
+from operator import attrgetter
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+from tests.diagnosis.marked_lines import marked
+
+HEADS, D = 3, 12
+X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
+
+
+class Base(nn.Module):
+    """Attention with the bool mask that `keep` makes."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=self.keep(x.shape[1]))
+        return self.out(heads.transpose(1, 2).flatten(2))
+
+
+class Told(Base):
+    """Its constructor is given a device, as a string, in settings, or in settings that it keeps."""
+
+    def __init__(self, device, settings, path):
+        super().__init__()
+        self.dev, self.settings, self.of_settings, self.path = torch.device(device), settings, settings.device, path
+
+    def keep(self, count):
+        return torch.ones(count, count, dtype=torch.bool, device=attrgetter(self.path)(self)).tril()
+
+
+@pytest.mark.parametrize("path", ["dev", "of_settings", "settings.device"])
+def test_a_device_that_the_constructor_was_given_is_that_of_x(path):
+    settings = SimpleNamespace(device="cpu")
+    code = Told("cpu", settings, path)
+    assert diagnose(code, X, num_heads=HEADS).ok
+    assert settings.device == "cpu" and code.dev == torch.device("cpu")
+
+
+class Chosen(Base):
+    def __init__(self):
+        super().__init__()
+        self.dev = torch.device("cpu")
+
+    def keep(self, count):
+        return torch.ones(count, count, dtype=torch.bool, device=self.dev).tril()  # wrong
+
+
+def test_a_device_that_the_constructor_chooses_is_pinned():
+    report = diagnose(Chosen(), X, num_heads=HEADS)
+    assert report.mistakes == ("device-pinned",) and report.findings[0].where in marked(Chosen), report
+
+
+class SetUp(Base):
+    """A mask that a method makes, wherever the default device is."""
+
+    def set_up(self, count):
+        self.register_buffer("visible", torch.ones(count, count, dtype=torch.bool).tril())  # wrong
+
+    def keep(self, count):
+        return self.visible[:count, :count]
+
+
+def within_its_device(code, x):
+    with torch.device(x.device):
+        code.set_up(8)
+    return code(x)
+
+
+def without_device(code, x):
+    code.set_up(8)
+    return code(x)
+
+
+def test_what_is_made_within_the_device_of_x_is_there():
+    assert diagnose(SetUp(), X, num_heads=HEADS, call=within_its_device).ok
+    report = diagnose(SetUp(), X, num_heads=HEADS, call=without_device)
+    assert report.mistakes == ("device-pinned",) and report.findings[0].where in marked(SetUp), report
