@@ -24,7 +24,8 @@ LINES = {
 }
 
 
-def order_of_lines():  # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
+def order_of_lines():
+    # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
     return "FIBDHKAEJGC"
 
 
