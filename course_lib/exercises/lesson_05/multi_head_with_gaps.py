@@ -20,8 +20,7 @@ class MultiHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        # (b, t, h * d) -> (b, h, t, d)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
@@ -60,8 +59,7 @@ class MultiHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, ..., ...)
-        # (b, t, h * d) -> (b, h, t, d)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         scores = queries @ ... * self.head_dim**-0.5  # (b, h, q, k)
