@@ -324,8 +324,11 @@ online_step = filled("online_step", online_step)
 #     shrink = (largest - new_largest).exp()  # (query)
 #     # (query, key), not divided by their sum
 #     weights = (scores - new_largest[:, None]).exp()
-#     total = total * shrink + weights.sum(dim=-1)
-#     return new_largest, total, context * shrink[:, None] + weights @ values
+#     return (
+#         new_largest,
+#         total * shrink + weights.sum(dim=-1),
+#         context * shrink[:, None] + weights @ values,
+#     )
 # ```
 #
 # </details>

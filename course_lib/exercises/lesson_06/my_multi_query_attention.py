@@ -18,8 +18,8 @@ class MyMultiQueryAttention(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        queries = self.q_proj(x).unflatten(2, (-1, self.head_dim))  # (b, t, h, d)
-        queries = queries.transpose(1, 2)  # (b, h, t, d)
+        # (b, h, t, d)
+        queries = self.q_proj(x).unflatten(2, (-1, self.head_dim)).transpose(1, 2)
         keys = self.k_proj(x)[:, None]  # (b, t, d) -> (b, 1, t, d)
         values = self.v_proj(x)[:, None]
         # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)

@@ -16,8 +16,11 @@ def online_step(largest, total, context, scores, values):
     shrink = (largest - new_largest).exp()  # (query)
     # (query, key), not divided by their sum
     weights = (scores - new_largest[:, None]).exp()
-    total = total * shrink + weights.sum(dim=-1)
-    return new_largest, total, context * shrink[:, None] + weights @ values
+    return (
+        new_largest,
+        total * shrink + weights.sum(dim=-1),
+        context * shrink[:, None] + weights @ values,
+    )
 
 
 def _step(state: tuple[Tensor, ...], scores: Tensor, values: Tensor, shrinks: str = "tc") -> tuple[Tensor, ...]:
