@@ -353,8 +353,8 @@ two_heads = nn.MultiheadAttention(3 + 1, 2, batch_first=True).to(device).eval()
 wide = torch.cat([x, x[..., :1]], dim=-1)  # (batch, token, 4)
 with torch.no_grad():
     alone = two_heads(wide, wide, wide, is_causal=True)[0]
-    hides_nothing = torch.allclose(alone, two_heads(wide, wide, wide)[0])
-print("The same with two heads, after training: no error, hides nothing:", hides_nothing)
+    equal = torch.allclose(alone, two_heads(wide, wide, wide)[0])
+print("The same with two heads, after training: no error, hides nothing:", equal)
 
 # %% [markdown]
 # What the two mean together depends on a third argument. The flag alone is refused, but not always: with an even number
