@@ -217,8 +217,11 @@ def online_step(largest, total, context, scores, values):
     shrink = (largest - new_largest).exp()  # (query)
     # (query, key), not divided by their sum
     weights = (scores - new_largest[:, None]).exp()
-    total = total * shrink + weights.sum(dim=-1)
-    return new_largest, total, context * shrink[:, None] + weights @ values
+    return (
+        new_largest,
+        total * shrink + weights.sum(dim=-1),
+        context * shrink[:, None] + weights @ values,
+    )
 
 # %% nbgrader={"grade": false, "grade_id": "blocked_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def blocked_attention(queries, keys, values, block, causal):

@@ -88,7 +88,8 @@ check("scores_by_head", scores_by_head)
 # Difficulty 2 of 5, about 6 minutes.
 #
 # These are the lines of causal multi-head attention with split weights, shuffled. `x`, the four matrices, the mask
-# `hidden` and the sizes exist before the first of them. In which order do they run?
+# `hidden`, the sizes and `per_head = (batch, num_tokens, num_heads, head_dim)` exist before the first of them. In which
+# order do they run?
 #
 # ```python
 # # A
@@ -108,7 +109,7 @@ check("scores_by_head", scores_by_head)
 # # H
 # scores = scores * head_dim**-0.5
 # # I
-# queries, keys, values = (each.view(batch, -1, num_heads, head_dim) for each in (queries, keys, values))
+# queries, keys, values = (each.view(per_head) for each in (queries, keys, values))
 # # J
 # context = context.transpose(1, 2)
 # # K

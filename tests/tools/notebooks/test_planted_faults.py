@@ -218,7 +218,7 @@ def source(old, new):
 # Each fault goes to the cell that ends with this line of small_lesson.py.
 ROW_SUMS = 'print("row sums:", [f"{total:.4f}" for total in weights.sum(dim=-1).tolist()])'
 LAST_WORD = 'print(f"the last word looks at n={int(keep[-1].sum())} words, {words[0]} first")'
-HIDDEN = 'print(f"a hidden score is {scores.masked_fill(~keep, -torch.inf)[0, 1]}, 0 / 0 is {torch.tensor(0.0) / 0}")'
+HIDDEN = 'print(f"a hidden score is {hidden}, 0 / 0 is {torch.tensor(0.0) / 0}")'
 RUN_FAULTS = {
     "a wrong shape": ("scores.shape", stored("[4, 4]", "[4, 8]")),
     "a changed digit": ("scores", stored("0.3200", "0.3300")),
