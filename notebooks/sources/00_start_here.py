@@ -16,15 +16,19 @@
 # **It takes** about 25 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %% [markdown]
 # ## Is everything here?
@@ -61,7 +65,10 @@ from course_lib.exercises import check, filled, from_earlier, predict
 from course_lib.show import show
 
 vocabulary = ["the", "mouse", "ate", "cheese", "is", "next", "to", "keyboard"]
-rows = [[0.1, 0.1], [0.6, 0.6], [0.8, 0.1], [0.9, 0.1], [0.1, 0.1], [0.1, 0.2], [0.1, 0.1], [0.0, 1.0]]
+rows = [
+    [0.1, 0.1], [0.6, 0.6], [0.8, 0.1], [0.9, 0.1],
+    [0.1, 0.1], [0.1, 0.2], [0.1, 0.1], [0.0, 1.0],
+]
 table = torch.tensor(rows, device=device)
 show("table", table, "token width", vocabulary, digits=1)
 
@@ -74,7 +81,8 @@ show("table", table, "token width", vocabulary, digits=1)
 # wrong, the lesson goes on with the course's version.
 
 # %%
-def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+def embed_sentence(sentence, vocabulary, table):
+    # str, list of words, (word, width) -> (token, width)
     raise NotImplementedError  # three lines: split, vocabulary.index, the rows
 
 
@@ -84,7 +92,8 @@ embed_sentence = filled("embed_sentence", embed_sentence)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+# def embed_sentence(sentence, vocabulary, table):
+#     # str, list of words, (word, width) -> (token, width)
 #     tokens = sentence.split()
 #     rows = [vocabulary.index(token) for token in tokens]
 #     return table[rows]
@@ -97,7 +106,9 @@ embed_sentence = filled("embed_sentence", embed_sentence)
 # %%
 at_the_cheese = embed_sentence("the mouse ate the cheese", vocabulary, table)
 at_the_keyboard = embed_sentence("the mouse is next to the keyboard", vocabulary, table)
-print(tuple(at_the_cheese.shape), "and", tuple(at_the_keyboard.shape), "= (token, width)")
+print(
+    tuple(at_the_cheese.shape), "and", tuple(at_the_keyboard.shape), "= (token, width)"
+)
 print("'mouse' is the same in both:", torch.equal(at_the_cheese[1], at_the_keyboard[1]))
 
 # %% [markdown]
@@ -109,7 +120,8 @@ print("'mouse' is the same in both:", torch.equal(at_the_cheese[1], at_the_keybo
 # **Write it yourself.** `share` is the part that comes from the mean.
 
 # %%
-def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
+def blend_with_mean(embeddings, share):
+    # (token, width), a number from 0 to 1 -> (token, width)
     raise NotImplementedError  # three lines: the mean, the own part, both
 
 
@@ -119,7 +131,8 @@ blend_with_mean = filled("blend_with_mean", blend_with_mean)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
+# def blend_with_mean(embeddings, share):
+#     # (token, width), a number from 0 to 1 -> (token, width)
 #     mean = embeddings.mean(dim=0)  # (width), the mean over all tokens
 #     own = (1 - share) * embeddings
 #     return own + share * mean
@@ -138,8 +151,10 @@ from course_lib.pictures import draw_vectors
 mouse_at_the_cheese = blend_with_mean(at_the_cheese, 0.5)[1]
 mouse_at_the_keyboard = blend_with_mean(at_the_keyboard, 0.5)[1]
 arrows = {"in the table": embed_sentence("mouse cheese keyboard", vocabulary, table)}
-arrows |= {"mouse at the cheese": mouse_at_the_cheese, "mouse at the keyboard": mouse_at_the_keyboard}
-draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title="One word, two sentences, two vectors")
+arrows["mouse at the cheese"] = mouse_at_the_cheese
+arrows["mouse at the keyboard"] = mouse_at_the_keyboard
+title = "One word, two sentences, two vectors"
+draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 
 # %%
 both = torch.stack([mouse_at_the_cheese, mouse_at_the_keyboard])
@@ -154,7 +169,8 @@ show("'mouse'", both, "token width", ["at the cheese", "at the keyboard"], digit
 # there is no guess, it gives nothing away.
 
 # %%
-eaten_mouse = blend_with_mean(embed_sentence("the cheese ate the mouse", vocabulary, table), 0.5)[4]
+eaten = embed_sentence("the cheese ate the mouse", vocabulary, table)
+eaten_mouse = blend_with_mean(eaten, 0.5)[4]
 guess = ...  # write "yes" or "no" in place of the dots
 predict(guess, lambda: torch.allclose(eaten_mouse, mouse_at_the_cheese))
 
@@ -195,7 +211,7 @@ from course_lib.attention import SingleHeadAttention
 torch.manual_seed(99)
 head = SingleHeadAttention(d_in=3, d_out=2, causal=False)
 with torch.no_grad():
-    head.q_proj.weight *= 4  # larger numbers than an untrained layer has, so that there is a pattern to look at
+    head.q_proj.weight *= 4  # larger than untrained weights, so that a pattern shows
     head.k_proj.weight *= 4
 head = head.to(device)
 output, weights = head(x, return_weights=True)
@@ -250,7 +266,8 @@ heatmap(weights, words)
 # **Predict.** From which token does "and" take most? Find its row, then the brightest cell in it.
 
 # %%
-weight_table = weights[0, 0]  # the first sentence and the first head: (batch, head, query, key) -> (query, key)
+# the first sentence and the first head: (batch, head, query, key) -> (query, key)
+weight_table = weights[0, 0]
 guess = ...  # write a word in quotes in place of the dots
 predict(guess, lambda: words[weight_table[words.index("and")].argmax()])
 
@@ -322,7 +339,8 @@ row_sums = from_earlier("row_sums")
 # %%
 import torch.nn.functional as F
 
-by_pytorch = F.scaled_dot_product_attention(head.q_proj(x), head.k_proj(x), head.v_proj(x))
+queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
+by_pytorch = F.scaled_dot_product_attention(queries, keys, values)
 torch.testing.assert_close(output, by_pytorch)
 print("the course's head and PyTorch's own attention are equal")
 

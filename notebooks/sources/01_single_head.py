@@ -10,15 +10,19 @@
 # **You need** [lesson 00](00_start_here.ipynb). **It takes** about 40 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -135,9 +139,11 @@ show("mean of all tokens", embeddings.mean(dim=0), "width", digits=3)
 # With $E$ for the table of embeddings, a mathematician would write it as $\mathrm{softmax}(E E^{\top})\, E$:
 
 # %%
-first_scores = embeddings @ embeddings.T  # (token, width) @ (width, token) -> (query, key)
-first_contexts = first_scores.softmax(dim=-1) @ embeddings  # dim=-1: each row is a softmax of its own
-print("row 'work' is the context by hand:", torch.allclose(first_contexts[work], first_context))
+# (token, width) @ (width, token) -> (query, key)
+first_scores = embeddings @ embeddings.T
+first_contexts = first_scores.softmax(dim=-1) @ embeddings  # dim=-1: row by row
+same = torch.allclose(first_contexts[work], first_context)
+print("row 'work' is the context by hand:", same)
 print("the scores are symmetric:", torch.equal(first_scores, first_scores.T))
 
 # %% [markdown]
@@ -184,7 +190,7 @@ q_proj = nn.Linear(d_in, d_out, bias=False)
 k_proj = nn.Linear(d_in, d_out, bias=False)
 v_proj = nn.Linear(d_in, d_out, bias=False)
 with torch.no_grad():
-    q_proj.weight *= 4  # larger numbers than an untrained matrix has, so that there is a pattern to look at
+    q_proj.weight *= 4  # larger than untrained weights, so that a pattern shows
     k_proj.weight *= 4
 q_proj, k_proj, v_proj = q_proj.to(device), k_proj.to(device), v_proj.to(device)
 
@@ -194,7 +200,8 @@ q_proj, k_proj, v_proj = q_proj.to(device), k_proj.to(device), v_proj.to(device)
 # 10](10_what_heads_learn.ipynb).
 
 # %%
-queries, keys, values = q_proj(embeddings), k_proj(embeddings), v_proj(embeddings)  # (token, width), each (6, 2)
+# (token, width), each (6, 2)
+queries, keys, values = q_proj(embeddings), k_proj(embeddings), v_proj(embeddings)
 show("queries", queries, "token width", words, digits=2)
 
 # %% [markdown]
@@ -204,7 +211,9 @@ show("queries", queries, "token width", words, digits=2)
 
 # %%
 names = ("x", "q_proj.weight.T", "queries")
-draw_matrix_product(embeddings, q_proj.weight.T, names=names, words=words, highlight=(work, 1))
+draw_matrix_product(
+    embeddings, q_proj.weight.T, names=names, words=words, highlight=(work, 1)
+)
 
 # %% [markdown]
 # Because queries and keys have two numbers, we can draw them as arrows. Here is the query of "work" among the six
@@ -227,7 +236,8 @@ draw_vectors({"key": keys, "query of 'work'": queries[work]}, words=words, title
 # width, for a reason that you will measure in the section "Why divide by the square root of the width?".
 
 # %%
-scores_of_work = torch.stack([queries[work] @ key for key in keys]) / d_out**0.5  # one score per key
+products = torch.stack([queries[work] @ key for key in keys])  # one per key
+scores_of_work = products / d_out**0.5
 show("scores of 'work'", scores_of_work, "key", words)
 
 # %% [markdown]
@@ -245,8 +255,9 @@ show("attention weights of 'work'", weights_of_work, "key", words)
 # **Predict.** Suppose that all six keys were the same vector. How large would each of the attention weights be?
 
 # %%
+equal_scores = torch.stack([queries[work] @ keys[0]] * 6)
 guess = ...  # write a number such as 0.25 in place of the dots
-predict(guess, lambda: attention_weights(torch.stack([queries[work] @ keys[0]] * 6))[0].item())
+predict(guess, lambda: attention_weights(equal_scores)[0].item())
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -267,9 +278,11 @@ show("context of 'work'", context_of_work, "width")
 # diamond is the context.
 
 # %%
-labels = [f"{word} {weight:.2f}" for word, weight in zip(words, weights_of_work.tolist(), strict=True)]
+numbers = weights_of_work.tolist()
+labels = [f"{word} {weight:.2f}" for word, weight in zip(words, numbers, strict=True)]
 vectors = {"value": values, "context of 'work'": context_of_work}
-draw_vectors(vectors, words=labels, points=True, title="The context is a point among the values")
+title = "The context is a point among the values"
+draw_vectors(vectors, words=labels, points=True, title=title)
 
 # %% [markdown]
 # The context is a balance point: each value pulls it with its attention weight. "and" pulls hardest, "Dream" pulls it
@@ -286,12 +299,15 @@ draw_vectors(vectors, words=labels, points=True, title="The context is a point a
 
 # %%
 names = ("queries", "keys.T", "products")
-draw_matrix_product(queries, keys.T, names=names, words=words, highlight=(work, words.index("and")))
+draw_matrix_product(
+    queries, keys.T, names=names, words=words, highlight=(work, words.index("and"))
+)
 
 # %%
 scores = queries @ keys.T / d_out**0.5  # (query, width) @ (width, key) -> (query, key)
 weights = scores.softmax(dim=-1)  # over the keys
-print("row 'work' is what you computed by hand:", torch.allclose(weights[work], weights_of_work))
+same = torch.allclose(weights[work], weights_of_work)
+print("row 'work' is what you computed by hand:", same)
 
 # %% [markdown]
 # `dim=-1` is the last axis, the keys, so each *row* is one token's mix and sums to 1.
@@ -321,8 +337,9 @@ heatmap(weights, words)
 
 # %%
 and_ = words.index("and")
-print(f"'work' looks at 'and': score {scores[work, and_]:5.2f}, attention weight {weights[work, and_]:.2f}")
-print(f"'and' looks at 'work': score {scores[and_, work]:5.2f}, attention weight {weights[and_, work]:.2f}")
+for q, k in ((work, and_), (and_, work)):
+    numbers = f"score {scores[q, k]:5.2f}, attention weight {weights[q, k]:.2f}"
+    print(f"'{words[q]}' looks at '{words[k]}': {numbers}")
 
 # %% [markdown]
 # "work" takes more than half of its mix from "and", and "and" takes next to nothing from "work".
@@ -335,7 +352,8 @@ draw_matrix_product(weights, values, names=names, words=words, highlight=(work, 
 
 # %%
 context = weights @ values  # (query, key) @ (key, width) -> (query, width)
-print("row 'work' is the context by hand:", torch.allclose(context[work], context_of_work))
+same = torch.allclose(context[work], context_of_work)
+print("row 'work' is the context by hand:", same)
 
 # %% [markdown]
 # Two matrix products and a softmax compute for all tokens what you computed for one.
@@ -386,9 +404,13 @@ print("width    divided: largest  slope    not divided: largest  slope")
 for width in (2, 8, 32, 128, 512):
     q, k = torch.randn(2, 2000, 6, width, generator=generator)
     products = q @ k.transpose(1, 2)  # (sample, query, key)
-    divided, plain = (s.softmax(dim=-1).amax(dim=-1) for s in (products / width**0.5, products))
+    divided = (products / width**0.5).softmax(dim=-1).amax(dim=-1)
+    plain = products.softmax(dim=-1).amax(dim=-1)
     slopes = [(w * (1 - w)).mean().item() for w in (divided, plain)]
-    print(f"{width:5}  {divided.mean():17.2f}  {slopes[0]:5.2f}  {plain.mean():21.2f}  {slopes[1]:5.2f}")
+    print(
+        f"{width:5}  {divided.mean():17.2f}  {slopes[0]:5.2f}  "
+        f"{plain.mean():21.2f}  {slopes[1]:5.2f}"
+    )
 
 # %% [markdown]
 # With the division both columns stay about the same at every width. Without it, a wide head with queries and keys
@@ -440,7 +462,8 @@ class MyHead(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        raise NotImplementedError  # three lines: scores (batch, query, key), weights, and what you return
+        # three lines: scores (batch, query, key), weights, and what you return
+        raise NotImplementedError
 
 
 MyHead = filled("MyHead", MyHead)
@@ -458,7 +481,8 @@ MyHead = filled("MyHead", MyHead)
 #
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+#         # (batch, query, key)
+#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
 #         weights = scores.softmax(dim=-1)
 #         return weights @ values
 # ```
@@ -480,15 +504,17 @@ print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 # with the values, and no error is reported:
 
 # %%
-def scored_with_values(x):  # (token, width) -> context (token, width), attention weights (query, key)
+def scored_with_values(x):
+    # (token, width) -> context (token, width), attention weights (query, key)
     queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
-    weights = (queries @ values.T / d_out**0.5).softmax(dim=-1)  # values where keys should be
+    weights = (queries @ values.T / d_out**0.5).softmax(dim=-1)  # values, not keys
     return weights @ values, weights
 
 
 wrong_context, wrong_weights = scored_with_values(embeddings)
 print("the shape is right: ", wrong_context.shape == context.shape)
-print("the rows sum to 1:  ", torch.allclose(wrong_weights.sum(dim=-1), torch.ones(6, device=device)))
+row_sums = wrong_weights.sum(dim=-1)
+print("the rows sum to 1:  ", torch.allclose(row_sums, torch.ones_like(row_sums)))
 print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2f}")
 
 # %% [markdown]
@@ -501,8 +527,9 @@ print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2
 # %%
 scored_with_values(embeddings)[0].square().sum().backward()
 projections = {"q": q_proj, "k": k_proj, "v": v_proj}
+without = [name for name, one in projections.items() if one.weight.grad is None]
 guess = ...  # write "q", "k" or "v" in place of the dots
-predict(guess, lambda: next(name for name, one in projections.items() if one.weight.grad is None))
+predict(guess, lambda: without[0])
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -527,7 +554,8 @@ other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(devic
 two_samples = torch.cat([x, other])  # (batch, token, width) = (2, 6, 3)
 torch.testing.assert_close(my_head(two_samples), reference(two_samples))
 print("equal on", len(two_samples), "samples")
-print("does the mistake above equal it, too?", torch.allclose(wrong_context, reference(x)[0]))
+same = torch.allclose(wrong_context, reference(x)[0])
+print("does the mistake above equal it, too?", same)
 
 # %% [markdown]
 # Would this proof notice a mistake? It would not if all attention weights were the same, because then any key is as
@@ -536,7 +564,8 @@ print("does the mistake above equal it, too?", torch.allclose(wrong_context, ref
 # %%
 _, reference_weights = reference(two_samples, return_weights=True)
 largest = reference_weights.amax(dim=-1)
-print("largest attention weight of a query: from", f"{largest.min():.2f} to {largest.max():.2f}")
+span = f"{largest.min():.2f} to {largest.max():.2f}"
+print("largest attention weight of a query: from", span)
 
 # %% [markdown]
 # The largest attention weight of each query is above one sixth and well below 1, so a mistake would show.

@@ -10,15 +10,19 @@
 # **You need** [lesson 01](01_single_head.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -47,7 +51,8 @@ with torch.no_grad():
 head = head.to(device)
 
 
-def project(x):  # (batch, token, width) -> scores (batch, query, key), values (batch, key, width)
+def project(x):
+    # (batch, token, width) -> scores (batch, query, key), values (batch, key, width)
     queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
     return queries @ keys.transpose(1, 2) / 2**0.5, values
 
@@ -83,7 +88,8 @@ show("keep", keep, "query key", words)
 
 # %%
 def masked_weights(scores, keep):  # (query, key), (query, key) bool -> (query, key)
-    raise NotImplementedError  # two lines; scores.masked_fill(a, number) returns scores with number where a is True
+    # two lines; scores.masked_fill(a, number) puts number where a is True
+    raise NotImplementedError
 
 
 masked_weights = filled("masked_weights", masked_weights)
@@ -123,7 +129,8 @@ class MyCausalHead(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+        # (batch, query, key)
+        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
         num_tokens = x.shape[1]
         raise NotImplementedError  # three lines: keep, weights, and what you return
 
@@ -143,9 +150,11 @@ MyCausalHead = filled("MyCausalHead", MyCausalHead)
 #
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+#         # (batch, query, key)
+#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
 #         num_tokens = x.shape[1]
-#         keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()  # (query, key)
+#         # (query, key)
+#         keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
 #         weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 #         return weights @ values
 # ```
@@ -184,8 +193,8 @@ changed = x.clone()
 changed[:, -1] = 9.0  # "it" becomes something else entirely
 causal_head = MyCausalHead(3, 2).to(device)
 causal_head.load_state_dict(head.state_dict())  # the same three weight matrices
-print("MyHead:      ", f"{earlier_outputs_moved(head(x), head(changed)):.4f}")
-print("MyCausalHead:", f"{earlier_outputs_moved(causal_head(x), causal_head(changed)):.4f}")
+for name, module in (("MyHead:      ", head), ("MyCausalHead:", causal_head)):
+    print(name, f"{earlier_outputs_moved(module(x), module(changed)):.4f}")
 
 # %% [markdown]
 # In `MyHead` the change reaches the earlier tokens, because nothing is hidden there. In `MyCausalHead` the earlier
@@ -196,7 +205,7 @@ print("MyCausalHead:", f"{earlier_outputs_moved(causal_head(x), causal_head(chan
 
 # %%
 no_future = -torch.inf
-one_too_far = torch.ones(6, 6, dtype=torch.bool, device=device).tril(diagonal=1)
+too_far = torch.ones(6, 6, dtype=torch.bool, device=device).tril(diagonal=1)
 
 
 def thrown_away(scores):
@@ -205,12 +214,12 @@ def thrown_away(scores):
 
 
 ways = {
-    "right": lambda scores: scores.masked_fill(~keep, no_future).softmax(dim=-1),
+    "right": lambda s: s.masked_fill(~keep, no_future).softmax(dim=-1),
     "mask thrown away": thrown_away,
-    "filled with zero": lambda scores: scores.masked_fill(~keep, 0.0).softmax(dim=-1),
-    "mask after softmax": lambda scores: scores.softmax(dim=-1).masked_fill(~keep, 0.0),
-    "one token too far": lambda scores: scores.masked_fill(~one_too_far, no_future).softmax(dim=-1),
-    "True and False swapped": lambda scores: scores.masked_fill(keep, no_future).softmax(dim=-1),
+    "filled with zero": lambda s: s.masked_fill(~keep, 0.0).softmax(dim=-1),
+    "mask after softmax": lambda s: s.softmax(dim=-1).masked_fill(~keep, 0.0),
+    "one token too far": lambda s: s.masked_fill(~too_far, no_future).softmax(dim=-1),
+    "True and False swapped": lambda s: s.masked_fill(keep, no_future).softmax(dim=-1),
 }
 
 # %% [markdown]
@@ -218,11 +227,12 @@ ways = {
 
 # %%
 changed_scores, changed_values = project(changed)
-print("mistake                 last token moves earlier outputs by   row sums")
+print("mistake                 earlier outputs move by   row sums")
 for name, way in ways.items():
-    moved = earlier_outputs_moved(way(scores) @ values, way(changed_scores) @ changed_values)
+    before, after = way(scores) @ values, way(changed_scores) @ changed_values
+    moved = earlier_outputs_moved(before, after)
     sums = " ".join(f"{total:.2f}" for total in way(scores)[0].sum(dim=-1).tolist())
-    print(f"{name:22}  {moved:35.4f}   {sums}")
+    print(f"{name:22}  {moved:23.4f}   {sums}")
 
 # %% [markdown]
 # The test finds all five, while the row sums give away only two. What happened in each of them?
@@ -244,8 +254,9 @@ for name, way in ways.items():
 
 # %%
 for width in (2, 64, 256):
-    hidden_weight = ((torch.zeros(2) + torch.tensor([0.0, -20.0])) / width**0.5).softmax(dim=0)[1]
-    print(f"width {width:3}: the hidden token gets an attention weight of {hidden_weight:.4f}")
+    masked = (torch.zeros(2) + torch.tensor([0.0, -20.0])) / width**0.5
+    hidden = masked.softmax(dim=0)[1]
+    print(f"width {width:3}: the hidden token gets an attention weight of {hidden:.4f}")
 
 # %% [markdown]
 # At a width of 2 nothing shows, and in wider heads the hidden token is seen. Add the mask after the division
@@ -337,13 +348,13 @@ print(f"With need_weights=True it reads the {it_reads}.")
 try:
     theirs(x, x, x, is_causal=True)
 except RuntimeError as error:
-    print("With the flag alone:", error)
+    print("With the flag alone:", str(error).split(".")[0])
 two_heads = nn.MultiheadAttention(3 + 1, 2, batch_first=True).to(device).eval()
 wide = torch.cat([x, x[..., :1]], dim=-1)  # (batch, token, 4)
 with torch.no_grad():
     alone = two_heads(wide, wide, wide, is_causal=True)[0]
-    hides_nothing = torch.allclose(alone, two_heads(wide, wide, wide)[0])
-print("The same with two heads, after training: no error, hides nothing:", hides_nothing)
+    equal = torch.allclose(alone, two_heads(wide, wide, wide)[0])
+print("The same with two heads, after training: no error, hides nothing:", equal)
 
 # %% [markdown]
 # What the two mean together depends on a third argument. The flag alone is refused, but not always: with an even number
@@ -359,10 +370,12 @@ print("The same with two heads, after training: no error, hides nothing:", hides
 
 # %%
 second = embeddings[[4, 5, 0, 1]]  # (token, width) = (4, 3)
-batch = torch.cat([x, torch.full_like(x, 7.0)])  # (batch, token, width) = (2, 6, 3), the second all padding
+# (batch, token, width) = (2, 6, 3), the second all padding
+batch = torch.cat([x, torch.full_like(x, 7.0)])
 batch[1, :4] = second
 lengths = torch.tensor([[6], [4]], device=device)
-real = torch.arange(6, device=device) < lengths  # (key) < (batch, 1) -> (batch, key), True = a real token
+# (key) < (batch, 1) -> (batch, key), True = a real token
+real = torch.arange(6, device=device) < lengths
 show("real", real, "batch key")
 
 # %% [markdown]
@@ -395,8 +408,9 @@ def attend(x, keep):  # keep broadcasts to (batch, query, key) -> (batch, token,
 
 alone = head(second[None])[0]
 with_mask, without_mask = attend(batch, real[:, None])[1, :4], head(batch)[1, :4]
-print("with the padding mask:   ", f"{(with_mask - alone).abs().max():.4f} away from the sentence alone")
-print("without the padding mask:", f"{(without_mask - alone).abs().max():.4f} away from the sentence alone")
+near, far = ((one - alone).abs().max() for one in (with_mask, without_mask))
+print("with the padding mask:   ", f"{near:.4f} away from the sentence alone")
+print("without the padding mask:", f"{far:.4f} away from the sentence alone")
 
 # %% [markdown]
 # Without the mask the padding leaks into each real token. With it, the sentence is as it is alone.
@@ -446,7 +460,9 @@ def report(output):  # (batch, token, width)
     head.zero_grad()
     loss = output[left_real].square().sum()  # real tokens only
     loss.backward()
-    finite = {name: bool(one.grad.isfinite().all()) for name, one in head.named_parameters()}
+    finite = {}
+    for name, one in head.named_children():
+        finite[name] = bool(one.weight.grad.isfinite().all())
     print(f"loss {loss.item():.4f}, finite gradients: {finite}")
 
 
@@ -471,7 +487,8 @@ output, weights = attend_safely(left_batch, left_keep)
 report(output)
 
 # %%
-heatmap(weights[1], left_words, keep=left_keep[1], title="two tokens of padding on the left")
+title = "two tokens of padding on the left"
+heatmap(weights[1], left_words, keep=left_keep[1], title=title)
 
 # %% [markdown]
 # The loss is the same as before, and all gradients are finite. In the heatmap, the two rows of the padding see
@@ -497,8 +514,9 @@ print("equal: alone, with the padding on the left, and with the padding on the r
 # **Predict.** An attention weight of 0.6 is kept, and p is 0.25. What does dropout make of it?
 
 # %%
+many = torch.full((1000,), 0.6)
 guess = ...  # write a number with a decimal point in place of the dots
-predict(guess, lambda: nn.functional.dropout(torch.full((1000,), 0.6), p=0.25).max().item())
+predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item())
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -513,16 +531,23 @@ predict(guess, lambda: nn.functional.dropout(torch.full((1000,), 0.6), p=0.25).m
 
 # %%
 p = 0.25
-dropped = torch.rand(1000000, 6, generator=torch.Generator().manual_seed(0)).to(device) < p
+generator = torch.Generator().manual_seed(0)
+dropped = torch.rand(1000000, 6, generator=generator).to(device) < p
 work = words.index("work")
 scores_of_work = scores[0, work]
-after = (scores_of_work.softmax(dim=-1) / (1 - p)).masked_fill(dropped, 0.0)
+undropped = scores_of_work.softmax(dim=-1)
+after = (undropped / (1 - p)).masked_fill(dropped, 0.0)
 before = (scores_of_work / (1 - p)).masked_fill(dropped, 0.0).softmax(dim=-1)
-table = torch.stack([scores_of_work.softmax(dim=-1), after.mean(dim=0), before.mean(dim=0)])
+means = {
+    "no dropout": undropped,
+    "mean, after softmax": after.mean(dim=0),
+    "mean, before softmax": before.mean(dim=0),
+}
 print(" " * 20, " ".join(f"{word:>5}" for word in words))
-for name, row in zip(("no dropout", "mean, after softmax", "mean, before softmax"), table.tolist(), strict=True):
-    print(f"{name:20}", " ".join(f"{weight:.3f}" for weight in row))
-print("weights that are 0:", f"after {(after == 0).float().mean():.2f}, before {(before == 0).float().mean():.2f}")
+for name, row in means.items():
+    print(f"{name:20}", " ".join(f"{weight:.3f}" for weight in row.tolist()))
+zero_after, zero_before = ((one == 0).float().mean() for one in (after, before))
+print(f"weights that are 0: after {zero_after:.2f}, before {zero_before:.2f}")
 
 # %% [markdown]
 # After softmax, a quarter of the attention weights is 0, and on average nothing changes. Before softmax, none of the
@@ -556,8 +581,10 @@ other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(devic
 two_samples = torch.cat([x, other])
 torch.testing.assert_close(causal_head(two_samples), reference(two_samples))
 _, reference_weights = reference(two_samples, return_weights=True)
-largest = reference_weights[..., -1, :].amax(dim=-1)  # of the last token, which may attend to all six
-print("equal; the last token's largest attention weight:", f"{largest.min():.2f} and {largest.max():.2f}")
+# of the last token, which may attend to all six
+largest = reference_weights[..., -1, :].amax(dim=-1)
+span = f"{largest.min():.2f} and {largest.max():.2f}"
+print("equal; the last token's largest attention weight:", span)
 
 # %% [markdown]
 # In both samples this is well above one sixth and well below 1. The attention is neither equal nor all or nothing, so

@@ -9,15 +9,19 @@
 # **You need** [lesson 02](02_masks_and_dropout.ipynb). **It takes** about 35 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -48,8 +52,10 @@ values[words.index("Dream")] = torch.tensor([2.0, -1.0], device=device)
 values[words.index("work")] = torch.tensor([-1.0, 2.0], device=device)
 for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
     weights_of_it = torch.zeros(6, device=device)
-    weights_of_it[words.index("Dream")], weights_of_it[words.index("work")] = on_dream, 1 - on_dream
-    print(f"{on_dream:.2f} on 'Dream', {1 - on_dream:.2f} on 'work':", (weights_of_it @ values).tolist())
+    weights_of_it[words.index("Dream")] = on_dream
+    weights_of_it[words.index("work")] = 1 - on_dream
+    shares = f"{on_dream:.2f} on 'Dream', {1 - on_dream:.2f} on 'work':"
+    print(shares, (weights_of_it @ values).tolist())
 
 # %% [markdown]
 # We want the result [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it
@@ -84,7 +90,8 @@ two_mixes = filled("two_mixes", two_mixes)
 # </details>
 
 # %%
-on_dream, on_work = torch.eye(6, device=device)[[words.index("Dream"), words.index("work")]]  # zeros and a single 1
+dream, work = words.index("Dream"), words.index("work")
+on_dream, on_work = torch.eye(6, device=device)[[dream, work]]  # zeros and a single 1
 print("two heads:", two_mixes(on_dream, on_work, values).tolist())
 
 # %% [markdown]
@@ -102,7 +109,8 @@ print("two heads:", two_mixes(on_dream, on_work, values).tolist())
 d_in, d_out = x.shape[-1], 8
 for num_heads in (1, 2, 4, 8):
     head_dim = d_out // num_heads
-    in_projections = num_heads * 3 * d_in * head_dim  # queries, keys, values of every head
+    # queries, keys, values of every head
+    in_projections = num_heads * 3 * d_in * head_dim
     in_scores = num_heads * head_dim  # multiplications per pair of a query and a key
     cost = f"{in_projections} parameters, {in_scores} multiplications per pair"
     print(f"heads {num_heads}, width {head_dim}: {cost}")
@@ -121,11 +129,13 @@ def different_orders(head_dim, seed):
     generator = torch.Generator().manual_seed(seed)
     w_q, w_k = torch.randn(2, 3, head_dim, generator=generator).to(device)
     queries, keys = (embeddings - embeddings.mean(0)) @ w_q, embeddings @ w_k
-    orders = (queries @ keys.T).argsort(dim=-1)  # (query, key), from lowest to highest score
+    # (query, key), from lowest to highest score
+    orders = (queries @ keys.T).argsort(dim=-1)
     return len(orders.unique(dim=0))
 
 
-print("orders in five heads of width 2:", [different_orders(2, seed) for seed in range(5)])
+orders = [different_orders(2, seed) for seed in range(5)]
+print("orders in five heads of width 2:", orders)
 
 # %% [markdown]
 # (The mean of the embeddings is subtracted before the queries are computed, so that some of the queries' numbers are
@@ -190,7 +200,8 @@ show("context_1", context_1, "batch token width", words, digits=2)
 # %%
 def weights_of(head):  # the attention weights of one causal head: (batch, query, key)
     scores = (head.q_proj(x) * head_dim**-0.5) @ head.k_proj(x).transpose(1, 2)
-    return scores.masked_fill(~causal_keep(6, device=device), -torch.inf).softmax(dim=-1)
+    keep = causal_keep(6, device=device)
+    return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 
 
 weights_0, weights_1 = weights_of(head_0), weights_of(head_1)
@@ -216,7 +227,8 @@ for name, weights in (("head 0", weights_0), ("head 1", weights_1)):
 # second cell draws this step.
 
 # %%
-joined = torch.cat([context_0, context_1], dim=-1)  # 2 x (batch, token, head_dim) -> (batch, token, d_out)
+# 2 x (batch, token, head_dim) -> (batch, token, d_out)
+joined = torch.cat([context_0, context_1], dim=-1)
 print(tuple(context_0.shape), "and", tuple(context_1.shape), "->", tuple(joined.shape))
 
 # %%
@@ -243,7 +255,7 @@ layout_steps(record(join, context_0, context_1), words=words)
 torch.manual_seed(6)
 out_proj = nn.Linear(d_out, d_out, bias=False).to(device)
 head_1_off = torch.cat([context_0, torch.zeros_like(context_1)], dim=-1)
-change = (joined - head_1_off).abs().amax(dim=(0, 1))  # the largest change in each column
+change = (joined - head_1_off).abs().amax(dim=(0, 1))  # largest change in each column
 show("largest change without W^O", change, "width", digits=2)
 
 # %% [markdown]
@@ -252,8 +264,9 @@ show("largest change without W^O", change, "width", digits=2)
 # **Predict.** How many of the eight columns change if the output projection comes after the join?
 
 # %%
+difference = (out_proj(joined) - out_proj(head_1_off)).abs().amax(dim=(0, 1))
 guess = ...  # write a number from 0 to 8 in place of the dots
-predict(guess, lambda: int(((out_proj(joined) - out_proj(head_1_off)).abs().amax(dim=(0, 1)) > 1e-6).sum()))
+predict(guess, lambda: int((difference > 1e-6).sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -280,7 +293,8 @@ predict(guess, lambda: int(((out_proj(joined) - out_proj(head_1_off)).abs().amax
 # **Write it yourself.** Project the context of one head by that head's block of columns.
 
 # %%
-def output_of_head(context, w_o, head):  # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
+def output_of_head(context, w_o, head):
+    # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
     head_dim = context.shape[-1]
     raise NotImplementedError  # your two lines: cut the block out of w_o, then multiply
 
@@ -291,7 +305,8 @@ output_of_head = filled("output_of_head", output_of_head)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def output_of_head(context, w_o, head):  # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
+# def output_of_head(context, w_o, head):
+#     # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
 #     head_dim = context.shape[-1]
 #     w_o_of_head = w_o[:, head * head_dim : (head + 1) * head_dim]  # (d_out, head_dim)
 #     return context @ w_o_of_head.T
@@ -300,7 +315,8 @@ output_of_head = filled("output_of_head", output_of_head)
 # </details>
 
 # %%
-summed = output_of_head(context_0, out_proj.weight, 0) + output_of_head(context_1, out_proj.weight, 1)
+w_o = out_proj.weight
+summed = output_of_head(context_0, w_o, 0) + output_of_head(context_1, w_o, 1)
 torch.testing.assert_close(summed, out_proj(joined))
 print("projected and added = joined and projected")
 
@@ -321,7 +337,8 @@ class MyWrapper(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
         head_dim = d_out // num_heads
-        self.heads = nn.ModuleList([MyCausalHead(d_in, head_dim) for _ in range(num_heads)])
+        heads = [MyCausalHead(d_in, head_dim) for _ in range(num_heads)]
+        self.heads = nn.ModuleList(heads)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
@@ -338,11 +355,12 @@ MyWrapper = filled("MyWrapper", MyWrapper)
 #     def __init__(self, d_in, d_out, num_heads):
 #         super().__init__()
 #         head_dim = d_out // num_heads
-#         self.heads = nn.ModuleList([MyCausalHead(d_in, head_dim) for _ in range(num_heads)])
+#         heads = [MyCausalHead(d_in, head_dim) for _ in range(num_heads)]
+#         self.heads = nn.ModuleList(heads)
 #         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 #
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-#         contexts = [head(x) for head in self.heads]  # num_heads x (batch, token, head_dim)
+#         contexts = [head(x) for head in self.heads]  # num_heads x (b, token, head_dim)
 #         joined = torch.cat(contexts, dim=-1)  # (batch, token, d_out)
 #         return self.out_proj(joined)
 # ```
@@ -368,15 +386,17 @@ for name, parameter in my_wrapper.named_parameters():
 
 # %%
 def pasted(x):
+    hidden = ~causal_keep(6, device=device)
     scores_0 = (head_0.q_proj(x) * head_dim**-0.5) @ head_0.k_proj(x).transpose(1, 2)
-    weights_0 = scores_0.masked_fill(~causal_keep(6, device=device), -torch.inf).softmax(dim=-1)
+    weights_0 = scores_0.masked_fill(hidden, -torch.inf).softmax(dim=-1)
     scores_1 = (head_1.q_proj(x) * head_dim**-0.5) @ head_1.k_proj(x).transpose(1, 2)
-    weights_1 = scores_0.masked_fill(~causal_keep(6, device=device), -torch.inf).softmax(dim=-1)
-    return torch.cat([weights_0 @ head_0.v_proj(x), weights_1 @ head_1.v_proj(x)], dim=-1)
+    weights_1 = scores_0.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+    contexts = weights_0 @ head_0.v_proj(x), weights_1 @ head_1.v_proj(x)
+    return torch.cat(contexts, dim=-1)
 
 
 print("shape right:  ", pasted(x).shape == joined.shape)
-other_ending = torch.cat([x[:, :-1], x[:, :1]], dim=1)  # the same tokens, but another last one
+other_ending = torch.cat([x[:, :-1], x[:, :1]], dim=1)  # another last token
 print("causal:       ", torch.allclose(pasted(other_ending)[:, :-1], pasted(x)[:, :-1]))
 print("numbers right:", torch.allclose(pasted(x), joined))
 
@@ -388,7 +408,8 @@ print("numbers right:", torch.allclose(pasted(x), joined))
 
 # %%
 matrices = [*head_0.parameters(), *head_1.parameters()]
-gradients = torch.autograd.grad(pasted(x).square().sum(), matrices, allow_unused=True)  # one per matrix, or None
+# one per matrix, or None
+gradients = torch.autograd.grad(pasted(x).square().sum(), matrices, allow_unused=True)
 guess = ...  # write a number from 0 to 6 in place of the dots
 predict(guess, lambda: sum(gradient is None for gradient in gradients))
 
@@ -426,8 +447,10 @@ print("all three agree on", tuple(two_samples.shape), "->", tuple(by_hand.shape)
 
 # %%
 _, weights = reference(two_samples, return_weights=True)  # (batch, head, query, key)
-largest = weights[:, :, -1].amax(dim=-1)  # (batch, head), of the last token, which may attend to all six
-print("the last token's largest attention weight: from", f"{largest.min():.2f} to {largest.max():.2f}")
+# (batch, head), of the last token, which may attend to all six
+largest = weights[:, :, -1].amax(dim=-1)
+span = f"{largest.min():.2f} to {largest.max():.2f}"
+print("the last token's largest attention weight: from", span)
 
 # %% [markdown]
 # In both heads and both samples this is above one sixth and well below 1. It matters, because untrained heads attend to

@@ -10,15 +10,19 @@
 # **You need** [lesson 03](03_wrapper.ipynb). **It takes** about 35 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -54,7 +58,8 @@ show("queries", queries, "batch token width", words)
 # ## Step 1: `view` splits the width
 
 # %%
-split = queries.view(batch, num_tokens, num_heads, head_dim)  # (b, t, h * d) -> (b, t, h, d)
+# (b, t, h * d) -> (b, t, h, d)
+split = queries.view(batch, num_tokens, num_heads, head_dim)
 print("shape: ", tuple(queries.shape), "->", tuple(split.shape))
 print("stride:", queries.stride(), "->", split.stride())
 show("split of 'work'", split[0, words.index("work")], "head width")
@@ -89,7 +94,8 @@ slot_of = filled("slot_of", slot_of)
 
 # %%
 index = (0, words.index("work"), 1, 0)  # batch, token, head, number
-print("slot:", slot_of(split.stride(), index), " the number there:", split[index].item())
+slot = slot_of(split.stride(), index)
+print("slot:", slot, " the number there:", split[index].item())
 
 # %% [markdown]
 # The slot and the number are equal, because the labels were put into the memory in this order.
@@ -112,7 +118,8 @@ show("by_head", by_head, "batch head token width", words)
 # %%
 print("same memory:", queries.data_ptr() == split.data_ptr() == by_head.data_ptr())
 split[0, words.index("work"), 1, 0] = 99  # write through one name ...
-print("queries:", queries[0, 3].tolist(), " by_head:", by_head[0, 1, 3].tolist())  # ... read through the others
+# ... read through the others
+print("queries:", queries[0, 3].tolist(), " by_head:", by_head[0, 1, 3].tolist())
 split[0, words.index("work"), 1, 0] = 14  # and put it back
 
 # %% [markdown]
@@ -161,7 +168,9 @@ print("saved:", page)
 
 # %%
 names = ["queries", ".view(1, 6, 2, 2)", ".transpose(1, 2)"]
-memory_row(queries, split, by_head, names=names, words=words, num_heads=2, highlight=(0, 3, 2))
+memory_row(
+    queries, split, by_head, names=names, words=words, num_heads=2, highlight=(0, 3, 2)
+)
 
 # %% [markdown]
 # Each panel shows the slots above and, below them, the order in which the tensor reads them. The upper two tensors read
@@ -226,8 +235,10 @@ predict(guess, lambda: queries.view(batch, 4, num_tokens, 1)[0, 1, 0, 0].item())
 # **Write it yourself**, for any sizes:
 
 # %%
-def to_heads(x, num_heads):  # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
-    raise NotImplementedError  # your three lines: the sizes (x.shape), the split, the transpose
+def to_heads(x, num_heads):
+    # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+    # your three lines: the sizes (x.shape), the split, the transpose
+    raise NotImplementedError
 
 
 to_heads = filled("to_heads", to_heads)
@@ -236,7 +247,8 @@ to_heads = filled("to_heads", to_heads)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def to_heads(x, num_heads):  # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+# def to_heads(x, num_heads):
+#     # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
 #     batch, num_tokens, width = x.shape
 #     split = x.view(batch, num_tokens, num_heads, width // num_heads)
 #     return split.transpose(1, 2)
@@ -267,7 +279,8 @@ print("the same with unflatten:", torch.equal(unflattened, by_head))
 
 # %%
 generator = torch.Generator().manual_seed(5)
-weight_0, weight_1 = torch.randn(2, head_dim, 3, generator=generator).to(device)  # (head_dim, d_in) each
+# (head_dim, d_in) each
+weight_0, weight_1 = torch.randn(2, head_dim, 3, generator=generator).to(device)
 stacked = torch.cat([weight_0, weight_1])  # (num_heads * head_dim, d_in)
 real_by_head = to_heads(x @ stacked.T, num_heads)  # one product for all heads
 torch.testing.assert_close(real_by_head[:, 0], x @ weight_0.T)
@@ -285,7 +298,8 @@ print("one wide product, then split = two narrow products")
 # **Write it yourself**, with `reshape` for the join:
 
 # %%
-def from_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+def from_heads(x):
+    # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
     raise NotImplementedError  # your three lines: the sizes, the transpose, the join
 
 
@@ -295,7 +309,8 @@ from_heads = filled("from_heads", from_heads)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def from_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+# def from_heads(x):
+#     # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
 #     batch, num_heads, num_tokens, head_dim = x.shape
 #     by_token = x.transpose(1, 2)
 #     return by_token.reshape(batch, num_tokens, num_heads * head_dim)
@@ -310,7 +325,8 @@ print("there and back again:", torch.equal(from_heads(by_head), queries))
 # If you forget the `transpose`, the tokens are mixed on the way back. The labels are the same as in the first picture:
 
 # %%
-layout_steps(record(lambda by_head: by_head.reshape(1, 6, 4), by_head), words=words, origin=queries)
+joining = record(lambda by_head: by_head.reshape(1, 6, 4), by_head)
+layout_steps(joining, words=words, origin=queries)
 
 # %% [markdown]
 # The first row should be "Dream", but it has head 0 of "Dream" and head 0 of "big", which are the labels 0, 1, 4, 5.
@@ -344,8 +360,8 @@ print("view joins the heads of context:", view_works(context))
 # The strides tell you why:
 
 # %%
-print("stride before:", context_by_head.stride(), " contiguous:", context_by_head.is_contiguous())
-print("stride after: ", context.stride(), " contiguous:", context.is_contiguous())
+for name, one in (("before:", context_by_head), ("after: ", context)):
+    print("stride", name, one.stride(), " contiguous:", one.is_contiguous())
 
 # %% [markdown]
 # A tensor is called **contiguous** if it is read slot by slot. `context` is not. From one number of a head to the next
@@ -359,7 +375,8 @@ print("stride after: ", context.stride(), " contiguous:", context.is_contiguous(
 # of a context of a *single* token, or does it refuse that, too? (Answer yes if it works.)
 
 # %%
-one_token = torch.randn(1, num_heads, 1, head_dim).transpose(1, 2)  # (b, h, 1, d) -> (b, 1, h, d)
+# (b, h, 1, d) -> (b, 1, h, d)
+one_token = torch.randn(1, num_heads, 1, head_dim).transpose(1, 2)
 guess = ...  # "yes" or "no"
 predict(guess, lambda: view_works(one_token))
 
@@ -376,7 +393,8 @@ predict(guess, lambda: view_works(one_token))
 
 # %%
 copied = context.contiguous()
-print("contiguous() moved it:", copied.data_ptr() != context.data_ptr(), " stride", copied.stride())
+moved = copied.data_ptr() != context.data_ptr()
+print("contiguous() moved it:", moved, " stride", copied.stride())
 print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)))
 
 # %% [markdown]
@@ -384,7 +402,10 @@ print("same result:", torch.equal(copied.view(1, 6, 4), context.reshape(1, 6, 4)
 
 # %%
 names = ["context_by_head", ".transpose(1, 2)", ".contiguous()"]
-memory_row(context_by_head, context, copied, names=names, words=words, num_heads=2, highlight=(0, 1, 3, 0))
+memory_row(
+    context_by_head, context, copied,
+    names=names, words=words, num_heads=2, highlight=(0, 1, 3, 0),
+)
 
 # %% [markdown]
 # In the middle the lines cross, because the tensor reads the numbers in an order different from the memory's. At the
@@ -422,7 +443,8 @@ layout_steps(way_back, words=words, origin=queries)
 
 # %%
 def my_own(queries):
-    heads_last = queries.view(1, 6, 2, 2).permute(0, 1, 3, 2)  # (b, t, h, d) -> (b, t, d, h)
+    # (b, t, h, d) -> (b, t, d, h)
+    heads_last = queries.view(1, 6, 2, 2).permute(0, 1, 3, 2)
     return heads_last.flatten(2)  # (b, t, d, h) -> (b, t, d * h)
 
 
@@ -441,11 +463,13 @@ layout_steps(mine, words=words)
 # tensor. We check both on sizes that all differ, so that no axis can be mistaken for another:
 
 # %%
-sample = torch.randn(2, 5, 21, generator=torch.Generator().manual_seed(0)).to(device)  # 3 heads of 7
+generator = torch.Generator().manual_seed(0)
+sample = torch.randn(2, 5, 21, generator=generator).to(device)  # 3 heads of 7
 heads = to_heads(sample, num_heads=3)
 torch.testing.assert_close(from_heads(heads), sample, rtol=0, atol=0)
 for i in range(3):
-    torch.testing.assert_close(heads[:, i], sample[:, :, 7 * i : 7 * (i + 1)], rtol=0, atol=0)
+    own = sample[:, :, 7 * i : 7 * (i + 1)]
+    torch.testing.assert_close(heads[:, i], own, rtol=0, atol=0)
 print("to_heads:  ", tuple(sample.shape), "->", tuple(heads.shape))
 print("from_heads:", tuple(heads.shape), "->", tuple(from_heads(heads).shape))
 

@@ -10,15 +10,19 @@
 # **You need** lessons [03](03_wrapper.ipynb) and [04](04_reshape_and_transpose.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -29,7 +33,12 @@ from course_lib.attention.convert import split_to_wrapper, to_torch
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
-from course_lib.pictures import draw_attention, draw_matrix_product, head_heatmaps, layout_steps
+from course_lib.pictures import (
+    draw_attention,
+    draw_matrix_product,
+    head_heatmaps,
+    layout_steps,
+)
 from course_lib.recorder import record
 from course_lib.show import show
 
@@ -52,12 +61,14 @@ torch.manual_seed(6)
 wrapper.out_proj = nn.Linear(d_out, d_out, bias=False).to(device)
 with torch.no_grad():
     for head in wrapper.heads:
-        head.q_proj.weight *= 4  # as in lesson 03, so that there is a pattern to look at
+        head.q_proj.weight *= 4  # as in lesson 03, so that a pattern shows
         head.k_proj.weight *= 4
 
 # %%
-W_q = torch.cat([head.q_proj.weight for head in wrapper.heads])  # 2 x (head_dim, d_in) -> (d_out, d_in)
-print("two matrices of", tuple(wrapper.heads[0].q_proj.weight.shape), "-> one of", tuple(W_q.shape))
+# 2 x (head_dim, d_in) -> (d_out, d_in)
+W_q = torch.cat([head.q_proj.weight for head in wrapper.heads])
+one_head = wrapper.heads[0].q_proj.weight
+print("two matrices of", tuple(one_head.shape), "-> one of", tuple(W_q.shape))
 
 # %% [markdown]
 # One product with the wide matrix now gives the queries of both heads. The product is `x @ W_q.T`, because `nn.Linear`
@@ -65,7 +76,10 @@ print("two matrices of", tuple(wrapper.heads[0].q_proj.weight.shape), "-> one of
 # result:
 
 # %%
-draw_matrix_product(x, W_q.T, names=("x", "W_q.T", "queries"), words=words, num_heads=2, highlight=(0, 3, 5))
+names = ("x", "W_q.T", "queries")
+draw_matrix_product(
+    x, W_q.T, names=names, words=words, num_heads=2, highlight=(0, 3, 5)
+)
 
 # %% [markdown]
 # Look at the colours. Each column of the result is made of `x` and the same column of `W_q.T`, so that nothing of one
@@ -79,7 +93,8 @@ draw_matrix_product(x, W_q.T, names=("x", "W_q.T", "queries"), words=words, num_
 # **Write it yourself.** Which rows of a wide weight matrix belong to head number `head`?
 
 # %%
-def rows_of_head(weight, head, num_heads):  # (d_out, d_in), int, int -> (head_dim, d_in)
+def rows_of_head(weight, head, num_heads):
+    # (d_out, d_in), int, int -> (head_dim, d_in)
     raise NotImplementedError  # your two lines
 
 
@@ -89,7 +104,8 @@ rows_of_head = filled("rows_of_head", rows_of_head)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def rows_of_head(weight, head, num_heads):  # (d_out, d_in), int, int -> (head_dim, d_in)
+# def rows_of_head(weight, head, num_heads):
+#     # (d_out, d_in), int, int -> (head_dim, d_in)
 #     head_dim = weight.shape[0] // num_heads
 #     return weight[head * head_dim : (head + 1) * head_dim]
 # ```
@@ -97,7 +113,8 @@ rows_of_head = filled("rows_of_head", rows_of_head)
 # </details>
 
 # %%
-torch.testing.assert_close(rows_of_head(W_q, 1, num_heads), wrapper.heads[1].q_proj.weight)
+own_rows = rows_of_head(W_q, 1, num_heads)
+torch.testing.assert_close(own_rows, wrapper.heads[1].q_proj.weight)
 print("the rows of head 1 are the query matrix of head 1")
 
 # %% [markdown]
@@ -108,7 +125,8 @@ print("the rows of head 1 are the query matrix of head 1")
 
 # %%
 head_dim = d_out // num_heads
-print(f"batch {batch}, tokens {num_tokens}, d_in {d_in}, d_out {d_out}, heads {num_heads}, head_dim {head_dim}")
+print(f"batch {batch}, tokens {num_tokens}, d_in {d_in}, d_out {d_out}", end=", ")
+print(f"heads {num_heads}, head_dim {head_dim}")
 
 # %% [markdown]
 # All six sizes are different, so that a size tells you which axis it belongs to. (From step 6 on two axes are 6 long,
@@ -161,7 +179,11 @@ print(tuple(queries_split.shape), "->", tuple(queries_by_head.shape))
 # Here are steps 4 and 5 as a picture, which is drawn from a recording of the two calls:
 
 # %%
-two_steps = record(lambda queries: queries.view(batch, num_tokens, num_heads, head_dim).transpose(1, 2), queries)
+def split_and_transpose(queries):
+    return queries.view(batch, num_tokens, num_heads, head_dim).transpose(1, 2)
+
+
+two_steps = record(split_and_transpose, queries)
 layout_steps(two_steps, words=words)
 
 # %% [markdown]
@@ -170,8 +192,10 @@ layout_steps(two_steps, words=words)
 # **Write it yourself.** The keys and the values go the same way, so put steps 3, 4 and 5 into one function.
 
 # %%
-def project_to_heads(x, weight, num_heads):  # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
-    raise NotImplementedError  # your three lines: project, split, bring the heads to the front
+def project_to_heads(x, weight, num_heads):
+    # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
+    # your three lines: project, split, bring the heads to the front
+    raise NotImplementedError
 
 
 project_to_heads = filled("project_to_heads", project_to_heads)
@@ -180,9 +204,11 @@ project_to_heads = filled("project_to_heads", project_to_heads)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def project_to_heads(x, weight, num_heads):  # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
+# def project_to_heads(x, weight, num_heads):
+#     # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
 #     projected = x @ weight.T  # (batch, token, d_out)
-#     split = projected.view(*x.shape[:2], num_heads, -1)  # (batch, token, head, head_dim)
+#     # (batch, token, head, head_dim)
+#     split = projected.view(*x.shape[:2], num_heads, -1)
 #     return split.transpose(1, 2)
 # ```
 #
@@ -223,7 +249,8 @@ predict(guess, lambda: scores.shape)
 # For head 1 the batched product does what a plain product of two tables does:
 
 # %%
-one_table = (queries_by_head[0, 1] * head_dim**-0.5) @ keys_transposed[0, 1]  # (query, head_dim) @ (head_dim, key)
+# (query, head_dim) @ (head_dim, key)
+one_table = (queries_by_head[0, 1] * head_dim**-0.5) @ keys_transposed[0, 1]
 torch.testing.assert_close(scores[0, 1], one_table)
 print("batched product, head 1 = plain product of head 1's tables")
 
@@ -258,7 +285,8 @@ head_heatmaps(weights, words, keep=keep)
 # step 5 is undone, so that the tokens come before the heads again.
 
 # %%
-context_by_head = weights @ values_by_head  # (b, h, query, key) @ (b, h, key, head_dim) -> (b, h, query, head_dim)
+# (b, h, query, key) @ (b, h, key, head_dim) -> (b, h, query, head_dim)
+context_by_head = weights @ values_by_head
 context = context_by_head.transpose(1, 2)
 print(tuple(context_by_head.shape), "->", tuple(context.shape))
 
@@ -277,7 +305,8 @@ draw_attention(queries_by_head, keys_by_head, values_by_head, keep=keep, words=w
 
 # %%
 merged = context.reshape(batch, num_tokens, d_out)
-print(tuple(context.shape), "->", tuple(merged.shape), " copied:", merged.data_ptr() != context.data_ptr())
+copied = merged.data_ptr() != context.data_ptr()
+print(tuple(context.shape), "->", tuple(merged.shape), " copied:", copied)
 
 # %% [markdown]
 # ## Step 11: mix the heads
@@ -330,10 +359,11 @@ class MyMultiHeadAttention(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (batch, head, token, head_dim)
+        # (batch, head, token, head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
         raise NotImplementedError  # your four lines: scores, weights, context, output
 
 
@@ -355,11 +385,13 @@ MyMultiHeadAttention = filled("MyMultiHeadAttention", MyMultiHeadAttention)
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         batch, num_tokens, _ = x.shape
 #         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (batch, head, token, head_dim)
+#         # (batch, head, token, head_dim)
+#         queries = self.q_proj(x).view(per_head).transpose(1, 2)
 #         keys = self.k_proj(x).view(per_head).transpose(1, 2)
 #         values = self.v_proj(x).view(per_head).transpose(1, 2)
-#         keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
-#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (batch, head, query, key)
+#         keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
+#         # (batch, head, query, key)
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
 #         weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 #         context = (weights @ values).transpose(1, 2)  # (batch, token, head, head_dim)
 #         return self.out_proj(context.reshape(batch, num_tokens, -1))
@@ -370,7 +402,8 @@ MyMultiHeadAttention = filled("MyMultiHeadAttention", MyMultiHeadAttention)
 # %%
 mine = MyMultiHeadAttention(d_in, d_out, num_heads).to(device)
 with torch.no_grad():
-    for layer, matrix in zip((mine.q_proj, mine.k_proj, mine.v_proj, mine.out_proj), (W_q, W_k, W_v, W_o), strict=True):
+    layers = (mine.q_proj, mine.k_proj, mine.v_proj, mine.out_proj)
+    for layer, matrix in zip(layers, (W_q, W_k, W_v, W_o), strict=True):
         layer.weight.copy_(matrix)
 torch.testing.assert_close(mine(x), output)
 print("my module gives the output of step 11")
@@ -381,16 +414,21 @@ print("my module gives the output of step 11")
 # The function below takes the eleven steps, and each of its four switches makes one mistake in them:
 
 # %%
-def attend(x, *, straight_view=False, mask_dropped=False, merged_at_once=False, unscaled=False):
-    tables = [one(x).view(batch, num_tokens, num_heads, head_dim) for one in (mine.q_proj, mine.k_proj, mine.v_proj)]
+def attend(
+    x, *, straight_view=False, mask_dropped=False, merged_at_once=False, unscaled=False
+):
+    projected = mine.q_proj(x), mine.k_proj(x), mine.v_proj(x)
+    tables = [one.view(batch, num_tokens, num_heads, head_dim) for one in projected]
     if straight_view:  # a view directly to (batch, head, token, head_dim)
-        queries, keys, values = (table.view(batch, num_heads, num_tokens, head_dim) for table in tables)
+        straight = (batch, num_heads, num_tokens, head_dim)
+        queries, keys, values = (table.view(straight) for table in tables)
     else:
         queries, keys, values = (table.transpose(1, 2) for table in tables)
     scores = (queries if unscaled else queries * head_dim**-0.5) @ keys.transpose(2, 3)
     hidden = scores if mask_dropped else scores.masked_fill(~keep, -torch.inf)
     context = hidden.softmax(dim=-1) @ values
-    context = context if merged_at_once else context.transpose(1, 2)  # without the transpose of step 9
+    # merged at once: without the transpose of step 9
+    context = context if merged_at_once else context.transpose(1, 2)
     return mine.out_proj(context.reshape(batch, num_tokens, d_out))
 
 
@@ -403,7 +441,8 @@ torch.testing.assert_close(attend(x), mine(x))
 # %%
 def is_noticed(name):
     try:
-        return attend(x, **{name: True}).shape != output.shape  # with this one switch on
+        # with this one switch on
+        return attend(x, **{name: True}).shape != output.shape
     except RuntimeError:
         return True
 
@@ -418,7 +457,8 @@ predict(guess, lambda: sum(is_noticed(name) for name in mistakes))
 # %%
 def found_by_last_token(name):
     changed = torch.cat([x[:, :-1], -x[:, -1:]], dim=1)
-    moved = (attend(x, **{name: True}) - attend(changed, **{name: True}))[:, :-1].abs().max()
+    switch = {name: True}
+    moved = (attend(x, **switch) - attend(changed, **switch))[:, :-1].abs().max()
     return bool(moved > 1e-5)
 
 
@@ -438,7 +478,9 @@ predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 # A comparison with an output that is known to be right finds all four of them:
 
 # %%
-print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{name: True}), output)])
+outputs = {name: attend(x, **{name: True}) for name in mistakes}
+differ = [name for name, one in outputs.items() if not torch.allclose(one, output)]
+print("differ:", differ)
 
 # %% [markdown]
 # This is why the next section compares numbers. To see where your own class moves the numbers of a token, draw it with
@@ -453,7 +495,8 @@ print("differ:", [name for name in mistakes if not torch.allclose(attend(x, **{n
 # %%
 width, heads, tokens = 12, 3, 5
 generator = torch.Generator().manual_seed(1)
-samples = torch.randn(2, tokens, width, generator=generator, dtype=torch.float64).to(device)
+samples = torch.randn(2, tokens, width, generator=generator, dtype=torch.float64)
+samples = samples.to(device)
 torch.manual_seed(2)
 yours = MyMultiHeadAttention(width, width, heads).double().to(device)
 with torch.no_grad():
@@ -470,12 +513,14 @@ split.load_state_dict(yours.state_dict())
 by_split, attention = split(samples, return_weights=True)
 by_wrapper = split_to_wrapper(split)(samples)
 torch_module = to_torch(split)
-hidden = to_torch_mask(causal_keep(tokens, device=device))  # True = hidden, as this module wants it
+hidden = to_torch_mask(causal_keep(tokens, device=device))  # True = hidden
 by_torch, _ = torch_module(samples, samples, samples, attn_mask=hidden)
 
 # %%
-largest = attention[:, :, -1].amax(dim=-1)  # the largest attention weight of each last row: (sample, head)
-print("largest weights:", [round(one, 2) for one in largest.flatten().tolist()], " in a flat row:", 1 / tokens)
+# the largest attention weight of each last row: (sample, head)
+largest = attention[:, :, -1].amax(dim=-1)
+rounded = [round(one, 2) for one in largest.flatten().tolist()]
+print("largest weights:", rounded, " in a flat row:", 1 / tokens)
 for result in (by_split, by_wrapper, by_torch):
     torch.testing.assert_close(yours(samples), result, rtol=0, atol=1e-12)
 print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals")
@@ -491,8 +536,10 @@ print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals
 # %%
 mixed_up = MyMultiHeadAttention(width, width, heads).double().to(device)
 mixed_up.load_state_dict(yours.state_dict())
-mixed_up.v_proj.register_forward_hook(lambda module, inputs, values: values.flip(0))  # exchange the samples
-print("passes on our samples:", torch.allclose(mixed_up(samples), yours(samples), rtol=0, atol=1e-12))
+# exchange the samples
+mixed_up.v_proj.register_forward_hook(lambda module, inputs, values: values.flip(0))
+passes = torch.allclose(mixed_up(samples), yours(samples), rtol=0, atol=1e-12)
+print("passes on our samples:", passes)
 same_twice = samples[:1].repeat(2, 1, 1)
 
 # %% [markdown]
@@ -500,8 +547,9 @@ same_twice = samples[:1].repeat(2, 1, 1)
 # sample twice?
 
 # %%
+same = torch.allclose(mixed_up(same_twice), yours(same_twice), rtol=0, atol=1e-12)
 guess = ...  # "yes" or "no"
-predict(guess, lambda: torch.allclose(mixed_up(same_twice), yours(same_twice), rtol=0, atol=1e-12))
+predict(guess, lambda: same)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>

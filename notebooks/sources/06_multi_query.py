@@ -10,27 +10,44 @@
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_lib.attention import GroupedQueryAttention, MultiHeadAttention, MultiQueryAttention, causal_keep
-from course_lib.attention.convert import multi_head_to_grouped_query, multi_query_to_multi_head
+from course_lib.attention import (
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+    causal_keep,
+)
+from course_lib.attention.convert import (
+    multi_head_to_grouped_query,
+    multi_query_to_multi_head,
+)
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict
 from course_lib.inputs import dream_big
-from course_lib.pictures import draw_kv_cache, draw_kv_sharing, head_heatmaps, layout_steps
+from course_lib.pictures import (
+    draw_kv_cache,
+    draw_kv_sharing,
+    head_heatmaps,
+    layout_steps,
+)
 from course_lib.recorder import record
 from course_lib.show import show
 from course_lib.timing import compare_times, multi_query_decode
@@ -52,7 +69,8 @@ words, embeddings, x = dream_big(device=device)
 
 # %%
 num_heads, head_dim = 4, 2
-print("numbers per token in the cache:", 2 * num_heads * head_dim, "= 2 (key and value) * 4 heads * width 2")
+print(f"numbers per token in the cache: {2 * num_heads * head_dim}", end=" ")
+print("= 2 (key and value) * 4 heads * width 2")
 
 # %% [markdown]
 # For each new token the whole cache is also *read*, and for long texts this reading can take more time than the
@@ -86,7 +104,8 @@ with torch.no_grad():
 # %%
 to_heads = from_earlier("to_heads")
 queries, keys, values = to_heads(q_proj(x), num_heads), k_proj(x), v_proj(x)
-print("queries:", tuple(queries.shape), " keys:", tuple(keys.shape), " values:", tuple(values.shape))
+shapes = [tuple(one.shape) for one in (queries, keys, values)]
+print("queries:", shapes[0], " keys:", shapes[1], " values:", shapes[2])
 
 # %% [markdown]
 # Your `to_heads` of lesson 04 has split the queries. The keys have nothing to split, because they are one head already.
@@ -123,7 +142,8 @@ predict(guess, lambda: (queries @ as_one_head(keys)).shape)
 # values that are *not*. Nothing is hidden here, so you need no mask.
 
 # %%
-def multi_query(queries, keys, values):  # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
+def multi_query(queries, keys, values):
+    # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
     raise NotImplementedError  # scores, attention weights, context: three lines
 
 
@@ -133,9 +153,11 @@ multi_query = filled("multi_query", multi_query)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def multi_query(queries, keys, values):  # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
+# def multi_query(queries, keys, values):
+#     # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
 #     scaled = queries * queries.shape[-1] ** -0.5
-#     weights = (scaled @ keys[:, None].transpose(2, 3)).softmax(dim=-1)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+#     # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+#     weights = (scaled @ keys[:, None].transpose(2, 3)).softmax(dim=-1)
 #     return weights @ values[:, None]  # (b, h, q, k) @ (b, 1, k, d) -> (b, h, q, d)
 # ```
 #
@@ -146,7 +168,8 @@ multi_query = filled("multi_query", multi_query)
 
 # %%
 keep = causal_keep(6, device=device)
-scores = (queries * head_dim**-0.5) @ as_one_head(keys)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+# (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+scores = (queries * head_dim**-0.5) @ as_one_head(keys)
 weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
 head_heatmaps(weights, words, keep=keep)
 
@@ -170,11 +193,14 @@ class MyMultiQueryAttention(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        raise NotImplementedError  # queries (b, h, t, d), keys (b, 1, t, d) and values (b, 1, t, d)
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        # queries (b, h, t, d), keys (b, 1, t, d) and values (b, 1, t, d)
+        raise NotImplementedError
+        # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+        hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
 MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
@@ -193,13 +219,16 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 #         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 #
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-#         queries = self.q_proj(x).unflatten(2, (self.num_heads, self.head_dim)).transpose(1, 2)  # (b, h, t, d)
+#         # (b, h, t, d)
+#         queries = self.q_proj(x).unflatten(2, (-1, self.head_dim)).transpose(1, 2)
 #         keys = self.k_proj(x)[:, None]  # (b, t, d) -> (b, 1, t, d)
 #         values = self.v_proj(x)[:, None]
-#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
-#         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+#         # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+#         hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1).bool()
 #         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
-#         return self.out_proj(context.transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+#         # (b, h, t, d) -> (b, t, h * d)
+#         return self.out_proj(context.transpose(1, 2).flatten(2))
 # ```
 #
 # </details>
@@ -224,7 +253,8 @@ print("your module and the library's give the same output")
 
 # %%
 multi_head = multi_query_to_multi_head(reference)
-print("k_proj:", tuple(reference.k_proj.weight.shape), "->", tuple(multi_head.k_proj.weight.shape))
+one, four = (module.k_proj.weight.shape for module in (reference, multi_head))
+print("k_proj:", tuple(one), "->", tuple(four))
 torch.testing.assert_close(multi_head(two_samples), mine(two_samples))
 print("the outputs are equal")
 
@@ -235,19 +265,23 @@ print("the outputs are equal")
 
 # %%
 def gradient_of_keys(module):
-    return torch.autograd.grad(module(two_samples).square().sum(), module.k_proj.weight)[0]
+    loss = module(two_samples).square().sum()
+    return torch.autograd.grad(loss, module.k_proj.weight)[0]
 
 
-shared, separate = gradient_of_keys(reference), gradient_of_keys(multi_head).view(num_heads, head_dim, d_in)
+shared = gradient_of_keys(reference)
+separate = gradient_of_keys(multi_head).view(num_heads, head_dim, d_in)
 
 # %% [markdown]
 # **Predict.** The shared key matrix receives one gradient, and the four separate key matrices receive four. Is the
 # shared one the `"sum"` of the four, their `"mean"`, or the `"largest"` of them?
 
 # %%
+candidates = {"sum": separate.sum(dim=0), "mean": separate.mean(dim=0)}
+candidates["largest"] = separate.amax(dim=0)
+same = {way: torch.allclose(shared, one, atol=1e-4) for way, one in candidates.items()}
 guess = ...  # a word in quotation marks
-candidates = {"sum": separate.sum(dim=0), "mean": separate.mean(dim=0), "largest": separate.amax(dim=0)}
-predict(guess, lambda: next(word for word, one in candidates.items() if torch.allclose(shared, one, atol=1e-4)))
+predict(guess, lambda: next(way for way in same if same[way]))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -292,7 +326,8 @@ print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
 # of its keys, `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it:
 
 # %%
-two_heads = torch.tensor([0, 1]).view(1, 2, 1, 1)  # (b, g, t, d): a head is its own number
+# (b, g, t, d): a head is its own number
+two_heads = torch.tensor([0, 1]).view(1, 2, 1, 1)
 print("repeat_interleave:", two_heads.repeat_interleave(2, dim=1).flatten().tolist())
 print("repeat:           ", two_heads.repeat(1, 2, 1, 1).flatten().tolist())
 
@@ -332,7 +367,8 @@ draw_kv_sharing(forms, x)
 for num_kv_heads in (4, 2, 1):
     grouped = multi_head_to_grouped_query(full, num_kv_heads)
     difference = (grouped(x) - full(x)).abs().mean() / full(x).abs().mean()
-    print(f"kv heads {num_kv_heads}: the output differs by {100 * difference.item():.0f} % of its size")
+    percent = 100 * difference.item()
+    print(f"kv heads {num_kv_heads}: the output differs by {percent:.0f} % of its size")
 
 # %% [markdown]
 # The matrices here are random, so don't expect these percentages of a trained model. Its output changes, too, and so
@@ -347,7 +383,8 @@ for num_kv_heads in (4, 2, 1):
 # one token, in one layer, by one kv head.
 
 # %%
-def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):  # five ints -> int
+def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):
+    # five ints -> int
     raise NotImplementedError  # one or two lines
 
 
@@ -357,7 +394,8 @@ cache_bytes = filled("cache_bytes", cache_bytes)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):  # five ints -> int
+# def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):
+#     # five ints -> int
 #     numbers_per_token = 2 * num_kv_heads * head_dim  # keys and values
 #     return num_tokens * num_layers * numbers_per_token * bytes_per_number
 # ```
@@ -367,8 +405,10 @@ cache_bytes = filled("cache_bytes", cache_bytes)
 # Compare the formula with the storage of a real tensor, for one layer with 4,096 tokens:
 
 # %%
-cache = torch.empty(2, 8, 4096, 128, dtype=torch.bfloat16)  # (keys or values, kv head, token, head_dim), 2 bytes each
-print(f"measured: {cache.untyped_storage().nbytes():,} bytes; formula: {cache_bytes(4096, 1, 8, 128, 2):,} bytes")
+# (keys or values, kv head, token, head_dim), 2 bytes each
+cache = torch.empty(2, 8, 4096, 128, dtype=torch.bfloat16)
+measured, formula = cache.untyped_storage().nbytes(), cache_bytes(4096, 1, 8, 128, 2)
+print(f"measured: {measured:,} bytes; formula: {formula:,} bytes")
 
 # %% [markdown]
 # For the sentence and the three small modules the cache looks like this, with "it" as the newest token and 2 bytes per
@@ -390,7 +430,8 @@ models = {  # layers, heads, kv heads, head_dim
 }
 print(f"{'model':32} {'bytes per token':>15} {'if it were multi-head':>22}")
 for name, (layers, heads, kv_heads, width) in models.items():
-    own, full_size = cache_bytes(1, layers, kv_heads, width, 2), cache_bytes(1, layers, heads, width, 2)
+    own = cache_bytes(1, layers, kv_heads, width, 2)
+    full_size = cache_bytes(1, layers, heads, width, 2)
     print(f"{name:32} {own:15,} {full_size:22,}")
 
 # %% [markdown]
@@ -419,7 +460,8 @@ predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000)
 
 # %%
 def operations(num_kv_heads):
-    with FlopCounterMode(display=False) as counter:  # counts multiplications and additions
+    # counts multiplications and additions
+    with FlopCounterMode(display=False) as counter:
         torch.randn(1, 8, 6, 64) @ torch.randn(1, num_kv_heads, 64, 6)
     return counter.get_total_flops()
 
@@ -442,12 +484,14 @@ predict(guess, lambda: operations(8) / operations(1))
 # the operations that PyTorch runs inside each step. Look for new memory in the column *memory*:
 
 # %%
-one_query = torch.randn(2, 32, 1, 64, device=device)  # 2 samples, 32 heads, one new token
+# 2 samples, 32 heads, one new token
+one_query = torch.randn(2, 32, 1, 64, device=device)
 cached_keys = torch.randn(2, 1, 1024, 64, device=device)  # one kv head
 
 
 def broadcast(one_query, cached_keys):
-    return one_query @ cached_keys.transpose(2, 3)  # (b, h, 1, d) @ (b, 1, d, k) -> (b, h, 1, k)
+    # (b, h, 1, d) @ (b, 1, d, k) -> (b, h, 1, k)
+    return one_query @ cached_keys.transpose(2, 3)
 
 
 print("the keys themselves:", f"{cached_keys.untyped_storage().nbytes():,} bytes")
@@ -467,8 +511,10 @@ record(broadcast, one_query, cached_keys).expand()
 
 # %%
 def fold(one_query, cached_keys):
-    folded_query = one_query.view(2, 1, 32, 64)  # (b, h, 1, d) -> (b, 1, h, d): heads become queries
-    folded_scores = folded_query @ cached_keys.transpose(2, 3)  # (b, 1, h, d) @ (b, 1, d, k) -> (b, 1, h, k)
+    # (b, h, 1, d) -> (b, 1, h, d): heads become queries
+    folded_query = one_query.view(2, 1, 32, 64)
+    # (b, 1, h, d) @ (b, 1, d, k) -> (b, 1, h, k)
+    folded_scores = folded_query @ cached_keys.transpose(2, 3)
     return folded_scores.view(2, 32, 1, 1024)  # -> (b, h, 1, k)
 
 
@@ -481,7 +527,8 @@ print("copies inside:", str(folding.expand()).count(" copy"))
 # writing, then the folded step should be faster by the factor by which it moves fewer bytes:
 
 # %%
-print("keys read and written by broadcasting:", 1 + 32 + 32, "times their size; by folding: once")
+print("keys read and written by broadcasting:", 1 + 32 + 32, end=" ")
+print("times their size; by folding: once")
 
 # %% [markdown]
 # This is what was measured on the machine that made this page, for one step of 8 samples with 32 heads and a long
@@ -491,7 +538,8 @@ print("keys read and written by broadcasting:", 1 + 32 + 32, "times their size; 
 # %% tags=["timing", "nbval-ignore-output"]
 with torch.no_grad():
     for row in compare_times(multi_query_decode(str(device), quick=False), rounds=5):
-        print(f"{row.name:17} {row.median_ms:8.2f} ms   {row.speedup:5.1f} times as fast as broadcasting")
+        speed = f"{row.speedup:5.1f} times as fast as broadcasting"
+        print(f"{row.name:17} {row.median_ms:8.2f} ms   {speed}")
 
 # %% [markdown]
 # The computed factor counts nothing but the keys, so expect the measured one to be of that order, but not the same.
@@ -509,10 +557,12 @@ all_values = torch.cat([cached_v, v_proj(new)], dim=1)
 new_query = to_heads(q_proj(new), num_heads)  # (b, 1, h * d) -> (b, h, 1, d)
 
 # %%
-context = multi_query(new_query, all_keys, all_values)  # one query, and it may see all six keys: no mask is needed
+# one query, and it may see all six keys: no mask is needed
+context = multi_query(new_query, all_keys, all_values)
 step_output = reference.out_proj(context.transpose(1, 2).flatten(2))[:, 0]
 torch.testing.assert_close(step_output, mine(x)[:, 5])
-show("'it'", torch.cat([step_output, mine(x)[:, 5]]), "token width", ("with the cache", "all at once"), digits=2)
+rows = torch.cat([step_output, mine(x)[:, 5]])
+show("'it'", rows, "token width", ("with the cache", "all at once"), digits=2)
 
 # %% [markdown]
 # Both rows are the same. The newest token needs no mask, because it comes last and may see everything. Two new tokens

@@ -11,21 +11,30 @@
 # **You need** lessons [02](02_masks_and_dropout.ipynb) and [05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
 import torch.nn.functional as F
 
-from course_lib.attention import MultiHeadAttention, apply_rotary, causal_keep, padding_keep
+from course_lib.attention import (
+    MultiHeadAttention,
+    apply_rotary,
+    causal_keep,
+    padding_keep,
+)
 from course_lib.attention import rotary_table as reference_table
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict
@@ -41,15 +50,17 @@ device = course_device()
 
 # %%
 vocabulary = ("Dream", "big", "and", "work", "for", "it", "(pad)")
-numbers = torch.randn(7, 8, generator=torch.Generator().manual_seed(2)).to(device)  # eight per word
+# eight per word
+numbers = torch.randn(7, 8, generator=torch.Generator().manual_seed(2)).to(device)
 
 
 def embed(*sentences):  # -> (batch, token, 8)
-    ids = [[vocabulary.index(word) for word in sentence.split()] for sentence in sentences]
+    ids = [[vocabulary.index(word) for word in one.split()] for one in sentences]
     return numbers[torch.tensor(ids, device=device)]
 
 
-sentence, shuffled = embed("Dream big and work for it"), embed("for work and big Dream it")
+sentence = embed("Dream big and work for it")
+shuffled = embed("for work and big Dream it")
 
 # %% [markdown]
 # Take the simplest attention of lesson 01, which has no weight matrix and no mask, and swap two words:
@@ -125,13 +136,16 @@ predict(guess, lambda: moved(two_layers) > 1e-5)
 def turn(pair, angle):
     angle = torch.tensor(float(angle))
     a, b = pair
-    return torch.stack([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()])
+    cos, sin = angle.cos(), angle.sin()
+    return torch.stack([a * cos - b * sin, b * cos + a * sin])
 
 
 query, key = torch.tensor([2.0, 1.0]), torch.tensor([1.0, 1.5])
 for position in range(4):
     a, b = turn(query, position).tolist()
-    print(f"position {position}: the query is ({a:7.4f}, {b:7.4f}), its length {(a * a + b * b) ** 0.5:.4f}")
+    length = (a * a + b * b) ** 0.5
+    print(f"position {position}: the query is ({a:7.4f}, {b:7.4f})", end=", ")
+    print(f"its length {length:.4f}")
 
 # %% [markdown]
 # A rotation changes the direction, and the length stays 2.2361. Next the query is compared with a key, each rotated by
@@ -176,7 +190,8 @@ predict(guess, lambda: score(100, 97))
 # speeds broadcasts to a table.
 
 # %%
-def rotary_table(num_tokens, head_dim, base):  # two ints, float -> (token, pair), (token, pair)
+def rotary_table(num_tokens, head_dim, base):
+    # two ints, float -> (token, pair), (token, pair)
     raise NotImplementedError  # your lines
 
 
@@ -186,10 +201,12 @@ rotary_table = filled("rotary_table", rotary_table)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def rotary_table(num_tokens, head_dim, base):  # two ints, float -> (token, pair), (token, pair)
+# def rotary_table(num_tokens, head_dim, base):
+#     # two ints, float -> (token, pair), (token, pair)
 #     pair = torch.arange(head_dim // 2, dtype=torch.float64)
 #     speed = base ** (-2 * pair / head_dim)  # (pair)
-#     angle = torch.arange(num_tokens)[:, None] * speed  # (token, 1) * (pair) -> (token, pair)
+#     # (token, 1) * (pair) -> (token, pair)
+#     angle = torch.arange(num_tokens)[:, None] * speed
 #     return angle.cos(), angle.sin()
 # ```
 #
@@ -208,7 +225,8 @@ show("angles in degrees", torch.atan2(sin, cos).rad2deg() % 360, "token pair", d
 # slowest pair make a full turn within such a text?
 
 # %%
-turns = 4096 * 10000 ** (-2 * 63 / 128) / (2 * torch.pi)  # tokens * speed of pair 63, in full turns
+# tokens * speed of pair 63, in full turns
+turns = 4096 * 10000 ** (-2 * 63 / 128) / (2 * torch.pi)
 guess = ...  # "yes" or "no"
 predict(guess, lambda: turns >= 1)
 
@@ -230,7 +248,8 @@ predict(guess, lambda: turns >= 1)
 # halves with `x.chunk(2, dim=-1)`.
 
 # %%
-def rotate(x, cos, sin):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+def rotate(x, cos, sin):
+    # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
     raise NotImplementedError  # your lines
 
 
@@ -240,7 +259,8 @@ rotate = filled("rotate", rotate)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def rotate(x, cos, sin):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+# def rotate(x, cos, sin):
+#     # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
 #     first, second = x.chunk(2, dim=-1)  # the halves, each (b, h, t, pair)
 #     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 # ```
@@ -251,7 +271,8 @@ rotate = filled("rotate", rotate)
 
 # %%
 torch.manual_seed(6)
-w_q, w_k, w_v = (0.5 * torch.randn(2, 8, head_dim).to(device) for _ in range(3))  # (head, width, head_dim)
+# (head, width, head_dim)
+w_q, w_k, w_v = (0.5 * torch.randn(2, 8, head_dim).to(device) for _ in range(3))
 
 
 def project(x, weight):  # (b, t, m), (h, m, d) -> (b, h, t, d)
@@ -270,7 +291,8 @@ draw_rotary(queries[0, 0], rotate(queries, cos, sin)[0, 0], words=words)
 
 # %%
 both = project(torch.cat([sentence, shuffled]), w_q)  # two different samples
-expected = apply_rotary(both, *reference_table(6, head_dim, rope_theta=base, device=device))
+table = reference_table(6, head_dim, rope_theta=base, device=device)
+expected = apply_rotary(both, *table)
 torch.testing.assert_close(rotate(both, cos, sin), expected, check_dtype=False)
 print("your rotation equals the library's")
 
@@ -280,9 +302,11 @@ print("your rotation equals the library's")
 # %%
 one_query = queries[:, :1, 1:2].expand(-1, -1, 6, -1)  # "big" at all six positions
 one_key = keys[:, :1, 3:4].expand(-1, -1, 6, -1)  # "work" at all six positions
-table = (rotate(one_query, cos, sin) @ rotate(one_key, cos, sin).transpose(2, 3))[0, 0]  # (query, key)
+turned_query, turned_key = rotate(one_query, cos, sin), rotate(one_key, cos, sin)
+table = (turned_query @ turned_key.transpose(2, 3))[0, 0]  # (query, key)
 for query_at, key_at in ((3, 0), (4, 1), (5, 2), (0, 3)):
-    print(f"'big' at {query_at}, 'work' at {key_at}: score {table[query_at, key_at]:7.4f}")
+    score = table[query_at, key_at]
+    print(f"'big' at {query_at}, 'work' at {key_at}: score {score:7.4f}")
 
 # %% [markdown]
 # The score is the same wherever the query comes three positions after the key, and another one where it comes three
@@ -312,7 +336,8 @@ predict(guess, lambda: len(set(table.mul(1e4).round().int().flatten().tolist()))
 # %%
 def attention(queries, keys, values, keep):  # keep broadcasts to (b, h, query, key)
     scores = queries @ keys.transpose(2, 3) / queries.shape[-1] ** 0.5
-    return scores.masked_fill(~keep, -1e30).softmax(dim=-1) @ values  # -1e30: a row of padding must not become nan
+    # -1e30: a row of padding must not become nan
+    return scores.masked_fill(~keep, -1e30).softmax(dim=-1) @ values
 
 
 def without_minus(x, cos, sin):
@@ -321,15 +346,19 @@ def without_minus(x, cos, sin):
 
 
 def by_neighbours(x, cos, sin):
-    rotated = rotate(torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1), cos, sin)  # of elements 0, 2, 4, 1, 3, 5
+    # of elements 0, 2, 4, 1, 3, 5
+    rotated = rotate(torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1), cos, sin)
     return rotated[..., [0, 3, 1, 4, 2, 5]]  # and back: element 1 is now in place 3
 
 
-def run(rotation=rotate, with_values=False, exponent=-2.0, first=0):  # the words are at first, first + 1, ...
-    angle = torch.arange(first, first + 6)[:, None] * base ** (exponent * torch.arange(3) / head_dim)
+def run(rotation=rotate, with_values=False, exponent=-2.0, first=0):
+    # the words are at first, first + 1, ...
+    speed = base ** (exponent * torch.arange(3) / head_dim)
+    angle = torch.arange(first, first + 6)[:, None] * speed
     cos, sin = angle.cos().to(device), angle.sin().to(device)
     rotated = rotation(queries, cos, sin), rotation(keys, cos, sin)
-    return attention(*rotated, rotation(values, cos, sin) if with_values else values, causal_keep(6, device=device))
+    mixed = rotation(values, cos, sin) if with_values else values
+    return attention(*rotated, mixed, causal_keep(6, device=device))
 
 
 mistakes = {
@@ -339,7 +368,8 @@ mistakes = {
     "neighbours": {"rotation": by_neighbours},
 }
 for name, mistake in mistakes.items():
-    print(f"{name:16} the output is off by {(run(**mistake) - run()).abs().max().item():.3f}")
+    off = (run(**mistake) - run()).abs().max().item()
+    print(f"{name:16} the output is off by {off:.3f}")
 
 # %% [markdown]
 # All four are far off, and no error is raised. A test that needs no reference would help: moving the whole text by 100
@@ -405,7 +435,9 @@ show("subtracted and added", torch.stack([right, wrong]), "sign key")
 
 # %%
 texts, lengths = ("Dream big and work for it", "work for it", "Dream big"), [6, 3, 2]
-batch = embed(texts[0], "(pad) (pad) (pad) work for it", "(pad) (pad) (pad) (pad) Dream big")
+batch = embed(
+    texts[0], "(pad) (pad) (pad) work for it", "(pad) (pad) (pad) (pad) Dream big"
+)
 keep = padding_keep(lengths, side="left", device=device)  # (batch, 1, 1, key)
 real = keep[:, 0, 0]  # (batch, token)
 show("real words", real.int(), "sample token")
@@ -419,7 +451,8 @@ show("real words", real.int(), "sample token")
 # up along an axis.)
 
 # %%
-def real_positions(real):  # bool, True = a real word, (batch, token) -> int64, (batch, token)
+def real_positions(real):
+    # bool, True = a real word, (batch, token) -> int64, (batch, token)
     raise NotImplementedError  # your lines
 
 
@@ -429,8 +462,9 @@ real_positions = filled("real_positions", real_positions)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def real_positions(real):  # bool, True = a real word, (batch, token) -> int64, (batch, token)
-#     count = real.cumsum(dim=-1)  # how many real words there are up to here, this one included
+# def real_positions(real):
+#     # bool, True = a real word, (batch, token) -> int64, (batch, token)
+#     count = real.cumsum(dim=-1)  # real words up to here, this one included
 #     return (count - 1).clamp(min=0)
 # ```
 #
@@ -445,7 +479,8 @@ show("positions", positions, "sample token")
 
 # %%
 def attend_batch(x, keep, positions):
-    cos_here, sin_here = cos[positions][:, None], sin[positions][:, None]  # (b, t, pair) -> (b, 1, t, pair)
+    # (b, t, pair) -> (b, 1, t, pair)
+    cos_here, sin_here = cos[positions][:, None], sin[positions][:, None]
     queries = rotate(project(x, w_q), cos_here, sin_here)
     keys = rotate(project(x, w_k), cos_here, sin_here)
     earlier = causal_keep(x.shape[1], device=device)
@@ -455,7 +490,8 @@ def attend_batch(x, keep, positions):
 together = attend_batch(batch, keep, positions)  # (batch, head, token, head_dim)
 for sample, (text, length) in enumerate(zip(texts, lengths, strict=True)):
     own = torch.arange(length, device=device)[None]
-    alone = attend_batch(embed(text), torch.ones(1, 1, 1, length, dtype=torch.bool, device=device), own)
+    all_real = torch.ones(1, 1, 1, length, dtype=torch.bool, device=device)
+    alone = attend_batch(embed(text), all_real, own)
     torch.testing.assert_close(together[sample, :, -length:], alone[0])
     print(f"{text!r} comes out of the batch as if it were alone")
 
@@ -468,7 +504,8 @@ for sample, (text, length) in enumerate(zip(texts, lengths, strict=True)):
 # %%
 columns = torch.arange(6, device=device).expand(3, 6)
 by_column = attend_batch(batch, keep, columns)
-difference = (by_column - together).transpose(1, 2)[real].abs().max().item()  # real words only
+# real words only
+difference = (by_column - together).transpose(1, 2)[real].abs().max().item()
 guess = ...  # "yes" or "no"
 predict(guess, lambda: difference > 1e-4)
 
@@ -494,7 +531,8 @@ predict(guess, lambda: difference > 1e-4)
 # already, and no rotation, because a distance between positions of two different sentences means nothing.
 
 # %%
-asking, asked = embed("work for it", "Dream big it"), embed("Dream big and work for", "for work and big it")
+asking = embed("work for it", "Dream big it")
+asked = embed("Dream big and work for", "for work and big it")
 q, k, v = project(asking, w_q), project(asked, w_k), project(asked, w_v)
 weights = (q @ k.transpose(2, 3) / head_dim**0.5).softmax(dim=-1)
 head_heatmaps(weights[:1], words[3:], key_words=words[:5])
@@ -505,7 +543,8 @@ head_heatmaps(weights[:1], words[3:], key_words=words[:5])
 
 # %%
 torch.testing.assert_close(weights @ v, F.scaled_dot_product_attention(q, k, v))
-print("equal to F.scaled_dot_product_attention, in the shape", tuple((weights @ v).shape))
+shape = tuple((weights @ v).shape)
+print("equal to F.scaled_dot_product_attention, in the shape", shape)
 
 # %% [markdown]
 # There are three output tokens, one per word that asks; the five words that are asked have been summed over. Exercise 5

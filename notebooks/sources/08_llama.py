@@ -10,15 +10,19 @@
 # **You need** lessons [06](06_multi_query.ipynb) and [07](07_order_and_padding.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -81,7 +85,8 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent)
 class MyLlamaAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -90,22 +95,27 @@ class MyLlamaAttention(nn.Module):
         self.register_buffer("cos", cos.float(), persistent=False)
         self.register_buffer("sin", sin.float(), persistent=False)
 
-    def forward(self, x, positions=None, keep=None, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
+    def forward(self, x, positions=None, keep=None, cache=None):
+        # (batch, token, d_in) -> (batch, token, d_out)
         per_head = (*x.shape[:2], -1, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         if positions is None:
             start = 0 if cache is None else cache.length
             positions = torch.arange(start, start + x.shape[1], device=x.device)
         cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
-        raise NotImplementedError  # your lines: rotate; keys, values = cache(keys, values) if there is one; repeat
+        # your lines: rotate; keys, values = cache(keys, values) if there is one; repeat
+        raise NotImplementedError
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-        seen = seen.tril(scores.shape[-1] - scores.shape[-2])  # the last query sees all keys
+        # the last query sees all keys
+        seen = seen.tril(scores.shape[-1] - scores.shape[-2])
         scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 
 
 MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
@@ -117,7 +127,8 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 # class MyLlamaAttention(nn.Module):
 #     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
 #         super().__init__()
-#         self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+#         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+#         self.head_dim = d_out // num_heads
 #         self.q_proj = nn.Linear(d_in, d_out, bias=False)
 #         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
 #         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -126,9 +137,11 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         self.register_buffer("cos", cos.float(), persistent=False)
 #         self.register_buffer("sin", sin.float(), persistent=False)
 #
-#     def forward(self, x, positions=None, keep=None, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
+#     def forward(self, x, positions=None, keep=None, cache=None):
+#         # (batch, token, d_in) -> (batch, token, d_out)
 #         per_head = (*x.shape[:2], -1, self.head_dim)
-#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+#         # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+#         queries = self.q_proj(x).view(per_head).transpose(1, 2)
 #         keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
 #         values = self.v_proj(x).view(per_head).transpose(1, 2)
 #         if positions is None:
@@ -139,13 +152,16 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         if cache is not None:
 #             keys, values = cache(keys, values)  # those of all tokens so far
 #         group = self.num_heads // self.num_kv_heads
-#         keys, values = keys.repeat_interleave(group, dim=1), values.repeat_interleave(group, dim=1)  # (b, h, k, d)
+#         keys = keys.repeat_interleave(group, dim=1)  # (b, h, k, d)
+#         values = values.repeat_interleave(group, dim=1)
 #         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
 #         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-#         seen = seen.tril(scores.shape[-1] - scores.shape[-2])  # the last query sees all keys
+#         # the last query sees all keys
+#         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
 #         scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
 #         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-#         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+#         # (b, h, t, d) -> (b, t, h * d)
+#         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 # ```
 #
 # </details>
@@ -165,7 +181,8 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 try:
     from transformers.models.llama import modeling_llama as llama
 except ImportError:
-    print("transformers is not installed, so the comparison is left out: pip install transformers brings it.")
+    print("The comparison is left out, because transformers is not installed:")
+    print("pip install transformers brings it.")
     llama = None
 
 # %% [markdown]
@@ -178,26 +195,34 @@ tokens = torch.randn(2, 5, 24, generator=generator, dtype=torch.float64).to(devi
 
 
 def three_outputs(num_kv_heads):
-    sizes = {"hidden_size": 24, "num_attention_heads": 4, "num_key_value_heads": num_kv_heads}
+    sizes = {"hidden_size": 24, "num_attention_heads": 4}
+    sizes["num_key_value_heads"] = num_kv_heads
     config = llama.LlamaConfig(**sizes, attn_implementation="eager")
     torch.manual_seed(num_kv_heads)
     theirs = llama.LlamaAttention(config, layer_idx=0).to(device, torch.float64).eval()
     with torch.no_grad():
         theirs.q_proj.weight *= 10  # so that attention is neither flat nor one-hot
         theirs.k_proj.weight *= 10
-    cos, sin = llama.LlamaRotaryEmbedding(config).to(device)(tokens, torch.arange(5, device=device)[None])
+    positions = torch.arange(5, device=device)[None]
+    cos, sin = llama.LlamaRotaryEmbedding(config).to(device)(tokens, positions)
     mine = MyLlamaAttention(24, 24, 4, num_kv_heads).to(device, torch.float64)
-    mine.load_state_dict({name.replace("o_proj", "out_proj"): one for name, one in theirs.state_dict().items()})
-    mine.cos[:5], mine.sin[:5] = cos[0, :, :3], sin[0, :, :3]  # they repeat the three pairs for both halves
-    hidden = torch.full((5, 5), -torch.inf, dtype=torch.float64, device=device).triu(1)  # is added to the scores
-    return mine(tokens), theirs(tokens, (cos, sin), hidden)[0], LlamaAttention.from_transformers(theirs)(tokens)
+    state = theirs.state_dict()
+    state["out_proj.weight"] = state.pop("o_proj.weight")
+    mine.load_state_dict(state)
+    # they repeat the three pairs for both halves
+    mine.cos[:5], mine.sin[:5] = cos[0, :, :3], sin[0, :, :3]
+    # is added to the scores
+    hidden = torch.full((5, 5), -torch.inf, dtype=torch.float64, device=device).triu(1)
+    library = LlamaAttention.from_transformers(theirs)
+    return mine(tokens), theirs(tokens, (cos, sin), hidden)[0], library(tokens)
 
 # %%
 for num_kv_heads in (1, 2, 4) if llama else ():
     mine, theirs, library = three_outputs(num_kv_heads)
     torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
-    off, off_library = (mine - theirs).abs().max().item(), (mine - library).abs().max().item()
-    print(f"{num_kv_heads} kv heads: like transformers {off < 1e-12}, like the course's library {off_library < 1e-12}")
+    off, off_library = ((mine - one).abs().max().item() for one in (theirs, library))
+    print(f"{num_kv_heads} kv heads: like transformers {off < 1e-12}", end=", ")
+    print(f"like the course's library {off_library < 1e-12}")
 
 # %% [markdown]
 # `True` means that every element differs by less than 1e-12, and this holds with one kv head (multi-query attention),
@@ -225,7 +250,8 @@ class MyCache(nn.Module):
         self.register_buffer("values", room.clone())
         self.length = 0  # tokens so far
 
-    def forward(self, keys, values):  # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
+    def forward(self, keys, values):
+        # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
         end = self.length + keys.shape[2]
         if end > self.keys.shape[2]:
             raise ValueError(f"the cache has no room for {end} tokens")
@@ -246,7 +272,8 @@ MyCache = filled("MyCache", MyCache)
 #         self.register_buffer("values", room.clone())
 #         self.length = 0  # tokens so far
 #
-#     def forward(self, keys, values):  # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
+#     def forward(self, keys, values):
+#         # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
 #         end = self.length + keys.shape[2]
 #         if end > self.keys.shape[2]:
 #             raise ValueError(f"the cache has no room for {end} tokens")
@@ -263,17 +290,18 @@ MyCache = filled("MyCache", MyCache)
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
 torch.manual_seed(8)
-layer = MyLlamaAttention(8, 24, 4, 2).to(device)  # 4 query heads, 2 kv heads, 6 elements each
+# 4 query heads, 2 kv heads, 6 elements each
+layer = MyLlamaAttention(8, 24, 4, 2).to(device)
 sentence = 2 * torch.randn(1, 6, 8, generator=generator).to(device)
 
 # %%
 with torch.no_grad():
     at_once = layer(sentence)
     cache = MyCache(1, 2, 8, 6).to(device)  # room for eight tokens
-    for number, word in enumerate(words):
-        step = layer(sentence[:, number : number + 1], cache=cache)
-        torch.testing.assert_close(step[:, 0], at_once[:, number])
-        print(f"{word:6} {cache.length} in the cache; equal to row {number} of all at once")
+    for at, word in enumerate(words):
+        step = layer(sentence[:, at : at + 1], cache=cache)
+        torch.testing.assert_close(step[:, 0], at_once[:, at])
+        print(f"{word:6} {cache.length} in the cache; equal to row {at} of all at once")
 
 # %% [markdown]
 # Each step got one word and gave the row that the whole sentence gives. The word's position came from `cache.length`.
@@ -307,9 +335,12 @@ print("two words in one step: equal to rows 4 and 5 of all at once")
 # the table of attention weights:
 
 # %%
-queries, keys = torch.zeros(1, 1, 2, 4, device=device), torch.zeros(1, 1, 6, 4, device=device)
-top_left = F.scaled_dot_product_attention(queries, keys, torch.eye(6, device=device)[None, None], is_causal=True)
-heatmap(top_left[0, 0], words[4:], key_words=words, title="is_causal=True, two queries and six keys")
+queries = torch.zeros(1, 1, 2, 4, device=device)
+keys = torch.zeros(1, 1, 6, 4, device=device)
+eye = torch.eye(6, device=device)[None, None]
+top_left = F.scaled_dot_product_attention(queries, keys, eye, is_causal=True)
+title = "is_causal=True, two queries and six keys"
+heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
 
 # %% [markdown]
 # The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache you must pass a mask
@@ -323,12 +354,16 @@ heatmap(top_left[0, 0], words[4:], key_words=words, title="is_causal=True, two q
 
 # %%
 lengths = torch.tensor([4, 2], device=device)  # real words of each sentence so far
-prompts = torch.cat([sentence[:, :4], torch.cat([torch.zeros_like(sentence[:, :2]), sentence[:, 3:5]], dim=1)])
-new_word = torch.cat([sentence[:, 4:5], sentence[:, 5:]])  # (batch, 1, width): "for" and "it"
+padding = torch.zeros_like(sentence[:, :2])
+padded = torch.cat([padding, sentence[:, 3:5]], dim=1)
+prompts = torch.cat([sentence[:, :4], padded])
+# (batch, 1, width): "for" and "it"
+new_word = torch.cat([sentence[:, 4:5], sentence[:, 5:]])
 with torch.no_grad():
     cache = MyCache(2, 2, 8, 6).to(device)
     keep = padding_keep(lengths, side="left")  # (batch, 1, 1, key)
-    positions = real_positions(keep[:, 0, 0])[:, None]  # (batch, 1, token), the same for all heads
+    # (batch, 1, token), the same for all heads
+    positions = real_positions(keep[:, 0, 0])[:, None]
     _ = layer(prompts, positions, keep, cache)
 print("positions of the prompts:", positions[:, 0].tolist())
 
@@ -337,8 +372,9 @@ print("positions of the prompts:", positions[:, 0].tolist())
 # positions of the two new words, as a pair such as (1, 2).
 
 # %%
-keep = padding_keep(lengths + 1, side="left")  # for all keys, those in the cache as well
-positions = real_positions(keep[:, 0, 0])[:, None, -1:]  # (batch, 1, 1): of the last token
+keep = padding_keep(lengths + 1, side="left")  # for all keys, those in the cache too
+# (batch, 1, 1): of the last token
+positions = real_positions(keep[:, 0, 0])[:, None, -1:]
 guess = ...  # (first sentence, second sentence)
 predict(guess, lambda: positions.flatten())
 
@@ -373,7 +409,8 @@ class Block(nn.Module):
         super().__init__()
         self.norm_1, self.norm_2 = nn.RMSNorm(width), nn.RMSNorm(width)
         self.attention = MyLlamaAttention(width, width, 4, 2)
-        self.network = nn.Sequential(nn.Linear(width, 2 * width), nn.SiLU(), nn.Linear(2 * width, width))
+        widen, narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.network = nn.Sequential(widen, nn.SiLU(), narrow)
 
     def forward(self, x, *options):
         x = x + self.attention(self.norm_1(x), *options)
@@ -385,11 +422,14 @@ class TinyLlama(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(num_words, width)
         self.blocks = nn.ModuleList([Block(width), Block(width)])
-        self.norm, self.logits = nn.RMSNorm(width), nn.Linear(width, num_words, bias=False)
+        self.norm = nn.RMSNorm(width)
+        self.logits = nn.Linear(width, num_words, bias=False)
 
-    def forward(self, ids, positions=None, keep=None, caches=(None, None)):  # (batch, token) -> (b, t, vocabulary)
+    def forward(self, ids, positions=None, keep=None, caches=(None, None)):
+        # (batch, token) -> (b, t, vocabulary)
         x = self.embedding(ids)
-        for block, cache in zip(self.blocks, caches, strict=True):  # each layer has a cache of its own
+        # each layer has a cache of its own
+        for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, positions, keep, cache)
         return self.logits(self.norm(x))
 
@@ -397,16 +437,20 @@ class TinyLlama(nn.Module):
 # Our model learns from twelve sentences, and each of their words gets a number:
 
 # %%
-text = """dream big and work for it . dream of small steps and take one . work for a dream that is yours .
-work in the morning and rest at night . big dreams begin with small steps . small steps lead to big dreams .
-rest when the work is done . take one step and then the next . a dream needs work and work needs a dream .
-the night is for dreams . the morning is for work . begin small and dream big ."""
+text = """dream big and work for it . dream of small steps and take one .
+work for a dream that is yours . work in the morning and rest at night .
+big dreams begin with small steps . small steps lead to big dreams .
+rest when the work is done . take one step and then the next .
+a dream needs work and work needs a dream . the night is for dreams .
+the morning is for work . begin small and dream big ."""
 
 # %%
 lines = [f"{line.strip()} ." for line in text.split(".")[:-1]]  # one sentence each
 vocabulary = sorted(set(text.split()))
-rows = [torch.tensor([vocabulary.index(word) for word in line.split()]) for line in lines]
-ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100).to(device)  # padded on the right
+numbers = [[vocabulary.index(word) for word in line.split()] for line in lines]
+rows = [torch.tensor(one) for one in numbers]
+# padded on the right
+ids = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-100).to(device)
 print(len(vocabulary), "words; a batch of", tuple(ids.shape))
 
 # %% [markdown]
@@ -422,7 +466,8 @@ model = TinyLlama(len(vocabulary)).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 for step in range(150):
     logits = model(ids[:, :-1].clamp(min=0))  # (sentence, token, vocabulary)
-    loss = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), ignore_index=-100)
+    targets = ids[:, 1:].flatten()
+    loss = F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=-100)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -448,7 +493,7 @@ next_word = filled("next_word", next_word)
 #
 # ```python
 # def next_word(logits):  # (batch, token, vocabulary) -> (batch), int64
-#     return logits[:, -1].argmax(dim=-1)  # the last token's logits; the id of the largest
+#     return logits[:, -1].argmax(dim=-1)  # of the last token: the id of the largest
 # ```
 #
 # </details>
@@ -456,8 +501,11 @@ next_word = filled("next_word", next_word)
 # %%
 @torch.no_grad()
 def write(prompt, with_cache, most=9):
-    ids = torch.tensor([[vocabulary.index(word) for word in prompt.split()]], device=device)
-    caches = [MyCache(1, 2, 20, 8).to(device) if with_cache else None for _ in model.blocks]
+    numbers = [vocabulary.index(word) for word in prompt.split()]
+    ids = torch.tensor([numbers], device=device)
+    caches = (None, None)
+    if with_cache:
+        caches = [MyCache(1, 2, 20, 8).to(device) for _ in model.blocks]
     read = ids  # what the model has to read in this step
     while ids.shape[1] < most and vocabulary[ids[0, -1]] != ".":
         newest = next_word(model(read, caches=caches))[:, None]
@@ -480,12 +528,14 @@ for prompt in ("the night", "the morning", "small steps", "work in"):
 
 # %%
 def complete(num_words, with_cache=True):  # all sentences, from their first words
-    return [write(" ".join(line.split()[:num_words]), with_cache, most=11) for line in lines]
+    prompts = [" ".join(line.split()[:num_words]) for line in lines]
+    return [write(prompt, with_cache, most=11) for prompt in prompts]
 
 
 assert complete(2) == complete(2, with_cache=False) == lines
+right = [one == line for one, line in zip(complete(1), lines, strict=True)]
 guess = ...  # of 12
-predict(guess, lambda: sum(one == line for one, line in zip(complete(1), lines, strict=True)))
+predict(guess, lambda: sum(right))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>

@@ -11,15 +11,19 @@
 # **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import warnings
@@ -51,15 +55,18 @@ models = {  # layers, heads, kv heads, head_dim
     "Qwen3 8B": (36, 32, 8, 128),
     "Gemma 3 27B": (62, 32, 16, 128),
     "gpt-oss-120b": (36, 64, 8, 64),
-    "DeepSeek-V3": (61, 128, 128, 160),  # keys are 192 wide and values 128, so 160 on average
+    # keys are 192 wide and values 128, so 160 on average
+    "DeepSeek-V3": (61, 128, 128, 160),
 }
 
 # %%
 num_tokens = 131_072
 print(f"{'':16} layers  heads  kv heads  bytes per token  GiB for 128k tokens")
 for name, (layers, heads, kv_heads, head_dim) in models.items():
-    per_token = cache_bytes(1, layers, kv_heads, head_dim, 2)  # 1 token, 2 bytes per number
-    print(f"{name:16} {layers:6} {heads:6} {kv_heads:9} {per_token:16,} {per_token * num_tokens / 2**30:20.1f}")
+    # 1 token, 2 bytes per number
+    per_token = cache_bytes(1, layers, kv_heads, head_dim, 2)
+    total = per_token * num_tokens / 2**30
+    print(f"{name:16} {layers:6} {heads:6} {kv_heads:9} {per_token:16,} {total:20.1f}")
 
 # %% [markdown]
 # The sizes are those of the published configurations and reports ([Llama 3](https://arxiv.org/abs/2407.21783), [Mistral
@@ -91,7 +98,8 @@ window_mask = filled("window_mask", window_mask)
 # ```python
 # def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
 #     position = torch.arange(num_tokens)
-#     distance = position[:, None] - position  # (query, key): how far the key is behind the query
+#     # (query, key): how far the key is behind the query
+#     distance = position[:, None] - position
 #     return (distance >= 0) & (distance < window)
 # ```
 #
@@ -102,9 +110,11 @@ window_mask = filled("window_mask", window_mask)
 # %%
 torch.manual_seed(5)
 q_proj, k_proj = (nn.Linear(3, 4, bias=False).to(device) for _ in range(2))
-scores = 6 * (q_proj(x) @ k_proj(x).transpose(1, 2))[0].detach()  # (query, key); 6 makes them differ more
+# (query, key); 6 makes them differ more
+scores = 6 * (q_proj(x) @ k_proj(x).transpose(1, 2))[0].detach()
 keep = window_mask(6, 3).to(device)
-heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 3")
+windowed = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+heatmap(windowed, words, keep=keep, title="A window of 3")
 
 # %% [markdown]
 # The upper hatched corner is the causal mask, and the lower one is what the window adds. So the number of scores
@@ -121,7 +131,8 @@ guess = ...  # 0 to 6
 predict(guess, lambda: int(by_triangles(6, 3)[-1].sum()))
 
 # %%
-print("2, 3, 4 tokens, equal to yours:", [torch.equal(by_triangles(t, 3), window_mask(t, 3)) for t in (2, 3, 4)])
+equal = [torch.equal(by_triangles(t, 3), window_mask(t, 3)) for t in (2, 3, 4)]
+print("2, 3, 4 tokens, equal to yours:", equal)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -161,7 +172,8 @@ rolling = RollingKVCache(1, 1, 3, 4, device=device)
 with torch.no_grad():
     steps = [layer(text[:, [t]], cache=rolling) for t in range(40)]
 torch.testing.assert_close(torch.cat(steps, dim=1), layer(text))
-print("all tokens:", KVCache(1, 1, 40, 4).nbytes, "bytes, the rolling cache:", rolling.nbytes, "bytes")
+whole = KVCache(1, 1, 40, 4)
+print(f"all tokens: {whole.nbytes} bytes, the rolling cache: {rolling.nbytes} bytes")
 
 # %% [markdown]
 # Both ways give the same outputs. The cache of all tokens grows with the text, while the ring always has three slots.
@@ -195,7 +207,8 @@ predict(guess, lambda: int(wrong.nonzero()[0]))
 
 # %%
 torch.manual_seed(1)
-layers = [LlamaAttention(3, 2, head_dim=4, window=3).to(device, torch.float64) for _ in range(3)]
+layers = nn.ModuleList(LlamaAttention(3, 2, head_dim=4, window=3) for _ in range(3))
+layers.to(device, torch.float64)
 two_texts = torch.randn(1, 12, 3, dtype=torch.float64).to(device).repeat(2, 1, 1)
 two_texts[1, 0] += 1  # the second text has another token 0
 
@@ -204,7 +217,8 @@ def changed(num_layers):  # the positions whose outputs differ
     outputs = two_texts
     for layer in layers[:num_layers]:
         outputs = layer(outputs)
-    return ((outputs[0] - outputs[1]).abs().amax(dim=1) > 1e-9).nonzero().flatten().tolist()
+    difference = (outputs[0] - outputs[1]).abs().amax(dim=1)
+    return (difference > 1e-9).nonzero().flatten().tolist()
 
 
 print("one layer:", changed(1))
@@ -238,7 +252,8 @@ predict(guess, lambda: changed(3)[-1])
 
 # %%
 sink_scores = torch.tensor([4.0, 0.3, -0.2, 0.5, 0.1, 0.4])
-sink_values = torch.tensor([[0.0, 0.0], [0.9, 0.4], [0.6, 1.0], [1.1, 0.7], [0.5, 0.8], [1.0, 0.6]])
+rows = [[0.0, 0.0], [0.9, 0.4], [0.6, 1.0], [1.1, 0.7], [0.5, 0.8], [1.0, 0.6]]
+sink_values = torch.tensor(rows)
 with_first = sink_scores.softmax(dim=0)
 show("attention weights of 'it'", with_first, "key", words, digits=3)
 show("context", with_first @ sink_values, "width", digits=3)
@@ -268,7 +283,8 @@ predict(guess, lambda: without_first[0] / with_first[1])
 
 # %%
 keep = window_keep(6, 6, 2, num_sinks=1, device=device)
-heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep, title="A window of 2, and one sink")
+with_sink = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
+heatmap(with_sink, words, keep=keep, title="A window of 2, and one sink")
 
 # %% [markdown]
 # The first column stays visible for every query. Exercise 1 of the sheet asks for this mask.
@@ -289,7 +305,8 @@ heatmap(scores.masked_fill(~keep, -torch.inf).softmax(dim=-1), words, keep=keep,
 
 
 # %%
-def sink_weights(scores, sink_logits):  # (head, query, key), (head,) -> (head, query, key)
+def sink_weights(scores, sink_logits):
+    # (head, query, key), (head,) -> (head, query, key)
     raise NotImplementedError  # two or three lines
 
 
@@ -299,8 +316,9 @@ sink_weights = filled("sink_weights", sink_weights)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def sink_weights(scores, sink_logits):  # (head, query, key), (head,) -> (head, query, key)
-#     sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # (h) -> (h, q, 1)
+# def sink_weights(scores, sink_logits):
+#     # (head, query, key), (head,) -> (head, query, key)
+#     sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # -> (h, q, 1)
 #     with_sink = torch.cat([scores, sinks], dim=-1).softmax(dim=-1)  # (h, q, k + 1)
 #     return with_sink[:, :, :-1]  # the sink's column is dropped
 # ```
@@ -328,25 +346,32 @@ print(f"{sink_weights(torch.zeros(1, 1, 3), torch.zeros(1)).sum():.2f}")
 
 # %%
 num_heads, head_dim, latent_dim = 5, 8, 2
-both = torch.cat([x, x.flip(1)]).double()  # two samples: the sentence, and the sentence backwards
+# two samples: the sentence, and the sentence backwards
+both = torch.cat([x, x.flip(1)]).double()
 torch.manual_seed(3)
-q_proj, down = nn.Linear(3, num_heads * head_dim, bias=False), nn.Linear(3, latent_dim, bias=False)
-key_up, value_up = (nn.Linear(latent_dim, num_heads * head_dim, bias=False) for _ in range(2))
+width = num_heads * head_dim
+q_proj = nn.Linear(3, width, bias=False)
+down = nn.Linear(3, latent_dim, bias=False)
+key_up, value_up = (nn.Linear(latent_dim, width, bias=False) for _ in range(2))
 for projection in (q_proj, down, key_up, value_up):
-    projection.to(device, torch.float64).weight.data *= 3  # so that attention is not flat
+    # so that attention is not flat
+    projection.to(device, torch.float64).weight.data *= 3
 
 
 # %%
 def by_head(tensor):
-    return tensor.unflatten(2, (num_heads, head_dim)).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+    # (b, t, h * d) -> (b, h, t, d)
+    return tensor.unflatten(2, (num_heads, head_dim)).transpose(1, 2)
 
 
 latents = down(both)  # (b, t, m) -> (b, t, l), all that is cached
-queries, keys, values = by_head(q_proj(both)), by_head(key_up(latents)), by_head(value_up(latents))
+queries = by_head(q_proj(both))
+keys, values = by_head(key_up(latents)), by_head(value_up(latents))
 mla_scores = queries @ keys.transpose(2, 3)
 mla_weights = (mla_scores * head_dim**-0.5).softmax(dim=-1)
 mla_context = mla_weights @ values
-print("numbers per token:", 2 * num_heads * head_dim, "as keys and values,", latents.shape[-1], "as a latent")
+kept, cached = 2 * num_heads * head_dim, latents.shape[-1]
+print(f"numbers per token: {kept} as keys and values, {cached} as a latent")
 
 # %% [markdown]
 # The keys and values would grow with the number of heads. The latent doesn't, because all heads read the same one. The
@@ -370,7 +395,8 @@ print("numbers per token:", 2 * num_heads * head_dim, "as keys and values,", lat
 
 
 # %%
-def latent_queries(queries, key_up):  # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
+def latent_queries(queries, key_up):
+    # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
     raise NotImplementedError  # two lines
 
 
@@ -380,7 +406,8 @@ latent_queries = filled("latent_queries", latent_queries)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def latent_queries(queries, key_up):  # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
+# def latent_queries(queries, key_up):
+#     # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
 #     num_heads, _, head_dim = queries.shape
 #     key_up_by_head = key_up.view(num_heads, head_dim, -1)  # (h * d, l) -> (h, d, l)
 #     return queries @ key_up_by_head  # (h, q, d) @ (h, d, l) -> (h, q, l)
@@ -391,7 +418,8 @@ latent_queries = filled("latent_queries", latent_queries)
 # The same scores, without any keys:
 
 # %%
-absorbed = torch.stack([latent_queries(one, key_up.weight) for one in queries])  # (b, h, q, l)
+# (b, h, q, l)
+absorbed = torch.stack([latent_queries(one, key_up.weight) for one in queries])
 torch.testing.assert_close(absorbed @ latents[:, None].transpose(2, 3), mla_scores)
 print("queries:", tuple(absorbed.shape), " latents:", tuple(latents.shape))
 
@@ -433,13 +461,16 @@ torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
 from course_lib.attention import LatentAttention, apply_rotary, rotary_table
 
 cos, sin = (one.to(device, torch.float64) for one in rotary_table(6, head_dim))
-identity = torch.eye(head_dim, dtype=torch.float64, device=device)[:, None, None].expand(-1, 1, 6, -1)
-rotations = apply_rotary(identity, cos, sin)[:, 0].transpose(0, 1)  # (position, head_dim, head_dim)
+identity = torch.eye(head_dim, dtype=torch.float64, device=device)
+everywhere = identity[:, None, None].expand(-1, 1, 6, -1)  # at all six positions
+# (position, head_dim, head_dim)
+rotations = apply_rotary(everywhere, cos, sin)[:, 0].transpose(0, 1)
 
 # %%
 for distance in (0, 1, 3):
     between = rotations[5] @ rotations[5 - distance].T @ key_up.weight[:head_dim]
-    print(f"distance {distance}, first row: [{between[0, 0].item():6.3f}, {between[0, 1].item():6.3f}]")
+    a, b = between[0].tolist()
+    print(f"distance {distance}, first row: [{a:6.3f}, {b:6.3f}]")
 
 # %% [markdown]
 # The matrix is different at every distance, so an absorbed query would fit the keys at one distance only. DeepSeek
@@ -456,12 +487,14 @@ for distance in (0, 1, 3):
 # %%
 rotary_dim = 4
 torch.manual_seed(4)
-mla = LatentAttention(3, num_heads, latent_dim=latent_dim, head_dim=head_dim, rotary_dim=rotary_dim).to(device)
+widths = {"latent_dim": latent_dim, "head_dim": head_dim, "rotary_dim": rotary_dim}
+mla = LatentAttention(3, num_heads, **widths).to(device)
 samples = 8 * both.float()
 torch.testing.assert_close(mla(samples, absorb=True), mla(samples))
 
 # %%
-cache = KVCache(2, 1, 6, rotary_dim, value_dim=latent_dim, device=device)  # rotary keys as keys, latents as values
+# rotary keys as keys, latents as values
+cache = KVCache(2, 1, 6, rotary_dim, value_dim=latent_dim, device=device)
 with torch.no_grad():
     steps = [mla(samples[:, [t]], cache=cache, absorb=True) for t in range(6)]
 torch.testing.assert_close(torch.cat(steps, dim=1), mla(samples))
@@ -488,8 +521,9 @@ first, second = PagedKVCache(pool), PagedKVCache(pool)
 torch.manual_seed(6)
 new_keys = torch.randn(2, 1, 9, 2).to(device)  # (sequence, kv head, token, head_dim)
 for start in (0, 3, 6):
-    first.append(new_keys[:1, :, start : start + 3], new_keys[:1, :, start : start + 3])
-    second.append(new_keys[1:, :, start : start + 3], new_keys[1:, :, start : start + 3])
+    new = new_keys[:, :, start : start + 3]
+    first.append(new[:1], new[:1])
+    second.append(new[1:], new[1:])
 print("block tables:", first.block_table, second.block_table)
 
 # %% [markdown]
@@ -499,7 +533,8 @@ print("block tables:", first.block_table, second.block_table)
 
 
 # %%
-def gather_blocks(memory, block_table, length):  # (block, slot, width), list of ints, int -> (token, width)
+def gather_blocks(memory, block_table, length):
+    # (block, slot, width), list of ints, int -> (token, width)
     raise NotImplementedError  # one or two lines
 
 
@@ -509,9 +544,11 @@ gather_blocks = filled("gather_blocks", gather_blocks)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def gather_blocks(memory, block_table, length):  # (block, slot, width), list of ints, int -> (token, width)
+# def gather_blocks(memory, block_table, length):
+#     # (block, slot, width), list of ints, int -> (token, width)
 #     own_blocks = memory[block_table]  # in the order of the sequence
-#     return own_blocks.flatten(0, 1)[:length]  # (b, s, d) -> (b * s, d), without the slots that are not filled
+#     # (b, s, d) -> (b * s, d), without the slots that are not filled
+#     return own_blocks.flatten(0, 1)[:length]
 # ```
 #
 # </details>
@@ -548,9 +585,13 @@ qkv = torch.randn(3, 1, 2, 32, 16).to(device)
 try:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    rule = create_block_mask(lambda b, h, q, k: (k <= q) & (q - k < 5), None, None, 32, 32, device=device)
+    def in_window(b, h, q, k):
+        return (k <= q) & (q - k < 5)
+
+    rule = create_block_mask(in_window, None, None, 32, 32, device=device)
     flex = flex_attention(*qkv, block_mask=rule)
-    fused = nn.functional.scaled_dot_product_attention(*qkv, window_mask(32, 5).to(device))
+    keep = window_mask(32, 5).to(device)
+    fused = nn.functional.scaled_dot_product_attention(*qkv, keep)
     torch.testing.assert_close(flex, fused, atol=1e-5, rtol=1e-5)
     print("FlexAttention agrees with window_mask")
 except (ImportError, RuntimeError, NotImplementedError, ValueError) as error:
@@ -563,7 +604,8 @@ except (ImportError, RuntimeError, NotImplementedError, ValueError) as error:
 # window are followed by one that attends to everything, and in gpt-oss every second layer has a window.
 
 # %%
-kept = {  # layers that keep all tokens, layers with a window, the window, numbers per token in one layer
+# layers with all tokens, with a window, the window, numbers per token in a layer
+kept = {
     "Llama 3.1 8B": (32, 0, 0, 2 * 8 * 128),
     "Mistral 7B v0.1": (0, 32, 4096, 2 * 8 * 128),
     "Qwen3 8B": (36, 0, 0, 2 * 8 * 128),

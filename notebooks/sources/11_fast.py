@@ -12,15 +12,19 @@
 # **You need** [lesson 06](06_multi_query.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -54,7 +58,8 @@ m, num_heads, head_dim = 768, 12, 64
 print("tokens   projections   scores and context   their share")
 for t in (128, 1024, 8192):
     projections, pairs = 4 * t * m * m, 2 * t * t * m
-    print(f"{t:6} {projections / 1e6:9,.0f} M {pairs / 1e6:16,.0f} M {pairs / (projections + pairs):16.2f}")
+    share = pairs / (projections + pairs)
+    print(f"{t:6} {projections / 1e6:9,.0f} M {pairs / 1e6:16,.0f} M {share:16.2f}")
 
 # %% [markdown]
 # For a short text the projections cost most and for a long one the pairs of a query and a key, because only the pairs
@@ -63,8 +68,9 @@ for t in (128, 1024, 8192):
 # **Predict.** For how many tokens do both cost the same?
 
 # %%
+as_many = [t for t in range(1, 8192) if 2 * t * t * m >= 4 * t * m * m]
 guess = ...  # a number of tokens
-predict(guess, lambda: next(t for t in range(1, 8192) if 2 * t * t * m >= 4 * t * m * m))
+predict(guess, lambda: as_many[0])
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -80,8 +86,8 @@ predict(guess, lambda: next(t for t in range(1, 8192) if 2 * t * t * m >= 4 * t 
 # %%
 print("tokens   input x   parameters   scores (1, head, query, key)")
 for t in (128, 1024, 8192):
-    sizes = 4 * t * m, 4 * 4 * m * m, 4 * num_heads * t * t
-    print("{:6} {:6.1f} MB {:9.1f} MB {:15,.1f} MB".format(t, *(size / 1e6 for size in sizes)))
+    sizes = 4 * t * m / 1e6, 4 * 4 * m * m / 1e6, 4 * num_heads * t * t / 1e6
+    print("{:6} {:6.1f} MB {:9.1f} MB {:15,.1f} MB".format(t, *sizes))
 
 # %% [markdown]
 # At 8,192 tokens the scores of one layer and one text take 3,221 MB, more than a hundred times as much as the input.
@@ -120,7 +126,8 @@ machines = {  # operations per second, bytes per second
     "H200": (989e12, 4800e9),
 }
 for name, (flops, bandwidth) in machines.items():
-    print(f"{name}: {flops / 1e12:3.0f} TFLOP/s, {bandwidth / 1e9:5,.0f} GB/s, balance {flops / bandwidth:3.0f}")
+    speeds = f"{flops / 1e12:3.0f} TFLOP/s, {bandwidth / 1e9:5,.0f} GB/s"
+    print(f"{name}: {speeds}, balance {flops / bandwidth:3.0f}")
 
 # %% [markdown]
 # The A100 can do 153 operations while a byte arrives and the H100 even 295, so they are busy only if a number that was
@@ -133,7 +140,9 @@ for name, (flops, bandwidth) in machines.items():
 measured = stored("cpu")
 cpu = measured.limits[0]
 cpu_balance = cpu.matmul_gflops / cpu.read_gb_per_s
-print(f"{measured.place}: {cpu.matmul_gflops:.0f} GFLOP/s, {cpu.read_gb_per_s:.0f} GB/s, balance {cpu_balance:.1f}")
+print(f"{measured.place}:")
+speeds = f"{cpu.matmul_gflops:.0f} GFLOP/s, {cpu.read_gb_per_s:.0f} GB/s"
+print(f"{speeds}, balance {cpu_balance:.1f}")
 
 # %% [markdown]
 # Its balance is far lower than that of a GPU.
@@ -147,7 +156,14 @@ print(f"{measured.place}: {cpu.matmul_gflops:.0f} GFLOP/s, {cpu.read_gb_per_s:.0
 # keys and values are read once, the context is written once, and a multiplication and an addition are two operations.
 
 # %%
-def arithmetic_intensity(query_len, key_len, num_heads, num_kv_heads, head_dim, bytes_per_number):  # -> float
+def arithmetic_intensity(
+    query_len,
+    key_len,
+    num_heads,
+    num_kv_heads,
+    head_dim,
+    bytes_per_number,
+):  # -> float
     raise NotImplementedError  # operations, numbers moved, their quotient: three lines
 
 
@@ -157,9 +173,17 @@ arithmetic_intensity = filled("arithmetic_intensity", arithmetic_intensity)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def arithmetic_intensity(query_len, key_len, num_heads, num_kv_heads, head_dim, bytes_per_number):  # -> float
-#     operations = 2 * 2 * num_heads * query_len * key_len * head_dim  # two products, multiply and add
-#     numbers = 2 * num_heads * query_len * head_dim + 2 * num_kv_heads * key_len * head_dim  # q, context; k, v
+# def arithmetic_intensity(
+#     query_len,
+#     key_len,
+#     num_heads,
+#     num_kv_heads,
+#     head_dim,
+#     bytes_per_number,
+# ):  # -> float
+#     operations = 2 * 2 * num_heads * query_len * key_len * head_dim  # two products
+#     # q, context; k, v
+#     numbers = 2 * (num_heads * query_len + num_kv_heads * key_len) * head_dim
 #     return operations / (numbers * bytes_per_number)
 # ```
 #
@@ -181,10 +205,11 @@ work = {  # query_len, key_len, num_heads, num_kv_heads
 }
 
 # %%
+balances = [flops / bandwidth for flops, bandwidth in machines.values()]
 print("operations per byte  ", *(f"{name:>8}" for name in machines))
 for name, sizes in work.items():
     intensity = arithmetic_intensity(*sizes, 64, 2)
-    bounds = ["compute" if intensity > flops / bandwidth else "memory" for flops, bandwidth in machines.values()]
+    bounds = ["compute" if intensity > balance else "memory" for balance in balances]
     print(f"{name:12} {intensity:8.1f}", *(f"{bound:>8}" for bound in bounds))
 
 # %% [markdown]
@@ -196,9 +221,10 @@ for name, sizes in work.items():
 # The picture of this is called a **roofline**. The line is the most that the machine can do at each intensity.
 
 # %%
-intensities = {name: arithmetic_intensity(*sizes, 64, 2) for name, sizes in work.items()}
+intensities = {name: arithmetic_intensity(*one, 64, 2) for name, one in work.items()}
 note = "Computed from the data sheet, not measured. A real program is below the line."
-roofline(intensities, gflops=989e3, gb_per_s=3350, title="Attention on an H100, at best", note=note)
+title = "Attention on an H100, at best"
+roofline(intensities, gflops=989e3, gb_per_s=3350, title=title, note=note)
 
 # %% [markdown]
 # The points of decode are on the slope, where the bandwidth decides, and from MHA to MQA they climb it. On our CPU, in
@@ -206,7 +232,8 @@ roofline(intensities, gflops=989e3, gb_per_s=3350, title="Attention on an H100, 
 
 # %%
 intensity = arithmetic_intensity(*work["decode, MQA"], 64, 4)
-print(f"decode, MQA: {intensity:.1f} operations per byte, balance of the CPU {cpu_balance:.1f}")
+print(f"decode, MQA: {intensity:.1f} operations per byte", end=", ")
+print(f"balance of the CPU {cpu_balance:.1f}")
 
 # %% [markdown]
 # The intensity is halved, because a number now has twice the bytes, but 15.9 is above the balance of 3.7, so this
@@ -217,13 +244,16 @@ print(f"decode, MQA: {intensity:.1f} operations per byte, balance of the CPU {cp
 
 # %%
 def counted_intensity(batch):
-    tensors = draw(batch, 32, 1, 64), draw(batch, 1, 4096, 64), draw(batch, 1, 4096, 64)  # queries, keys, values
+    queries = draw(batch, 32, 1, 64)
+    keys, values = draw(batch, 1, 4096, 64), draw(batch, 1, 4096, 64)
     with FlopCounterMode(display=False) as counter:
-        context, _ = attend(*tensors)
-    return counter.get_total_flops() / sum(tensor.nbytes for tensor in (*tensors, context))
+        context, _ = attend(queries, keys, values)
+    num_bytes = sum(tensor.nbytes for tensor in (queries, keys, values, context))
+    return counter.get_total_flops() / num_bytes
 
 
-torch.testing.assert_close(counted_intensity(1), arithmetic_intensity(1, 4096, 32, 1, 64, 4))
+by_formula = arithmetic_intensity(1, 4096, 32, 1, 64, 4)
+torch.testing.assert_close(counted_intensity(1), by_formula)
 guess = ...  # a number
 predict(guess, lambda: counted_intensity(8) / counted_intensity(1))
 
@@ -251,7 +281,9 @@ predict(guess, lambda: counted_intensity(8) / counted_intensity(1))
 row = torch.tensor([2.0, 3.0, 1.0, 5.0, 4.0, 0.0])
 for seen in (2, 4, 6):
     largest = row[:seen].max()
-    print(f"{seen} scores: largest {largest:.0f}, sum of exp(score - largest) {(row[:seen] - largest).exp().sum():.4f}")
+    total = (row[:seen] - largest).exp().sum()
+    print(f"{seen} scores: largest {largest:.0f}", end=", ")
+    print(f"sum of exp(score - largest) {total:.4f}")
 
 # %% [markdown]
 # **Predict.** The first sum belongs to the largest score 3, and then 5 comes. By what number must the first sum be
@@ -274,8 +306,10 @@ predict(guess, lambda: (row[:2].max() - row[:4].max()).exp())
 # at the end.
 
 # %%
-def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
-    raise NotImplementedError  # the new largest score, the factor, the new weights: four lines
+def online_step(largest, total, context, scores, values):
+    # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+    # the new largest score, the factor, the new weights: four lines
+    raise NotImplementedError
 
 
 online_step = filled("online_step", online_step)
@@ -284,11 +318,17 @@ online_step = filled("online_step", online_step)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+# def online_step(largest, total, context, scores, values):
+#     # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
 #     new_largest = torch.maximum(largest, scores.amax(dim=-1))
 #     shrink = (largest - new_largest).exp()  # (query)
-#     weights = (scores - new_largest[:, None]).exp()  # (query, key), not divided by their sum
-#     return new_largest, total * shrink + weights.sum(dim=-1), context * shrink[:, None] + weights @ values
+#     # (query, key), not divided by their sum
+#     weights = (scores - new_largest[:, None]).exp()
+#     return (
+#         new_largest,
+#         total * shrink + weights.sum(dim=-1),
+#         context * shrink[:, None] + weights @ values,
+#     )
 # ```
 #
 # </details>
@@ -298,21 +338,28 @@ online_step = filled("online_step", online_step)
 # logarithm of the sum of all exponentials, **log-sum-exp** or lse, which you will soon need.
 
 # %%
-def in_blocks(queries, keys, values, size, causal=False):  # 3 x (token, head_dim) -> (query, head_dim), (query)
+def in_blocks(queries, keys, values, size, causal=False):
+    # 3 x (token, head_dim) -> (query, head_dim), (query)
     context = torch.zeros_like(queries)
     largest, total = context[:, 0] - torch.inf, context[:, 0]  # (query)
     for first in range(0, len(keys), size):
-        scores = queries @ keys[first : first + size].T * queries.shape[1] ** -0.5  # (q, d) @ (d, k) -> (q, k)
+        block = slice(first, first + size)
+        # (q, d) @ (d, k) -> (q, k)
+        scores = queries @ keys[block].T * queries.shape[1] ** -0.5
         if causal and first + size >= len(keys):  # the last block of keys
-            scores = scores.masked_fill(~causal_keep(*scores.shape, device=scores.device), -torch.inf)
-        largest, total, context = online_step(largest, total, context, scores, values[first : first + size])
+            keep = causal_keep(*scores.shape, device=scores.device)
+            scores = scores.masked_fill(~keep, -torch.inf)
+        largest, total, context = online_step(
+            largest, total, context, scores, values[block]
+        )
     return context / total[:, None], largest + total.log()
 
 
 queries, keys, values = draw(3, 512, 64).unbind()
 context, lse = in_blocks(queries, keys, values, 64)
-torch.testing.assert_close(context, (queries @ keys.T * 64**-0.5).softmax(dim=-1) @ values)
-torch.testing.assert_close(lse, (queries @ keys.T * 64**-0.5).logsumexp(dim=-1))
+scores = queries @ keys.T * 64**-0.5
+torch.testing.assert_close(context, scores.softmax(dim=-1) @ values)
+torch.testing.assert_close(lse, scores.logsumexp(dim=-1))
 print("equal to the softmax of whole rows")
 
 # %% [markdown]
@@ -329,13 +376,20 @@ draw_tiles(causal_keep(512), 64, title="512 tokens in tiles of 64 by 64")
 # tile, the one on the diagonal, needs a mask:
 
 # %%
-def in_tiles(queries, keys, values, size):  # causal, 3 x (token, head_dim) -> (token, head_dim)
-    ends = range(size, len(queries) + size, size)
-    rows = [in_blocks(queries[end - size : end], keys[:end], values[:end], size, causal=True)[0] for end in ends]
+def in_tiles(queries, keys, values, size):
+    # causal, 3 x (token, head_dim) -> (token, head_dim)
+    rows = []
+    for end in range(size, len(queries) + size, size):
+        tile = queries[end - size : end]
+        rows.append(in_blocks(tile, keys[:end], values[:end], size, causal=True)[0])
     return torch.cat(rows)
 
 
-whole = record(lambda *qkv: attend(*(each[None, None] for each in qkv), causal=True)[0][0, 0], queries, keys, values)
+def in_whole_rows(*qkv):
+    return attend(*(each[None, None] for each in qkv), causal=True)[0][0, 0]
+
+
+whole = record(in_whole_rows, queries, keys, values)
 tiles = record(in_tiles, queries, keys, values, 64)
 torch.testing.assert_close(tiles.output, whole.output)
 
@@ -344,9 +398,11 @@ torch.testing.assert_close(tiles.output, whole.output)
 
 # %%
 for name, recording in (("whole rows", whole), ("in tiles", tiles)):
-    numbers, shape = max((step.tensor.numel(), tuple(step.shape)) for step in recording if step.effect == "compute")
+    made = [step.tensor for step in recording if step.effect == "compute"]
+    numbers, shape = max((one.numel(), tuple(one.shape)) for one in made)
     tables = sum(step.op == "matmul" for step in recording)
-    print(f"{name:10}  largest tensor {shape}, {numbers:7,} numbers; {tables:2} matrix products")
+    print(f"{name:10}  largest tensor {shape}, {numbers:7,} numbers", end="; ")
+    print(f"{tables:2} matrix products")
 
 # %% [markdown]
 # The table of 512 by 512 scores is gone. Apart from the result, the largest tensor that a step computes is now a single
@@ -380,7 +436,8 @@ tiles_skipped = filled("tiles_skipped", tiles_skipped)
 
 # %%
 computed = sum(step.op == "matmul" for step in tiles) // 2
-print(f"{(512 // 64) ** 2} tiles, {computed} computed, {tiles_skipped(512, 64)} skipped by the formula")
+every, skipped = (512 // 64) ** 2, tiles_skipped(512, 64)
+print(f"{every} tiles, {computed} computed, {skipped} skipped by the formula")
 
 # %% [markdown]
 # In a longer text fewer of the tiles are on the diagonal, so that nearly half of all tiles are skipped, and a causal
@@ -413,7 +470,8 @@ predict(guess, lambda: torch.tensor([3.0, 1.0]).log().softmax(dim=0)[0])
 # be merged again. (`torch.logaddexp` takes two logarithms and returns the logarithm of the sum.)
 
 # %%
-def merge_partial(out_a, lse_a, out_b, lse_b):  # (query, width), (query), the same for b -> (query, width), (query)
+def merge_partial(out_a, lse_a, out_b, lse_b):
+    # (query, width), (query), the same for b -> (query, width), (query)
     raise NotImplementedError  # the lse of both, the two shares, the mix: three lines
 
 
@@ -423,7 +481,8 @@ merge_partial = filled("merge_partial", merge_partial)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def merge_partial(out_a, lse_a, out_b, lse_b):  # (query, width), (query), the same for b -> (query, width), (query)
+# def merge_partial(out_a, lse_a, out_b, lse_b):
+#     # (query, width), (query), the same for b -> (query, width), (query)
 #     lse = torch.logaddexp(lse_a, lse_b)  # (query)
 #     share_a, share_b = (lse_a - lse).exp(), (lse_b - lse).exp()
 #     return share_a[:, None] * out_a + share_b[:, None] * out_b, lse
@@ -435,12 +494,15 @@ merge_partial = filled("merge_partial", merge_partial)
 
 # %%
 query = draw(1, 64)
-parts = [in_blocks(query, keys[at : at + 128], values[at : at + 128], 64) for at in (0, 128, 256, 384)]
+blocks = [slice(at, at + 128) for at in (0, 128, 256, 384)]
+parts = [in_blocks(query, keys[block], values[block], 64) for block in blocks]
 merged, merged_lse = parts[0]
 for out, part_lse in parts[1:]:
     merged, merged_lse = merge_partial(merged, merged_lse, out, part_lse)
-torch.testing.assert_close(merged, attend(query[None, None], keys[None, None], values[None, None])[0][0, 0])
-print("merged:", tuple(merged.shape), " lse of the parts:", [round(part_lse.item(), 2) for _, part_lse in parts])
+at_once, _ = attend(query[None, None], keys[None, None], values[None, None])
+torch.testing.assert_close(merged, at_once[0, 0])
+lses = [round(part_lse.item(), 2) for _, part_lse in parts]
+print("merged:", tuple(merged.shape), " lse of the parts:", lses)
 
 # %% [markdown]
 # The result equals attention over all keys, although no worker saw all of them. On one GPU this is **flash decoding**
@@ -459,7 +521,8 @@ explicit = MultiHeadAttention(m, m, num_heads).to(device)
 fused = MultiHeadAttention(m, m, num_heads, kernel="fused").to(device)
 fused.load_state_dict(explicit.state_dict())
 x = draw(2, 128, m).requires_grad_()
-gradients = [torch.autograd.grad(module(x).square().sum(), x)[0] for module in (explicit, fused)]
+sums = [module(x).square().sum() for module in (explicit, fused)]
+gradients = [torch.autograd.grad(one, x)[0] for one in sums]
 torch.testing.assert_close(fused(x), explicit(x))
 torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 
@@ -468,13 +531,17 @@ torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
 # time:
 
 # %%
-times = {name: measured.curve("growth-tokens", name, "num_tokens") for name in ("explicit", "fused")}
-memory = {name: measured.curve("growth-tokens", name, "num_tokens", value="peak_bytes") for name in times}
+times, memory = {}, {}
+for name in ("explicit", "fused"):
+    asked = "growth-tokens", name, "num_tokens"
+    times[name] = measured.curve(*asked)
+    memory[name] = measured.curve(*asked, value="peak_bytes")
 print("tokens   explicit      fused   ratio       peak memory")
 for t in times["fused"]:
     slow, fast = times["explicit"][t], times["fused"][t]
     large, small = memory["explicit"][t] / 1e6, memory["fused"][t] / 1e6
-    print(f"{t:6} {slow:7.0f} ms {fast:7.0f} ms {slow / fast:7.1f} {large:9,.0f} MB and {small:2.0f} MB")
+    seconds = f"{slow:7.0f} ms {fast:7.0f} ms {slow / fast:7.1f}"
+    print(f"{t:6} {seconds} {large:9,.0f} MB and {small:2.0f} MB")
 
 # %% [markdown]
 # For a short text there is little to gain, because most of the work is projections, which both forms do alike. At 4,096
@@ -489,8 +556,9 @@ for t in times["fused"]:
 # "attend_fused" folds and then calls PyTorch's fused kernel.
 
 # %%
-names = "broadcast", "folded", "attend_fused"
-steps = {name: measured.curve("mqa-decode", name, "key_len", dtype="float32") for name in names}
+steps = {}
+for name in ("broadcast", "folded", "attend_fused"):
+    steps[name] = measured.curve("mqa-decode", name, "key_len", dtype="float32")
 title, xlabel = "A step of multi-query decode: 8 texts, 32 heads", "keys in the cache"
 line_plot(steps, title=title, xlabel=xlabel, ylabel="ms", note=measured.place)
 
@@ -503,7 +571,8 @@ line_plot(steps, title=title, xlabel=xlabel, ylabel="ms", note=measured.place)
 longer = arithmetic_intensity(1, 4096, 32, 1, 64, 4) / cpu_balance
 print(f"by the count: {1 + 32 + 32} / {longer:.1f} = {65 / longer:.0f}")
 for key_len, slow in steps["broadcast"].items():
-    print(f"{key_len:6,} keys: broadcast / attend_fused = {slow / steps['attend_fused'][key_len]:.0f}")
+    ratio = slow / steps["attend_fused"][key_len]
+    print(f"{key_len:6,} keys: broadcast / attend_fused = {ratio:.0f}")
 
 # %% [markdown]
 # The count lets us expect 15, but 24 to 98 was measured. A count gives only a lower bound of a time, and broadcasting
@@ -512,8 +581,10 @@ for key_len, slow in steps["broadcast"].items():
 # that is already there:
 
 # %% tags=["timing", "nbval-ignore-output"]
-copy_times = {row.name: row.median_ms for row in compare_times(copies_of_keys(str(device)), rounds=5)}
-bar_chart(copy_times, title="Copy the keys for 32 heads", unit="ms", note="Your machine, now")
+rows = compare_times(copies_of_keys(str(device)), rounds=5)
+copy_times = {row.name: row.median_ms for row in rows}
+title, note = "Copy the keys for 32 heads", "Your machine, now"
+bar_chart(copy_times, title=title, unit="ms", note=note)
 
 # %% [markdown]
 # On a CPU the first bar is several times as long, although both copies move the same bytes. (On a GPU they should be

@@ -12,15 +12,19 @@
 # **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -47,14 +51,18 @@ class Outline(nn.Module):
 
     def __init__(self, d_in=7):
         super().__init__()
-        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(d_in, width, bias=False) for width in (32, 16, 16))
+        self.q_proj = nn.Linear(d_in, 32, bias=False)
+        self.k_proj = nn.Linear(d_in, 16, bias=False)
+        self.v_proj = nn.Linear(d_in, 16, bias=False)
         self.out_proj = nn.Linear(32, d_in, bias=False)
-        self.cos, self.sin = rotary_table(16, self.head_dim, 10000.0)  # (position, pair)
+        # (position, pair)
+        self.cos, self.sin = rotary_table(16, self.head_dim, 10000.0)
 
     def forward(self, x, cache=None):
         cache = {} if cache is None else cache
         start = cache["keys"].shape[2] if cache else 0
-        queries, keys, values = (self.split(proj(x)) for proj in (self.q_proj, self.k_proj, self.v_proj))
+        queries, keys = self.split(self.q_proj(x)), self.split(self.k_proj(x))
+        values = self.split(self.v_proj(x))
         queries, keys = self.rotated(queries, start), self.rotated(keys, start)
         keys, values = self.remember(cache, keys, values)
         weights = self.hide(self.score(queries, self.share(keys))).softmax(dim=-1)
@@ -70,11 +78,13 @@ class Attention(Outline):
 
     def rotated(self, rows, start):  # rotates by the positions start, start + 1, ...
         here = slice(start, start + rows.shape[2])
-        return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))  # .to: device and dtype of the rows
+        # .to: device and dtype of the rows
+        return rotate(rows, self.cos[here].to(rows), self.sin[here].to(rows))
 
     def remember(self, cache, keys, values):  # (b, g, new, d) -> (b, g, all so far, d)
         if cache:
-            keys, values = torch.cat([cache["keys"], keys], dim=2), torch.cat([cache["values"], values], dim=2)
+            keys = torch.cat([cache["keys"], keys], dim=2)
+            values = torch.cat([cache["values"], values], dim=2)
         cache.update(keys=keys, values=values)
         return keys, values
 
@@ -86,7 +96,8 @@ class Attention(Outline):
 
     def hide(self, scores):  # the last query sees all keys
         later = scores.shape[-1] - scores.shape[-2] + 1
-        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(later), -torch.inf)
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(later)
+        return scores.masked_fill(hidden, -torch.inf)
 
     def merge(self, context):  # (b, h, t, d) -> (b, t, h, d) -> (b, t, h * d)
         return context.transpose(1, 2).flatten(2)
@@ -100,7 +111,9 @@ class Attention(Outline):
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
-x = torch.randn(3, 6, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)  # (b, t, m)
+generator = torch.Generator().manual_seed(0)
+x = torch.randn(3, 6, 7, generator=generator, dtype=torch.float64)  # (b, t, m)
+x = x.to(device)
 
 
 def admit(kind):
@@ -125,7 +138,8 @@ healthy = admit(Attention)
 # copy of `x`, run `code` on both, and return whether an earlier output moved.
 
 # %%
-def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
+def future_probe(code, x, token):
+    # code of (batch, token, width), x, int -> bool: does an earlier output move?
     raise NotImplementedError  # about three lines
 
 
@@ -135,7 +149,8 @@ future_probe = filled("future_probe", future_probe)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
+# def future_probe(code, x, token):
+#     # code of (batch, token, width), x, int -> bool: does an earlier output move?
 #     changed = x.clone()
 #     changed[:, token] += 1.0
 #     return not torch.allclose(code(changed)[:, :token], code(x)[:, :token])
@@ -156,7 +171,8 @@ print([future_probe(healthy, x, token) for token in range(1, 6)])
 # is `None` or all zeros.
 
 # %%
-def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
+def without_gradient(module, x, token):
+    # a module, its input, int -> a list of names such as "k_proj.weight"
     raise NotImplementedError  # about three lines
 
 
@@ -166,7 +182,8 @@ without_gradient = filled("without_gradient", without_gradient)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
+# def without_gradient(module, x, token):
+#     # a module, its input, int -> a list of names such as "k_proj.weight"
 #     module(x)[:, token].square().sum().backward()
 #     parameters = module.named_parameters()
 #     return [name for name, one in parameters if one.grad is None or not one.grad.any()]
@@ -199,7 +216,8 @@ predict(guess, lambda: len(without_gradient(healthy, x, token=0)))
 # pieces of `x` with one cache, run `x` with an empty one, and return the largest difference.
 
 # %%
-def cache_probe(code, x, size):  # code(x, cache) -> (batch, token, width); how far pieces are from all at once
+def cache_probe(code, x, size):
+    # code(x, cache) -> (batch, token, width); how far pieces are from all at once
     raise NotImplementedError  # three lines
 
 
@@ -209,7 +227,8 @@ cache_probe = filled("cache_probe", cache_probe)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def cache_probe(code, x, size):  # code(x, cache) -> (batch, token, width); how far pieces are from all at once
+# def cache_probe(code, x, size):
+#     # code(x, cache) -> (batch, token, width); how far pieces are from all at once
 #     cache = {}
 #     pieces = [code(piece, cache) for piece in x.split(size, dim=1)]
 #     return (torch.cat(pieces, dim=1) - code(x, {})).abs().max()
@@ -219,7 +238,8 @@ cache_probe = filled("cache_probe", cache_probe)
 
 # %%
 for size in (1, 2, 3, 6):
-    print(f"pieces of {size} give the same to 12 digits: {bool(cache_probe(healthy, x, size) < 1e-12)}")
+    same = bool(cache_probe(healthy, x, size) < 1e-12)
+    print(f"pieces of {size} give the same to 12 digits: {same}")
 
 # %% [markdown]
 # What is left are rounding errors of float64.
@@ -258,10 +278,12 @@ print(probes(healthy))
 class Patient1(Attention):
     def __init__(self, context_length=1):
         super().__init__()
-        self.register_buffer("mask", torch.ones(context_length, context_length).triu(1).bool())
+        mask = torch.ones(context_length, context_length).triu(1).bool()
+        self.register_buffer("mask", mask)
 
     def hide(self, scores):
-        return scores.masked_fill(self.mask[: scores.shape[-2], : scores.shape[-1]], -torch.inf)
+        hidden = self.mask[: scores.shape[-2], : scores.shape[-1]]
+        return scores.masked_fill(hidden, -torch.inf)
 
 # %% [markdown]
 # Here is the doctor's report. It runs a copy of the code on changed inputs, as your probes do, and records which
@@ -300,7 +322,8 @@ torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
 class Patient2(Attention):
     def remember(self, cache, keys, values):
         if cache:
-            return torch.cat([cache["keys"], keys], dim=2), torch.cat([cache["values"], values], dim=2)
+            keys = torch.cat([cache["keys"], keys], dim=2)
+            return keys, torch.cat([cache["values"], values], dim=2)
         cache.update(keys=keys, values=values)
         return keys, values
 
@@ -309,7 +332,8 @@ class Patient2(Attention):
 
 # %%
 def sizes_that_pass(kind):
-    return tuple(size for size in (1, 2, 3, 6) if cache_probe(admit(kind), x, size) < 1e-9)
+    off = {size: cache_probe(admit(kind), x, size) for size in (1, 2, 3, 6)}
+    return tuple(size for size in off if off[size] < 1e-9)
 
 
 guess = ...  # such as (1, 2)
@@ -329,7 +353,8 @@ predict(guess, lambda: sizes_that_pass(Patient2))
 # %%
 class Patient3(Attention):
     def hide(self, scores):
-        return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        hidden = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden, -torch.inf)
 
 # %% [markdown]
 # The triangle begins at the top left, so the queries of a piece see the *first* keys of the text instead of all keys up
@@ -343,7 +368,8 @@ class Patient3(Attention):
 class Patient4(Attention):
     def rotated(self, rows, start):
         num_tokens = rows.shape[2]
-        return rotate(rows, self.cos[:num_tokens].to(rows), self.sin[:num_tokens].to(rows))
+        cos, sin = self.cos[:num_tokens], self.sin[:num_tokens]
+        return rotate(rows, cos.to(rows), sin.to(rows))
 
 # %% [markdown]
 # Let it read the six words one at a time, with a cache, and then once more with the first five in reverse. **Predict.**
@@ -407,8 +433,10 @@ print("the healthy class with query heads 1 and 2 exchanged equals patient 5")
 
 # %%
 for kind in (Patient2, Patient3, Patient4, Patient5):
-    for finding in diagnose(admit(kind), x, num_heads=4, num_kv_heads=2, call=in_pieces).findings:
-        print(f"{kind.__name__}: {finding.mistake}, {finding.where}\n    {finding.evidence}")
+    report = diagnose(admit(kind), x, num_heads=4, num_kv_heads=2, call=in_pieces)
+    for finding in report.findings:
+        print(f"{kind.__name__}: {finding.mistake}, {finding.where}")
+        print(f"    {finding.evidence}")
 
 # %% [markdown]
 # Patients 2 and 4 both have cached keys that are not what they should be: those of patient 2 are missing, and those of
@@ -421,12 +449,15 @@ for kind in (Patient2, Patient3, Patient4, Patient5):
 
 # %%
 def fill(s, diagonal=1):
-    return s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(s.shape[-1] - s.shape[-2] + diagonal), -torch.inf)
+    later = s.shape[-1] - s.shape[-2] + diagonal
+    hidden = torch.ones_like(s, dtype=torch.bool).triu(later)
+    return s.masked_fill(hidden, -torch.inf)
 
 
 PLANTED = {
-    "values as keys": {"remember": lambda m, cache, k, v: Attention.remember(m, cache, v, v)},
-    "mask discarded": {"hide": lambda m, s: (fill(s), s)[1]},  # hides in a copy, and goes on with s itself
+    "values as keys": {"remember": lambda m, c, k, v: Attention.remember(m, c, v, v)},
+    # hides in a copy, and goes on with s itself
+    "mask discarded": {"hide": lambda m, s: (fill(s), s)[1]},
     "mask one too high": {"hide": lambda m, s: fill(s, 2)},
     "no scale": {"score": lambda m, q, k: q @ k.transpose(2, 3)},
     "softmax twice": {"hide": lambda m, s: fill(fill(s).softmax(-1))},
@@ -434,8 +465,9 @@ PLANTED = {
     "merge, no transpose": {"merge": lambda m, c: c.reshape(len(c), -1, 32)},
     "no rotation": {"rotated": lambda m, rows, start: rows},
 }
-kinds = {name: type("Planted", (Attention,), methods) for name, methods in PLANTED.items()}
-kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0": Patient4, "5 heads tiled": Patient5}
+kinds = {name: type("Planted", (Attention,), own) for name, own in PLANTED.items()}
+kinds |= {"2 early return": Patient2, "3 mask top left": Patient3}
+kinds |= {"4 position 0": Patient4, "5 heads tiled": Patient5}
 
 # %% [markdown]
 # The comparison is with PyTorch's own attention, which gets the patient's weights. Hasty tests compare only the first
@@ -443,15 +475,19 @@ kinds |= {"2 early return": Patient2, "3 mask top left": Patient3, "4 position 0
 
 # %%
 def reference(module, x):
-    queries, keys, values = (module.split(proj(x)) for proj in (module.q_proj, module.k_proj, module.v_proj))
-    queries, keys = Attention.rotated(module, queries, 0), Attention.rotated(module, keys, 0)
-    context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True, enable_gqa=True)  # shares kv heads
+    queries = Attention.rotated(module, module.split(module.q_proj(x)), 0)
+    keys = Attention.rotated(module, module.split(module.k_proj(x)), 0)
+    values = module.split(module.v_proj(x))
+    options = {"is_causal": True, "enable_gqa": True}  # shares kv heads
+    context = F.scaled_dot_product_attention(queries, keys, values, **options)
     return module.out_proj(context.transpose(1, 2).flatten(2))
 
 
 def all_probes(module):
-    far = ~((module(x) - reference(module, x)).abs() < 1e-9).all(dim=-1).all(dim=0)  # (b, t, m) -> (t); nan is far
-    return {"first row": far[0].item(), "last row": far[-1].item()} | probes(module) | {"comparison": far.any().item()}
+    near = (module(x) - reference(module, x)).abs() < 1e-9  # (b, t, m); nan is far
+    far = ~near.all(dim=-1).all(dim=0)  # (t)
+    rows = {"first row": far[0].item(), "last row": far[-1].item()}
+    return rows | probes(module) | {"comparison": far.any().item()}
 
 
 seen = {name: all_probes(admit(kind)) for name, kind in kinds.items()}
@@ -484,14 +520,16 @@ def train(kind, steps=200):
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(steps):
         letters = torch.randint(16, (64, 13)).to(device)  # new ones in each step
-        loss = F.cross_entropy(model(letters[:, :-1]).flatten(0, 1), letters[:, 1:].flatten())
+        logits = model(letters[:, :-1])
+        loss = F.cross_entropy(logits.flatten(0, 1), letters[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     return loss.item()
 
 
-print(f"healthy: {train(Attention):.2f}, best possible: {torch.tensor(16.0).log().item():.2f}")
+best = torch.tensor(16.0).log().item()
+print(f"healthy: {train(Attention):.2f}, best possible: {best:.2f}")
 
 # %% [markdown]
 # **Predict.** Does the model with that mask get below a loss of 1?
@@ -517,7 +555,8 @@ predict(guess, lambda: leaking < 1)
 # %%
 MyMultiQueryAttention = from_earlier("MyMultiQueryAttention")
 torch.manual_seed(0)
-diagnose(MyMultiQueryAttention(7, 24, 3), torch.randn(2, 5, 7), causal=True, num_heads=3)
+mine = MyMultiQueryAttention(7, 24, 3)
+diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 
 # %% [markdown]
 # In a terminal, `course doctor my_file.py:MyMultiQueryAttention` does the same.

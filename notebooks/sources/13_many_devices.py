@@ -11,15 +11,19 @@
 # **It takes** about 45 minutes. No GPU is needed, because the devices of this lesson are processes on your CPU.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import inspect
@@ -62,7 +66,8 @@ with torch.no_grad():
 whole = whole.to(device)
 
 for head in range(num_heads):
-    print(f"head {head}: rows {head * head_dim} and {head * head_dim + 1} of q_proj.weight")
+    first = head * head_dim
+    print(f"head {head}: rows {first} and {first + 1} of q_proj.weight")
 
 # %% [markdown]
 # A cut between rows 3 and 4 deals the heads out: heads 0 and 1 go to one device, and heads 2 and 3 to the other.
@@ -70,7 +75,8 @@ for head in range(num_heads):
 # **Write it yourself.** Return the rows of device number `device`, counted from 0, if there are `num_devices` devices.
 
 # %%
-def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
+def cut_rows(weight, device, num_devices):
+    # (head * head_dim, d_in), int, int -> (row, d_in)
     raise NotImplementedError  # two lines
 
 
@@ -80,7 +86,8 @@ cut_rows = filled("cut_rows", cut_rows)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
+# def cut_rows(weight, device, num_devices):
+#     # (head * head_dim, d_in), int, int -> (row, d_in)
 #     rows = len(weight) // num_devices
 #     return weight[device * rows : (device + 1) * rows]
 # ```
@@ -93,7 +100,8 @@ cut_rows = filled("cut_rows", cut_rows)
 # **Write it yourself.** Return the columns of device number `device`, each with all its rows.
 
 # %%
-def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
+def cut_columns(w_o, device, num_devices):
+    # (d_out, head * head_dim), int, int -> (d_out, column)
     raise NotImplementedError  # two lines
 
 
@@ -103,7 +111,8 @@ cut_columns = filled("cut_columns", cut_columns)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
+# def cut_columns(w_o, device, num_devices):
+#     # (d_out, head * head_dim), int, int -> (d_out, column)
 #     columns = w_o.shape[1] // num_devices
 #     return w_o[:, device * columns : (device + 1) * columns]
 # ```
@@ -120,9 +129,11 @@ def part_of(whole, number, num_devices):
     heads = num_heads // num_devices
     part = MyMultiHeadAttention(d_in, heads * head_dim, heads)
     for name in ("q_proj", "k_proj", "v_proj"):
-        getattr(part, name).weight = nn.Parameter(cut_rows(getattr(whole, name).weight, number, num_devices))
+        rows = cut_rows(getattr(whole, name).weight, number, num_devices)
+        getattr(part, name).weight = nn.Parameter(rows)
     part.out_proj = nn.Linear(heads * head_dim, d_out, bias=False)
-    part.out_proj.weight = nn.Parameter(cut_columns(whole.out_proj.weight, number, num_devices))
+    columns = cut_columns(whole.out_proj.weight, number, num_devices)
+    part.out_proj.weight = nn.Parameter(columns)
     return part
 
 
@@ -154,7 +165,8 @@ predict(guess, lambda: wrong.any(dim=(0, 1)).sum())
 
 # %%
 two_samples = torch.cat([x, x.flip(1)])  # the sentence, and the sentence backwards
-torch.testing.assert_close(halves[0](two_samples) + halves[1](two_samples), whole(two_samples))
+added = halves[0](two_samples) + halves[1](two_samples)
+torch.testing.assert_close(added, whole(two_samples))
 show("device 0 + device 1", halves[0](x) + halves[1](x), "batch token width", words)
 
 # %% [markdown]
@@ -181,12 +193,15 @@ draw_devices(reference, parts, x, words=words)
 # so each device would have a part of each *score*. Here are the parts of head 0, without a mask:
 
 # %%
-queries, keys = whole.q_proj(x)[..., :2] * head_dim**-0.5, whole.k_proj(x)[..., :2]  # head 0: (b, t, 2)
-left = queries[..., :1] @ keys[..., :1].transpose(1, 2)  # (b, q, 1) @ (b, 1, k) -> (b, q, k)
+queries = whole.q_proj(x)[..., :2] * head_dim**-0.5  # head 0: (b, t, 2)
+keys = whole.k_proj(x)[..., :2]
+# (b, q, 1) @ (b, 1, k) -> (b, q, k)
+left = queries[..., :1] @ keys[..., :1].transpose(1, 2)
 right = queries[..., 1:] @ keys[..., 1:].transpose(1, 2)
 torch.testing.assert_close(left + right, queries @ keys.transpose(1, 2))
 averaged = (left.softmax(-1) + right.softmax(-1)) / 2
-print(f"softmax of each, averaged: weights up to {((left + right).softmax(-1) - averaged).abs().max().item():.4f} off")
+off = ((left + right).softmax(-1) - averaged).abs().max().item()
+print(f"softmax of each, averaged: weights up to {off:.4f} off")
 
 # %% [markdown]
 # The parts add up, but softmax needs whole scores. So the devices would have to add the scores of every head before
@@ -226,7 +241,11 @@ def on_each_device():
     import torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
 
     from course_lib.attention import MultiHeadAttention
 
@@ -235,13 +254,15 @@ def on_each_device():
     torch.manual_seed(4)  # both processes draw the same parameters and the same x
     module, x = MultiHeadAttention(3, 8, num_heads=4), torch.randn(1, 6, 3)
     expected = module(x)
-    plan = {"q_proj": ColwiseParallel(), "k_proj": ColwiseParallel(), "v_proj": ColwiseParallel()}
+    plan = {name: ColwiseParallel() for name in ("q_proj", "k_proj", "v_proj")}
     parallelize_module(module, mesh, plan | {"out_proj": RowwiseParallel()})
-    module.num_heads = module.num_kv_heads = 2  # a process has two heads, and `view` must know that
+    # a process has two heads, and `view` must know that
+    module.num_heads = module.num_kv_heads = 2
     torch.testing.assert_close(module(x), expected)
     if dist.get_rank() == 1:
         weight = module.q_proj.weight
-        print(f"{type(weight).__name__} of shape {tuple(weight.shape)}; held here: {tuple(weight.to_local().shape)}")
+        shape, held = tuple(weight.shape), tuple(weight.to_local().shape)
+        print(f"{type(weight).__name__} of shape {shape}; held here: {held}")
         print("the output equals that of the whole module")
     dist.destroy_process_group()
 
@@ -265,11 +286,16 @@ with tempfile.TemporaryDirectory() as folder:
 # with 8 heads, for 2 samples of 5 tokens; `d_in` is 12, `d_out` is 24, and grouped-query attention has 2 kv heads:
 
 # %%
-report = launch(2, "--form", "multi-head", "grouped-query", "multi-query")
-assert "False" not in report  # all comparisons with one process agree to within 1e-12, on both devices
-of_device_0 = [block.split("  device 1")[0] for block in report.split("\n  device 0")[1:]]
-for form, block in zip(("multi-head", "grouped-query", "multi-query"), of_device_0, strict=True):
-    print(form + "\n" + "\n".join(line for line in block.splitlines() if "sends" in line or "caches" in line))
+forms = "multi-head", "grouped-query", "multi-query"
+report = launch(2, "--form", *forms)
+# all comparisons with one process agree to within 1e-12, on both devices
+assert "False" not in report
+blocks = report.split("\n  device 0")[1:]
+for form, block in zip(forms, blocks, strict=True):
+    print(form)
+    for line in block.split("  device 1")[0].splitlines():
+        if "sends" in line or "caches" in line:
+            print(line.replace("bytes, ", "bytes,\n" + " " * 37))
 
 # %% [markdown]
 # In the forward pass every form sends one tensor, which is the output: 2 · 5 · 24 numbers of 8 bytes. Its size depends
@@ -292,7 +318,8 @@ with torch.no_grad():
     multi_query.k_proj.weight *= 5
 multi_query = multi_query.to(device)
 shared = [shard(multi_query, number, 2) for number in (0, 1)]
-draw_devices(multi_query, shared, x, words=words, title="One kv head: both devices hold it")
+title = "One kv head: both devices hold it"
+draw_devices(multi_query, shared, x, words=words, title=title)
 
 # %% [markdown]
 # The outputs still add up. And in training? The gradient of a copy counts only the query heads of its device, so the
@@ -303,7 +330,8 @@ draw_devices(multi_query, shared, x, words=words, title="One kv head: both devic
 multi_query(x).square().sum().backward()
 loss = (shared[0](x) + shared[1](x)).square().sum()
 loss.backward()
-torch.testing.assert_close(sum(part.k_proj.weight.grad for part in shared), multi_query.k_proj.weight.grad)
+added = sum(part.k_proj.weight.grad for part in shared)
+torch.testing.assert_close(added, multi_query.k_proj.weight.grad)
 
 # %% [markdown]
 # Somebody forgets this sum: each device takes a small step of training with its own gradients alone. **Predict.** Does
@@ -363,7 +391,8 @@ kv_heads_of_device = filled("kv_heads_of_device", kv_heads_of_device)
 print("devices   bytes per token, on one device   on all of them")
 for num_devices in (1, 2, 4, 8, 16, 32):
     _, held = kv_heads_of_device(0, num_devices, num_kv_heads=8)
-    on_one = 80 * 2 * held * 128 * 2  # layers * (key and value) * kv heads * width * bytes
+    # layers * (key and value) * kv heads * width * bytes
+    on_one = 80 * 2 * held * 128 * 2
     print(f"{num_devices:7}   {on_one:30,}   {num_devices * on_one:14,}")
 
 # %% [markdown]
@@ -382,7 +411,8 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 # **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
 
 # %%
-def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):  # four numbers -> float
+def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):
+    # four numbers -> float
     raise NotImplementedError  # two lines
 
 
@@ -392,7 +422,8 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):  # four numbers -> float
+# def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):
+#     # four numbers -> float
 #     steps = 2 * (num_devices - 1)
 #     return steps * (num_bytes / num_devices / bytes_per_second + latency)
 # ```
@@ -415,27 +446,37 @@ GB = 1e9
 READ = 3350 * GB  # per second: 3.35 TB
 WITHIN = 900 / 2 * GB, 1e-6  # 450 GB per second in each direction; seconds of latency
 BETWEEN = 400 / 8 * GB, 5e-6  # 400 gigabits, 8 to a byte, are 50 GB per second
-llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8, "width": 128, "hidden": 28672}
+llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
+llama_70b |= {"width": 128, "hidden": 28672}
 
 
-def step_ms(model, n, texts=16, tokens=8192):  # milliseconds for one new token of each text, on n devices
+def step_ms(model, n, texts=16, tokens=8192):
+    # milliseconds for one new token of each text, on n devices
     layers, d_model, heads, kv_heads, width, hidden = model.values()
-    attention = 2 * d_model * heads * width + 2 * d_model * kv_heads * width  # W_q and W_o, W_k and W_v
-    parameters = layers * (attention + 3 * d_model * hidden)  # the feedforward part has three matrices
+    # W_q and W_o, W_k and W_v
+    attention = 2 * d_model * heads * width + 2 * d_model * kv_heads * width
+    # the feedforward part has three matrices
+    parameters = layers * (attention + 3 * d_model * hidden)
     held = kv_heads_of_device(0, n, kv_heads)[1]
-    cached = layers * texts * tokens * 2 * held * width  # a key and a value per kv head that the device holds
+    # a key and a value per kv head that the device holds
+    cached = layers * texts * tokens * 2 * held * width
     link = WITHIN if n <= 8 else BETWEEN
-    sending = layers * 2 * all_reduce_seconds(2 * texts * d_model, n, *link)  # 2 bytes per number
-    seconds = {"weights": 2 * parameters / n / READ, "cache": 2 * cached / READ, "all-reduce": sending}
+    # 2 bytes per number
+    sending = layers * 2 * all_reduce_seconds(2 * texts * d_model, n, *link)
+    seconds = {"weights": 2 * parameters / n / READ, "cache": 2 * cached / READ}
+    seconds["all-reduce"] = sending
     return {name: 1000 * value for name, value in seconds.items()}
 
 
 # %%
 degrees = (1, 2, 4, 8, 16, 32, 64)
 times = {n: step_ms(llama_70b, n) for n in degrees}
-curves = {name: {n: times[n][name] for n in degrees if times[n][name] > 0} for name in times[1]}
+curves = {}
+for name in times[1]:
+    curves[name] = {n: times[n][name] for n in degrees if times[n][name] > 0}
 curves["whole step"] = {n: sum(times[n].values()) for n in degrees}
-note = "16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. A single one could not hold the model."
+note = "16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. "
+note += "A single one could not hold the model."
 title = "One decoding step of Llama 3 70B, computed"
 line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=note)
 
@@ -447,10 +488,13 @@ line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=not
 # %%
 step = curves["whole step"]
 for n in (1, 4, 8, 16):
-    print(f"{n:2} devices: {step[n]:4.1f} ms, {step[1] / step[n]:3.1f} times as fast as one")
+    faster = step[1] / step[n]
+    print(f"{n:2} devices: {step[n]:4.1f} ms, {faster:3.1f} times as fast as one")
 message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
-print(f"sending alone, of the all-reduces on 8 devices: {160 * all_reduce_seconds(message, 8, WITHIN[0], 0):.6f} s")
-print(f"waiting alone:                                  {160 * all_reduce_seconds(0, 8, *WITHIN):.6f} s")
+sending = 160 * all_reduce_seconds(message, 8, WITHIN[0], 0)
+waiting = 160 * all_reduce_seconds(0, 8, *WITHIN)
+print(f"sending alone, of the all-reduces on 8 devices: {sending:.6f} s")
+print(f"waiting alone:                                  {waiting:.6f} s")
 
 # %% [markdown]
 # Eight devices are not eight times as fast as one, but the reader waits less, and the model fits. Nearly all of an
@@ -461,7 +505,8 @@ print(f"waiting alone:                                  {160 * all_reduce_second
 # eight: `"more"` times than for the 70B model, or `"less"`?
 
 # %%
-llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8, "width": 128, "hidden": 14336}
+llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8}
+llama_8b |= {"width": 128, "hidden": 14336}
 
 
 def speed_up(model):
@@ -490,7 +535,8 @@ predict(guess, lambda: "more" if speed_up(llama_8b) > speed_up(llama_70b) else "
 # %%
 merge_partial = from_earlier("merge_partial")
 generator = torch.Generator().manual_seed(13)
-query, keys, values = (torch.randn(size, 4, generator=generator).to(device) for size in (3, 10, 10))  # (token, width)
+query = torch.randn(3, 4, generator=generator).to(device)  # (token, width)
+keys, values = torch.randn(2, 10, 4, generator=generator).to(device)
 
 
 def on_one_device(keys, values):
@@ -498,7 +544,8 @@ def on_one_device(keys, values):
     return scores.softmax(dim=-1) @ values, scores.logsumexp(dim=-1)  # (q, d), (q)
 
 
-merged, _ = merge_partial(*on_one_device(keys[:7], values[:7]), *on_one_device(keys[7:], values[7:]))
+here, there = on_one_device(keys[:7], values[:7]), on_one_device(keys[7:], values[7:])
+merged, _ = merge_partial(*here, *there)
 torch.testing.assert_close(merged, on_one_device(keys, values)[0])
 print("seven keys here and three there give the attention over all ten")
 
@@ -516,7 +563,8 @@ print("seven keys here and three there give the attention over all ten")
 # is the command for one machine with 4 GPUs:
 #
 # ```bash
-# torchrun --nproc-per-node 4 -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 4
+# torchrun --nproc-per-node 4 -m course_lib.distributed.tensor_parallel \
+#     --form grouped-query --num-kv-heads 4
 # ```
 #
 # For two machines with 4 GPUs each, start the same command on both, with node rank 1 on the second. FIRST is the name
@@ -532,8 +580,9 @@ print("seven keys here and three there give the attention over all ten")
 #
 # ```bash
 # export FIRST=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-# srun --ntasks-per-node 1 bash -c 'torchrun --nnodes $SLURM_NNODES --node-rank $SLURM_NODEID --nproc-per-node 4 \
-#     --rdzv-endpoint $FIRST:29500 -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8'
+# srun --ntasks-per-node 1 bash -c 'torchrun --nnodes $SLURM_NNODES \
+#     --node-rank $SLURM_NODEID --nproc-per-node 4 --rdzv-endpoint $FIRST:29500 \
+#     -m course_lib.distributed.tensor_parallel --form grouped-query --num-kv-heads 8'
 # ```
 #
 # The script asks for at least one kv head per device, or for a single one; it does not replicate the kv heads of
@@ -551,7 +600,8 @@ print("seven keys here and three there give the attention over all ten")
 
 # %%
 up, down, vector = torch.randn(12, 8), torch.randn(8, 12), torch.randn(8)
-torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).relu())  # change the left side
+# change the left side
+torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).relu())
 
 # %% [markdown]
 # <details><summary>Answers</summary>

@@ -10,15 +10,19 @@
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -67,12 +71,15 @@ MultiHeadFromMemory = filled("MultiHeadFromMemory", MultiHeadFromMemory)
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         batch, num_tokens, _ = x.shape
 #         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, m) -> (b, t, h, d) -> (b, h, t, d)
+#         # (b, t, m) -> (b, t, h, d) -> (b, h, t, d)
+#         queries = self.q_proj(x).view(per_head).transpose(1, 2)
 #         keys = self.k_proj(x).view(per_head).transpose(1, 2)
 #         values = self.v_proj(x).view(per_head).transpose(1, 2)
-#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-#         later = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-#         context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values  # (b, h, t, d)
+#         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+#         later = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
+#         # (b, h, t, d)
+#         context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values
 #         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 # ```
 #
@@ -82,8 +89,9 @@ MultiHeadFromMemory = filled("MultiHeadFromMemory", MultiHeadFromMemory)
 
 # %%
 width, num_heads = 64, 4
+from_memory = MultiHeadFromMemory(width, width, num_heads)
 guess = ...  # an integer
-predict(guess, lambda: sum(one.numel() for one in MultiHeadFromMemory(width, width, num_heads).parameters()))
+predict(guess, lambda: sum(one.numel() for one in from_memory.parameters()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -106,7 +114,8 @@ class MultiQueryWithCache(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
 
-    def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+    def forward(self, x, cache=None):
+        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
         raise NotImplementedError  # your lines, here and above
 
 
@@ -125,18 +134,26 @@ MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
 #         self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
 #         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 #
-#     def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+#     def forward(self, x, cache=None):
+#         # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
 #         batch, num_new, _ = x.shape
-#         queries = self.q_proj(x).view(batch, num_new, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, n, d)
-#         keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]  # one head for all: (b, n, d) -> (b, 1, n, d)
+#         per_head = (batch, num_new, self.num_heads, self.head_dim)
+#         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, n, d)
+#         # one head for all: (b, n, d) -> (b, 1, n, d)
+#         keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
 #         if cache is not None:
-#             keys = torch.cat([cache[0], keys], dim=2)  # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
+#             # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
+#             keys = torch.cat([cache[0], keys], dim=2)
 #             values = torch.cat([cache[1], values], dim=2)
 #         num_keys = keys.shape[2]
-#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
-#         keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device).tril(num_keys - num_new)
-#         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values  # (b, h, n, d)
-#         return self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1)), (keys, values)
+#         # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
+#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+#         keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device)
+#         keep = keep.tril(num_keys - num_new)
+#         # (b, h, n, d)
+#         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
+#         output = self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1))
+#         return output, (keys, values)
 # ```
 #
 # </details>
@@ -160,7 +177,8 @@ print("seven tokens at once, and five and then two: the same output")
 
 # %%
 guess = ...  # an integer
-predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))  # 2 texts of 7 tokens
+# 2 texts of 7 tokens
+predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -178,9 +196,11 @@ predict(guess, lambda: sum(part.numel() for part in cache) // (2 * 7))  # 2 text
 # %%
 text = fables()  # as Joseph Jacobs told them in 1894
 vocabulary = sorted(set(text))
-tokens = torch.tensor([vocabulary.index(character) for character in text], device=device)  # (text,)
-print(f"{text.count(chr(10) * 2) + 1} fables, {len(text):,} characters, {len(vocabulary)} of them different")
-print(text[:120])
+numbers = [vocabulary.index(character) for character in text]
+tokens = torch.tensor(numbers, device=device)  # (text,)
+size = f"{len(text):,} characters, {len(vocabulary)} of them different"
+print(f"{text.count(chr(10) * 2) + 1} fables, {size}")
+print(text[:100])
 
 # %% [markdown]
 # The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells you how well it
@@ -191,7 +211,8 @@ print(text[:120])
 # later. (If you index `tokens` with a table of integers, you get a table of the same shape.)
 
 # %%
-def cut_batch(tokens, starts, length):  # (text,) and (batch,) of integers, an int -> two of (batch, length)
+def cut_batch(tokens, starts, length):
+    # (text,) and (batch,) of integers, an int -> two of (batch, length)
     raise NotImplementedError  # your lines: the inputs and the targets
 
 
@@ -201,8 +222,10 @@ cut_batch = filled("cut_batch", cut_batch)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def cut_batch(tokens, starts, length):  # (text,) and (batch,) of integers, an int -> two of (batch, length)
-#     places = starts[:, None] + torch.arange(length + 1, device=starts.device)  # (b, 1) + (t + 1) -> (b, t + 1)
+# def cut_batch(tokens, starts, length):
+#     # (text,) and (batch,) of integers, an int -> two of (batch, length)
+#     steps = torch.arange(length + 1, device=starts.device)
+#     places = starts[:, None] + steps  # (b, 1) + (t + 1) -> (b, t + 1)
 #     pieces = tokens[places]
 #     return pieces[:, :-1], pieces[:, 1:]
 # ```
@@ -272,7 +295,8 @@ class Block(nn.Module):
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.attention = attention(width, width, num_heads)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        widen, narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.mlp = nn.Sequential(widen, nn.GELU(), narrow)
 
     def forward(self, x, cache=None):
         found, cache = self.attention(self.norms[0](x), cache)
@@ -307,16 +331,19 @@ class TinyGPT(nn.Module):
         super().__init__()
         self.characters = nn.Embedding(len(vocabulary), width)
         self.positions = nn.Embedding(max_len, width)
-        self.blocks = nn.ModuleList(Block(attention, width, num_heads) for _ in range(num_layers))
+        blocks = [Block(attention, width, num_heads) for _ in range(num_layers)]
+        self.blocks = nn.ModuleList(blocks)
         self.norm = nn.LayerNorm(width)
         self.next_character = nn.Linear(width, len(vocabulary), bias=False)
         for table in (self.characters, self.positions):
             nn.init.normal_(table.weight, std=0.1)
 
-    def forward(self, tokens, caches=None):  # (batch, token) of integers -> (batch, token, vocabulary), the new caches
+    def forward(self, tokens, caches=None):
+        # (batch, token) of integers -> (batch, token, vocabulary), the new caches
         num_read, caches = caches or (0, [None] * len(self.blocks))
         end = num_read + tokens.shape[1]
-        x = self.characters(tokens) + self.positions.weight[num_read:end]  # (b, t, m) + (t, m)
+        # (b, t, m) + (t, m)
+        x = self.characters(tokens) + self.positions.weight[num_read:end]
         grown = []
         for block, cache in zip(self.blocks, caches, strict=True):
             x, cache = block(x, cache)
@@ -374,16 +401,20 @@ predict(guess, untrained)
 # %%
 def train(model, steps=800, fastest=1e-2):
     generator = torch.Generator().manual_seed(0)
-    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), betas=(0.9, 0.95), weight_decay=0.1
+    )
     losses = []
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = fastest * min(1.0, (step + 1) / 50) * (1 - step / steps)
-        starts = torch.randint(len(seen) - max_len, (12,), generator=generator).to(device)
-        inputs, targets = cut_batch(seen, starts, max_len)
+        rate = fastest * min(1.0, (step + 1) / 50) * (1 - step / steps)
+        optimizer.param_groups[0]["lr"] = rate
+        starts = torch.randint(len(seen) - max_len, (12,), generator=generator)
+        inputs, targets = cut_batch(seen, starts.to(device), max_len)
         loss = F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # no step is much larger than the others
+        # no step is much larger than the others
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
     means = torch.tensor(losses).view(-1, 50).mean(dim=1).tolist()  # of 50 steps each
@@ -396,14 +427,17 @@ def train(model, steps=800, fastest=1e-2):
 # %% tags=["trained", "nbval-ignore-output"]
 torch.set_num_threads(1)  # products this small are slower when they are shared out
 curve = train(gpt)
-line_plot({"loss": curve}, title="The loss on the text it trains on", xlabel="steps", ylabel="loss")
+title = "The loss on the text it trains on"
+line_plot({"loss": curve}, title=title, xlabel="steps", ylabel="loss")
 
 # %% [markdown]
 # Each point is the mean loss of 50 steps. Both axes are logarithmic.
 
 # %% tags=["trained", "nbval-ignore-output"]
 trained = held_out_loss(gpt)
-print(f"loss on fables that it has not read: {trained:.2f}, e to the loss: {torch.tensor(trained).exp():.1f}")
+e_to_the_loss = torch.tensor(trained).exp()
+print(f"loss on fables that it has not read: {trained:.2f}", end=", ")
+print(f"e to the loss: {e_to_the_loss:.1f}")
 
 # %% [markdown]
 # The second number is called **perplexity**: the model is as uncertain as if it had to choose among so many characters
@@ -411,7 +445,8 @@ print(f"loss on fables that it has not read: {trained:.2f}, e to the loss: {torc
 
 # %%
 print("less than half of the untrained loss:", trained < 0.5 * untrained)
-print("the first 100 steps did more than the 700 after them:", untrained - curve[100] > curve[100] - curve[800])
+more = untrained - curve[100] > curve[100] - curve[800]
+print("the first 100 steps did more than the 700 after them:", more)
 
 # %% [markdown]
 # ## It writes
@@ -423,7 +458,8 @@ print("the first 100 steps did more than the 700 after them:", untrained - curve
 # (**greedy decoding**).
 
 # %%
-def write_greedily(model, tokens, num_new):  # (batch, token) of integers -> (batch, token + num_new)
+def write_greedily(model, tokens, num_new):
+    # (batch, token) of integers -> (batch, token + num_new)
     raise NotImplementedError  # your lines; model(tokens, caches) -> scores, caches
 
 
@@ -433,7 +469,8 @@ write_greedily = filled("write_greedily", write_greedily)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def write_greedily(model, tokens, num_new):  # (batch, token) of integers -> (batch, token + num_new)
+# def write_greedily(model, tokens, num_new):
+#     # (batch, token) of integers -> (batch, token + num_new)
 #     unread, caches = tokens, None
 #     for _ in range(num_new):
 #         scores, caches = model(unread, caches)  # (b, t) -> (b, t, v)
@@ -445,7 +482,8 @@ write_greedily = filled("write_greedily", write_greedily)
 # </details>
 
 # %% tags=["trained", "nbval-ignore-output"]
-start = torch.tensor([[vocabulary.index(character) for character in "A Fox "]], device=device)  # (b, t)
+numbers = [vocabulary.index(character) for character in "A Fox "]
+start = torch.tensor([numbers], device=device)  # (b, t)
 with torch.no_grad():
     print(as_text(write_greedily(gpt, start, max_len - start.shape[1])[0]))
 
@@ -456,19 +494,22 @@ with torch.no_grad():
 
 # %%
 @torch.no_grad()
-def write(model, tokens, num_new, temperature, generator):  # (batch, token) -> (batch, token + num_new)
+def write(model, tokens, num_new, temperature, generator):
+    # (batch, token) -> (batch, token + num_new)
     unread, caches = tokens, None
     for _ in range(num_new):
         scores, caches = model(unread, caches)
         probabilities = (scores[:, -1] / temperature).softmax(dim=-1)  # (b, v)
-        unread = torch.multinomial(probabilities.cpu(), 1, generator=generator).to(device)  # drawn on the CPU
+        unread = torch.multinomial(probabilities.cpu(), 1, generator=generator)
+        unread = unread.to(device)  # drawn on the CPU
         tokens = torch.cat([tokens, unread], dim=1)
     return tokens
 
 
 # %% tags=["trained", "nbval-ignore-output"]
 temperature, generator = 0.6, torch.Generator().manual_seed(3)
-for line in write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature, generator):
+lines = write(gpt, start.repeat(4, 1), max_len - start.shape[1], temperature, generator)
+for line in lines:
     print(as_text(line), end="\n\n")
 
 # %% [markdown]

@@ -11,7 +11,7 @@ from course_grader import FOLDED, KERNELSPEC
 from .address import Address
 from .discover import Lesson
 from .jupytext_pairs import differences
-from .lint_outputs import CHECKS, REMOTE, REMOTE_STYLE, paths
+from .lint_outputs import CHECKS, REMOTE, REMOTE_STYLE, paths, wide_lines
 from .notebook_file import read_ipynb, read_py
 
 MAX_BYTES = 1_000_000
@@ -22,6 +22,7 @@ REASONS = {"versions", "timing", "trained"}  # the only accepted reasons
 _FORBIDDEN_TAGS = {"nbval-skip", "nbval-raises-exception", "raises-exception", "pytest-validate-ignore-output"}
 _COMMENT = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_\w+)", re.MULTILINE)
 _REMOTE_IMAGE = re.compile(r"!\[[^\]]*\]\(\s*<?(?:https?:)?//|!\[[^\]]*\]\[")
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _NO_ALT_TEXT = re.compile(r"!\[\s*\]")
 _FROM_JUPYTERLAB = {"jupytext"}  # added whenever a lesson is saved there; `course run` drops it
 
@@ -111,7 +112,7 @@ def opening(stored: Stored) -> Iterator[str]:
 
 def cells(stored: Stored) -> Iterator[str]:
     """Check single cells: outputs, tags and prose."""
-    for check in (*CHECKS, tags, empty):
+    for check in (*CHECKS, tags, empty, wide_code):
         for number, cell in enumerate(stored.code, start=1):
             yield from (f"code cell {number} {fault}" for fault in check(cell))
     for number, cell in enumerate(stored.ipynb.cells, start=1):
@@ -137,8 +138,15 @@ def empty(cell: Any) -> Iterator[str]:
         yield "is empty."
 
 
+def wide_code(cell: Any) -> Iterator[str]:
+    """Report lines of code that a laptop cuts off."""
+    yield from (f"has {fault}" for fault in wide_lines(cell.source))
+
+
 def markdown(source: str) -> Iterator[str]:
-    """Check that a picture in the prose is in the repository and has alt text."""
+    """Check that a picture in the prose is in the repository and has alt text, and that no line of code is cut off."""
+    for fenced in _FENCED.findall(source):
+        yield from (f"has {fault}" for fault in wide_lines(fenced))
     if _REMOTE_IMAGE.search(source) or REMOTE.search(source) or REMOTE_STYLE.search(source):
         yield "shows an image that is fetched from the network."
     if _NO_ALT_TEXT.search(source):

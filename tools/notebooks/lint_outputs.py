@@ -9,6 +9,7 @@ from typing import Any
 from .compare import without_pixels
 from .outputs import all_texts
 
+MAX_WIDTH = 88  # characters of a line: on a page 1280 pixels wide the book and JupyterLab cut off what is beyond
 _WARNING = re.compile(r"\b\w*Warning\b|\bwarnings\.warn\b")
 _FOLDERS = "home|root|tmp|usr|var|opt|mnt|srv|Users|private"
 _PATH = re.compile(rf"(?<![\w./:])/(?:{_FOLDERS})/[\w.-]+|\b[A-Z]:\\+\w|site-packages")
@@ -60,6 +61,21 @@ def pictures(cell: Any) -> Iterator[str]:
                 yield "shows something that is fetched from the network."
 
 
+def wide(cell: Any) -> Iterator[str]:
+    """Report lines of text that are cut off; what is shown as HTML, with the text in its place, folds by itself."""
+    for output in cell.outputs:
+        data = output.get("data", {})
+        text = output.get("text") or ("" if set(data) - {"text/plain"} else data.get("text/plain", ""))
+        yield from (f"prints {fault}" for fault in wide_lines(text))
+
+
+def wide_lines(text: str) -> Iterator[str]:
+    """Describe the lines of code or text that are wider than a code cell or its output is on a laptop."""
+    for line in text.splitlines():
+        if len(line) > MAX_WIDTH:
+            yield f"a line of {len(line)} characters, of which a laptop shows {MAX_WIDTH}: {line.strip()}"
+
+
 def paths(code: list[Any], root: Path | None) -> Iterator[str]:
     """Report paths of the machine on which the lesson ran."""
     here = [str(folder) for folder in (root, sys.prefix) if folder and len(str(folder)) > 3]
@@ -77,4 +93,4 @@ def _readable(kind: str, text: str) -> str:
     return "" if kind.startswith("image/") and kind != "image/svg+xml" else without_pixels(text)
 
 
-CHECKS: tuple[Callable[[Any], Iterator[str]], ...] = (failed, addresses, viewers, pictures)
+CHECKS: tuple[Callable[[Any], Iterator[str]], ...] = (failed, addresses, viewers, pictures, wide)

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def blend_with_mean(embeddings, share):  # (token, width), a number from 0 to 1 -> (token, width)
+def blend_with_mean(embeddings, share):
+    # (token, width), a number from 0 to 1 -> (token, width)
     mean = embeddings.mean(dim=0)  # (width), the mean over all tokens
     own = (1 - share) * embeddings
     return own + share * mean

@@ -12,7 +12,8 @@ from course_lib.exercises.input_generator import InputGenerator
 WORDS = ("a", "big", "dream", "for", "it", "kid", "mouse", "or", "sees", "smiles", "the", "work")
 
 
-def embed_sentence(sentence, vocabulary, table):  # str, list of words, (word, width) -> (token, width)
+def embed_sentence(sentence, vocabulary, table):
+    # str, list of words, (word, width) -> (token, width)
     tokens = sentence.split()
     rows = [vocabulary.index(token) for token in tokens]
     return table[rows]

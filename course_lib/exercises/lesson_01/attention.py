@@ -13,7 +13,8 @@ from .scaled_scores import scaled_scores
 from .softmax_rows import softmax_rows
 
 
-def attention(queries, keys, values):  # (query, head_dim), (key, head_dim), (key, width) -> (query, width)
+def attention(queries, keys, values):
+    # (query, head_dim), (key, head_dim), (key, width) -> (query, width)
     weights = softmax_rows(scaled_scores(queries, keys))
     return weights @ values  # (query, key) @ (key, width) -> (query, width)
 

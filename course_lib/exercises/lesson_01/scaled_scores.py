@@ -11,7 +11,8 @@ from course_lib.exercises.input_generator import InputGenerator
 
 def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (query, key)
     head_dim = queries.shape[-1]
-    return (queries * head_dim**-0.5) @ keys.T  # (query, head_dim) @ (head_dim, key) -> (query, key)
+    # (query, head_dim) @ (head_dim, key) -> (query, key)
+    return (queries * head_dim**-0.5) @ keys.T
 
 
 def _times_root(queries: Tensor, keys: Tensor) -> Tensor:

@@ -16,8 +16,10 @@ class SingleHead(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
-        return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_out) -> (b, q, d_out)
+        # (b, q, d) @ (b, d, k) -> (b, q, k)
+        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(1, 2)
+        # (b, q, k) @ (b, k, d_out) -> (b, q, d_out)
+        return scores.softmax(dim=-1) @ values
 
 
 EXERCISE = ModuleExercise(

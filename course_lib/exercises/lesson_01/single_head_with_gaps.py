@@ -16,7 +16,8 @@ class SingleHeadWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+        # (batch, query, key)
+        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
         weights = scores.softmax(dim=-1)
         return weights @ values
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def causal_mask(num_tokens, num_prompt=0):  # two ints -> (query, key), bool, True = may attend
+def causal_mask(num_tokens, num_prompt=0):
+    # two ints -> (query, key), bool, True = may attend
     keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()
     keep[:, :num_prompt] = True
     return keep

@@ -10,8 +10,10 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def decode_mask(num_queries, num_keys):  # two ints -> (query, key), bool, True = may attend
-    return torch.ones(num_queries, num_keys, dtype=torch.bool).tril(num_keys - num_queries)
+def decode_mask(num_queries, num_keys):
+    # two ints -> (query, key), bool, True = may attend
+    keep = torch.ones(num_queries, num_keys, dtype=torch.bool)
+    return keep.tril(num_keys - num_queries)
 
 
 def _aligned(num_queries: int, num_keys: int, shift: int = 0) -> Tensor:

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def dropped_weights(weights, drop, p, training):  # (query, key), (query, key) bool, float, bool -> (query, key)
+def dropped_weights(weights, drop, p, training):
+    # (query, key), (query, key) bool, float, bool -> (query, key)
     if not training:
         return weights
     return weights.masked_fill(drop, 0.0) / (1 - p)

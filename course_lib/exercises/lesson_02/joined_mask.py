@@ -9,7 +9,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def joined_mask(keep, real):  # (query, key) bool, (batch, key) bool -> (batch, 1, query, key) bool
+def joined_mask(keep, real):
+    # (query, key) bool, (batch, key) bool -> (batch, 1, query, key) bool
     return keep & real[:, None, None]  # (q, k) & (b, 1, 1, k) -> (b, 1, q, k)
 
 

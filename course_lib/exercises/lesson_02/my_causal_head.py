@@ -17,9 +17,11 @@ class MyCausalHead(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+        # (batch, query, key)
+        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
         num_tokens = x.shape[1]
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()  # (query, key)
+        # (query, key)
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
         weights = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1)
         return weights @ values
 
@@ -31,7 +33,7 @@ EXERCISE = ModuleExercise(
     minutes=5,
     prompt="Your head from lesson 01, with a causal mask that is as large as the input has tokens.",
     hints=(
-        "`torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()` is the mask.",
+        "`torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()` is the mask.",
         "`masked_fill` returns a new tensor: use what it returns.",
     ),
 )

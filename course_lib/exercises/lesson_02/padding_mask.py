@@ -9,8 +9,9 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def padding_mask(lengths, num_tokens):  # list of batch lengths, int -> (batch, 1, 1, key), bool
-    real = torch.arange(num_tokens) < torch.tensor(lengths)[:, None]  # (key) < (batch, 1) -> (batch, key)
+def padding_mask(lengths, num_tokens):
+    # list of batch lengths, int -> (batch, 1, 1, key), bool
+    real = torch.arange(num_tokens) < torch.tensor(lengths)[:, None]  # (batch, key)
     return real[:, None, None]  # (batch, key) -> (batch, 1, 1, key)
 
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def safe_weights(scores, keep):  # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
+def safe_weights(scores, keep):
+    # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
     lowest = torch.finfo(scores.dtype).min
     weights = scores.masked_fill(~keep, lowest).softmax(dim=-1)
     return weights.masked_fill(~keep, 0.0)

@@ -11,7 +11,8 @@ from course_lib.exercises.input_generator import InputGenerator
 FUSED, MODULE, PADDING = "scaled_dot_product_attention", "attn_mask", "key_padding_mask"
 
 
-def to_torch_mask(keep, target):  # (query, key) or (batch, 1, 1, key) bool, str -> the mask that the target takes
+def to_torch_mask(keep, target):
+    # (query, key) or (batch, 1, 1, key) bool, str -> the mask that the target takes
     if target == "scaled_dot_product_attention":
         return keep
     if target == "attn_mask":

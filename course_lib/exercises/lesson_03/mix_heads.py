@@ -9,9 +9,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def mix_heads(
-    contexts, w_o
-):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
+def mix_heads(contexts, w_o):
+    # list of (b, token, head_dim), (d_out, num_heads * head_dim) -> (b, token, d_out)
     joined = torch.cat(contexts, dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
     return joined @ w_o.T
 

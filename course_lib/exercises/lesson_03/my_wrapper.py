@@ -13,11 +13,12 @@ class MyWrapper(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
         head_dim = d_out // num_heads
-        self.heads = nn.ModuleList([MyCausalHead(d_in, head_dim) for _ in range(num_heads)])
+        heads = [MyCausalHead(d_in, head_dim) for _ in range(num_heads)]
+        self.heads = nn.ModuleList(heads)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        contexts = [head(x) for head in self.heads]  # num_heads x (batch, token, head_dim)
+        contexts = [head(x) for head in self.heads]  # num_heads x (b, token, head_dim)
         joined = torch.cat(contexts, dim=-1)  # (batch, token, d_out)
         return self.out_proj(joined)
 

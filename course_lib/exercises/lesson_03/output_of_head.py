@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def output_of_head(context, w_o, head):  # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
+def output_of_head(context, w_o, head):
+    # (b, token, head_dim), (d_out, d_out), int -> (b, token, d_out)
     head_dim = context.shape[-1]
     w_o_of_head = w_o[:, head * head_dim : (head + 1) * head_dim]  # (d_out, head_dim)
     return context @ w_o_of_head.T

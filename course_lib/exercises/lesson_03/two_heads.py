@@ -13,10 +13,12 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def two_heads(x, q_proj, k_proj, v_proj):  # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
+def two_heads(x, q_proj, k_proj, v_proj):
+    # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
     contexts = []
     for head in (0, 1):
-        queries, keys, values = x @ q_proj[head], x @ k_proj[head], x @ v_proj[head]  # (t, m) @ (m, d) -> (t, d)
+        # (t, m) @ (m, d) -> (t, d)
+        queries, keys, values = x @ q_proj[head], x @ k_proj[head], x @ v_proj[head]
         weights = ((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1)
         contexts.append(weights @ values)
     return torch.cat(contexts, dim=-1)  # 2 x (t, d) -> (t, 2 * d)

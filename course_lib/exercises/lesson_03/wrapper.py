@@ -13,11 +13,13 @@ class Wrapper(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
         head_dim = d_out // num_heads
-        self.heads = nn.ModuleList([SingleHeadAttention(d_in, head_dim, causal=False) for _ in range(num_heads)])
+        self.heads = nn.ModuleList()
+        for _ in range(num_heads):
+            self.heads.append(SingleHeadAttention(d_in, head_dim, causal=False))
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
+        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # (b, t, h * d)
         return self.out_proj(joined)
 
 

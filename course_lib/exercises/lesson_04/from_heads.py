@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def from_heads(x):  # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
+def from_heads(x):
+    # (batch, head, token, head_dim) -> (batch, token, num_heads * head_dim)
     batch, num_heads, num_tokens, head_dim = x.shape
     by_token = x.transpose(1, 2)
     return by_token.reshape(batch, num_tokens, num_heads * head_dim)

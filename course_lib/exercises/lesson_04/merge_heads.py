@@ -9,10 +9,12 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def merge_heads(x):  # (head, batch, token, head_dim) -> (batch, token, num_heads * head_dim)
+def merge_heads(x):
+    # (head, batch, token, head_dim) -> (batch, token, num_heads * head_dim)
     num_heads, batch, num_tokens, head_dim = x.shape
     by_token = x.permute(1, 2, 0, 3)  # (h, b, t, d) -> (b, t, h, d)
-    return by_token.reshape(batch, num_tokens, num_heads * head_dim)  # (b, t, h, d) -> (b, t, h * d)
+    # (b, t, h, d) -> (b, t, h * d)
+    return by_token.reshape(batch, num_tokens, num_heads * head_dim)
 
 
 def _draw(rng: InputGenerator) -> list[Case]:

@@ -12,7 +12,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def number_at(memory, strides, index):  # (slot), tuple of ints, tuple of ints of the same length -> one number
+def number_at(memory, strides, index):
+    # (slot), tuple of ints, tuple of ints of the same length -> one number
     slot = sum(stride * step for stride, step in zip(strides, index, strict=True))
     return memory[slot]
 

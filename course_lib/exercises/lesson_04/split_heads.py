@@ -7,9 +7,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def split_heads(x, num_heads):  # (token, batch, num_heads * head_dim) -> (batch, head, token, head_dim)
+def split_heads(x, num_heads):
+    # (token, batch, num_heads * head_dim) -> (batch, head, token, head_dim)
     num_tokens, batch, width = x.shape
-    split = x.view(num_tokens, batch, num_heads, width // num_heads)  # (t, b, h * d) -> (t, b, h, d)
+    # (t, b, h * d) -> (t, b, h, d)
+    split = x.view(num_tokens, batch, num_heads, width // num_heads)
     return split.permute(1, 2, 0, 3)  # (t, b, h, d) -> (b, h, t, d)
 
 

@@ -9,7 +9,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def strides_by_head(num_tokens, num_heads, head_dim):  # three ints -> four ints: batch, head, token, head_dim
+def strides_by_head(num_tokens, num_heads, head_dim):
+    # three ints -> four ints: batch, head, token, head_dim
     width = num_heads * head_dim
     return (num_tokens * width, head_dim, width, 1)
 

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def to_heads(x, num_heads):  # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
+def to_heads(x, num_heads):
+    # (batch, token, num_heads * head_dim) -> (batch, head, token, head_dim)
     batch, num_tokens, width = x.shape
     split = x.view(batch, num_tokens, num_heads, width // num_heads)
     return split.transpose(1, 2)

@@ -21,13 +21,17 @@ class MultiHead(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
-        weights = scores_by_head(queries, keys).masked_fill(~keep, -torch.inf).softmax(dim=-1)  # (b, h, q, k)
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
+        # (b, h, q, k)
+        scores = scores_by_head(queries, keys).masked_fill(~keep, -torch.inf)
+        weights = scores.softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-        return self.out_proj(context.reshape(batch, num_tokens, -1))  # (b, t, h * d) -> (b, t, d_out)
+        # (b, t, h * d) -> (b, t, d_out)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
 
 
 EXERCISE = ModuleExercise(

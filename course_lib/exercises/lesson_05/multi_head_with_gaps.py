@@ -20,14 +20,15 @@ class MultiHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = weights @ values  # (b, h, t, d)
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))  # (b, t, h * d)
+        # (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 
 
 EXERCISE = ModuleExercise(
@@ -58,11 +59,11 @@ class MultiHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, ..., ...)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         scores = queries @ ... * self.head_dim**-0.5  # (b, h, q, k)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         weights = scores.masked_fill(..., -torch.inf).softmax(dim=...)
         context = weights @ values  # (b, h, t, d)
         return self.out_proj(...)  # (b, t, h * d) -> (b, t, d_out)""",

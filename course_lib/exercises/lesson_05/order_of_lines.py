@@ -18,13 +18,14 @@ LINES = {
     "F": "queries, keys, values = x @ w_q, x @ w_k, x @ w_v",
     "G": "merged = context.reshape(batch, num_tokens, num_heads * head_dim)",
     "H": "scores = scores * head_dim**-0.5",
-    "I": "queries, keys, values = (each.view(batch, -1, num_heads, head_dim) for each in (queries, keys, values))",
+    "I": "queries, keys, values = (each.view(per_head) for each in (queries, keys, values))",
     "J": "context = context.transpose(1, 2)",
     "K": "scores = scores.masked_fill(hidden, -torch.inf)",
 }
 
 
-def order_of_lines():  # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
+def order_of_lines():
+    # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
     return "FIBDHKAEJGC"
 
 
@@ -38,6 +39,7 @@ def _draw(rng: InputGenerator) -> dict[str, Any]:
         "hidden": torch.ones(num_tokens, num_tokens, dtype=torch.bool).triu(1),
         **weights,
         **{"batch": batch, "num_tokens": num_tokens, "num_heads": num_heads, "head_dim": head_dim},
+        "per_head": (batch, num_tokens, num_heads, head_dim),
     }
 
 
@@ -48,7 +50,8 @@ EXERCISE = OrderExercise(
     minutes=6,
     prompt=(
         "These are the lines of causal multi-head attention with split weights, shuffled. `x`, the four matrices, the "
-        "mask `hidden` and the sizes exist before the first of them. In which order do they run?\n\n"
+        "mask `hidden`, the sizes and `per_head = (batch, num_tokens, num_heads, head_dim)` exist before the first of "
+        "them. In which order do they run?\n\n"
         "```python\n" + "\n".join(f"# {letter}\n{line}" for letter, line in LINES.items()) + "\n```\n\n"
         "The check runs them in your order and draws what each line made. Any order passes in which each line finds "
         "what it reads and the output is right."

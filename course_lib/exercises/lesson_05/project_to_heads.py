@@ -7,9 +7,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def project_to_heads(x, weight, num_heads):  # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
+def project_to_heads(x, weight, num_heads):
+    # (b, token, d_in), (d_out, d_in), int -> (b, head, token, head_dim)
     projected = x @ weight.T  # (batch, token, d_out)
-    split = projected.view(*x.shape[:2], num_heads, -1)  # (batch, token, head, head_dim)
+    # (batch, token, head, head_dim)
+    split = projected.view(*x.shape[:2], num_heads, -1)
     return split.transpose(1, 2)
 
 

@@ -9,7 +9,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def rows_of_head(weight, head, num_heads):  # (d_out, d_in), int, int -> (head_dim, d_in)
+def rows_of_head(weight, head, num_heads):
+    # (d_out, d_in), int, int -> (head_dim, d_in)
     head_dim = weight.shape[0] // num_heads
     return weight[head * head_dim : (head + 1) * head_dim]
 

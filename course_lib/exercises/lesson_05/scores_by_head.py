@@ -10,9 +10,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def scores_by_head(queries, keys):  # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
+def scores_by_head(queries, keys):
+    # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
     head_dim = queries.shape[-1]
-    return (queries * head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+    # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+    return (queries * head_dim**-0.5) @ keys.transpose(2, 3)
 
 
 def _scores(queries: Tensor, keys: Tensor, width: int | None = None) -> Tensor:

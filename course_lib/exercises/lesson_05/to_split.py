@@ -22,7 +22,8 @@ def to_split(wrapper):  # MultiHeadAttentionWrapper -> MultiHeadAttention
     split = MultiHeadAttention(d_in, d_out, wrapper.num_heads)
     state = {"out_proj.weight": wrapper.out_proj.weight}
     for name in ("q_proj.weight", "k_proj.weight", "v_proj.weight"):
-        state[name] = torch.cat([head.state_dict()[name] for head in wrapper.heads])  # h x (d, m) -> (h * d, m)
+        # h x (d, m) -> (h * d, m)
+        state[name] = torch.cat([head.state_dict()[name] for head in wrapper.heads])
     split.load_state_dict(state)
     return split
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def to_torch_mha(q_proj, k_proj, v_proj, out_proj):  # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
+def to_torch_mha(q_proj, k_proj, v_proj, out_proj):
+    # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
     return torch.cat([q_proj, k_proj, v_proj]), out_proj
 
 

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):  # five ints -> int
+def cache_bytes(num_tokens, num_layers, num_kv_heads, head_dim, bytes_per_number):
+    # five ints -> int
     numbers_per_token = 2 * num_kv_heads * head_dim  # keys and values
     return num_tokens * num_layers * numbers_per_token * bytes_per_number
 

@@ -17,20 +17,26 @@ class CachedAttention(nn.Module):
         self.v_proj = nn.Linear(d_in, d_out, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
-    def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+    def forward(self, x, cache=None):
+        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
         batch, num_new, _ = x.shape
         per_head = (batch, num_new, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, n, m) -> (b, n, h, d) -> (b, h, n, d)
+        # (b, n, m) -> (b, n, h, d) -> (b, h, n, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         if cache is not None:
-            keys = torch.cat([cache[0], keys], dim=2)  # (b, h, past, d) and (b, h, n, d) -> (b, h, past + n, d)
+            # (b, h, past, d) and (b, h, n, d) -> (b, h, past + n, d)
+            keys = torch.cat([cache[0], keys], dim=2)
             values = torch.cat([cache[1], values], dim=2)
         num_keys = keys.shape[2]
-        keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device).tril(num_keys - num_new)
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, n, past + n)
+        keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device)
+        keep = keep.tril(num_keys - num_new)
+        # (b, h, n, past + n)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1)), (keys, values)
+        output = self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1))
+        return output, (keys, values)
 
 
 EXERCISE = ModuleExercise(

@@ -12,11 +12,13 @@ from course_lib.exercises.input_generator import InputGenerator
 from .share_heads import share_heads
 
 
-def decode_step(queries, key, value, cached_keys, cached_values):  # -> (b, h, 1, d), two of (b, g, past + 1, d)
-    keys = torch.cat([cached_keys, key], dim=2)  # (b, g, past, d) and (b, g, 1, d) -> (b, g, past + 1, d)
+def decode_step(queries, key, value, cached_keys, cached_values):
+    # -> (b, h, 1, d), two of (b, g, past + 1, d)
+    keys = torch.cat([cached_keys, key], dim=2)  # -> (b, g, past + 1, d)
     values = torch.cat([cached_values, value], dim=2)
     num_heads = queries.shape[1]
-    scores = (queries * queries.shape[-1] ** -0.5) @ share_heads(keys, num_heads).transpose(2, 3)  # (b, h, 1, k)
+    scaled = queries * queries.shape[-1] ** -0.5
+    scores = scaled @ share_heads(keys, num_heads).transpose(2, 3)  # (b, h, 1, k)
     return scores.softmax(dim=-1) @ share_heads(values, num_heads), keys, values
 
 

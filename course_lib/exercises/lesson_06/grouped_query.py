@@ -13,7 +13,8 @@ from .share_heads import share_heads
 class GroupedQuery(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -21,17 +22,17 @@ class GroupedQuery(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, t, d)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)  # (b, g, t, d)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        keys, values = (
-            share_heads(keys, self.num_heads),
-            share_heads(values, self.num_heads),
-        )  # (b, g, t, d) -> (b, h, t, d)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
+        per_head = (batch, num_tokens, -1, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, t, d)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        keys = share_heads(keys, self.num_heads)  # (b, g, t, d) -> (b, h, t, d)
+        values = share_heads(values, self.num_heads)
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, k)
         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 
 
 EXERCISE = ModuleExercise(

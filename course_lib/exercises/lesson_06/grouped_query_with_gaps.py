@@ -11,7 +11,8 @@ from course_lib.exercises.module_exercise import ModuleExercise
 class GroupedQueryWithGaps(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -19,14 +20,16 @@ class GroupedQueryWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        queries = self.q_proj(x).view(*x.shape[:2], self.num_heads, self.head_dim)
+        keys = self.k_proj(x).view(*x.shape[:2], self.num_kv_heads, self.head_dim)
+        values = self.v_proj(x).view(*x.shape[:2], self.num_kv_heads, self.head_dim)
+        queries, keys, values = (one.transpose(1, 2) for one in (queries, keys, values))
         group = self.num_heads // self.num_kv_heads  # query heads per kv head
-        keys = keys.repeat_interleave(group, dim=1)  # (b, kv_head, t, d) -> (b, head, t, d)
+        # (b, kv_head, t, d) -> (b, head, t, d)
+        keys = keys.repeat_interleave(group, dim=1)
         values = values.repeat_interleave(group, dim=1)
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 
@@ -50,7 +53,8 @@ EXERCISE = ModuleExercise(
 class GroupedQueryWithGaps(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, ..., bias=False)
         self.v_proj = nn.Linear(d_in, ..., bias=False)
@@ -58,14 +62,15 @@ class GroupedQueryWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, ..., self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, ..., self.head_dim).transpose(1, 2)
+        queries = self.q_proj(x).view(*x.shape[:2], self.num_heads, self.head_dim)
+        keys = self.k_proj(x).view(*x.shape[:2], ..., self.head_dim)
+        values = self.v_proj(x).view(*x.shape[:2], ..., self.head_dim)
+        queries, keys, values = (one.transpose(1, 2) for one in (queries, keys, values))
         group = ...  # query heads per kv head
         keys = ...  # (b, kv_head, t, d) -> (b, head, t, d)
         values = ...
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))""",
     kv_heads="any",

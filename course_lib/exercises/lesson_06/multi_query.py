@@ -9,9 +9,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def multi_query(queries, keys, values):  # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
+def multi_query(queries, keys, values):
+    # (batch, head, query, head_dim), 2 x (batch, key, head_dim) -> (b, h, q, d)
     scaled = queries * queries.shape[-1] ** -0.5
-    weights = (scaled @ keys[:, None].transpose(2, 3)).softmax(dim=-1)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+    # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+    weights = (scaled @ keys[:, None].transpose(2, 3)).softmax(dim=-1)
     return weights @ values[:, None]  # (b, h, q, k) @ (b, 1, k, d) -> (b, h, q, d)
 
 

@@ -19,12 +19,16 @@ class MultiQuery(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, t, d)
-        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]  # (b, t, d) -> (b, 1, t, d)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, t, d)
+        # (b, t, d) -> (b, 1, t, d)
+        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
+        # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 
 
 EXERCISE = ModuleExercise(

@@ -18,13 +18,16 @@ class MyMultiQueryAttention(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
-        queries = self.q_proj(x).unflatten(2, (self.num_heads, self.head_dim)).transpose(1, 2)  # (b, h, t, d)
+        # (b, h, t, d)
+        queries = self.q_proj(x).unflatten(2, (-1, self.head_dim)).transpose(1, 2)
         keys = self.k_proj(x)[:, None]  # (b, t, d) -> (b, 1, t, d)
         values = self.v_proj(x)[:, None]
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+        hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).flatten(2))
 
 
 EXERCISE = ModuleExercise(

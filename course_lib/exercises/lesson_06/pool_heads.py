@@ -10,11 +10,13 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def pool_heads(weight, num_heads, num_kv_heads):  # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
+def pool_heads(weight, num_heads, num_kv_heads):
+    # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
     rows, d_in = weight.shape
     heads_per_group = num_heads // num_kv_heads
     grouped = weight.view(num_kv_heads, heads_per_group, rows // num_heads, d_in)
-    return grouped.mean(dim=1).flatten(0, 1)  # (g, h / g, d, m) -> (g, d, m) -> (g * d, m)
+    # (g, h / g, d, m) -> (g, d, m) -> (g * d, m)
+    return grouped.mean(dim=1).flatten(0, 1)
 
 
 def _heads(weight: Tensor, num_heads: int) -> Tensor:

@@ -7,9 +7,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def share_heads(keys, num_heads):  # (batch, kv head, token, head_dim), int -> (batch, head, token, head_dim)
+def share_heads(keys, num_heads):
+    # (batch, kv head, token, head_dim), int -> (batch, head, token, head_dim)
     heads_per_group = num_heads // keys.shape[1]
-    return keys.repeat_interleave(heads_per_group, dim=1)  # (b, g, t, d) -> (b, h, t, d)
+    # (b, g, t, d) -> (b, h, t, d)
+    return keys.repeat_interleave(heads_per_group, dim=1)
 
 
 def _draw(rng: InputGenerator) -> list[Case]:

@@ -10,9 +10,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def cross_attention(x, context, w_q, w_k, w_v):  # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
+def cross_attention(x, context, w_q, w_k, w_v):
+    # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
     queries, keys, values = x @ w_q.T, context @ w_k.T, context @ w_v.T
-    scores = queries * queries.shape[-1] ** -0.5 @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
+    # (b, q, d) @ (b, d, k) -> (b, q, k)
+    scores = queries * queries.shape[-1] ** -0.5 @ keys.transpose(1, 2)
     return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_v) -> (b, q, d_v)
 
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def last_real_output(outputs, lengths):  # (batch, token, width), (batch) of int64 -> (batch, width)
+def last_real_output(outputs, lengths):
+    # (batch, token, width), (batch) of int64 -> (batch, width)
     samples = torch.arange(len(outputs), device=outputs.device)  # (batch)
     return outputs[samples, lengths - 1]  # one token of each sample
 

@@ -10,8 +10,9 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def real_positions(real):  # bool, True = a real word, (batch, token) -> int64, (batch, token)
-    count = real.cumsum(dim=-1)  # how many real words there are up to here, this one included
+def real_positions(real):
+    # bool, True = a real word, (batch, token) -> int64, (batch, token)
+    count = real.cumsum(dim=-1)  # real words up to here, this one included
     return (count - 1).clamp(min=0)
 
 

@@ -10,10 +10,12 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def rotary_table(num_tokens, head_dim, base):  # two ints, float -> (token, pair), (token, pair)
+def rotary_table(num_tokens, head_dim, base):
+    # two ints, float -> (token, pair), (token, pair)
     pair = torch.arange(head_dim // 2, dtype=torch.float64)
     speed = base ** (-2 * pair / head_dim)  # (pair)
-    angle = torch.arange(num_tokens)[:, None] * speed  # (token, 1) * (pair) -> (token, pair)
+    # (token, 1) * (pair) -> (token, pair)
+    angle = torch.arange(num_tokens)[:, None] * speed
     return angle.cos(), angle.sin()
 
 

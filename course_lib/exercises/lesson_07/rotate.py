@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def rotate(x, cos, sin):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+def rotate(x, cos, sin):
+    # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
     first, second = x.chunk(2, dim=-1)  # the halves, each (b, h, t, pair)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
 

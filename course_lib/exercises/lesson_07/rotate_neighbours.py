@@ -12,12 +12,12 @@ from course_lib.exercises.input_generator import InputGenerator
 from .rotate import rotate
 
 
-def rotate_neighbours(
-    x, cos, sin
-):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
-    first, second = x[..., 0::2], x[..., 1::2]  # elements 0, 2, 4, ... and 1, 3, 5, ...: each (b, h, t, pair)
-    rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)  # (b, h, t, pair, 2)
-    return rotated.flatten(-2)  # -> (b, h, t, head_dim): the two of a pair side by side again
+def rotate_neighbours(x, cos, sin):
+    # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
+    first, second = x[..., 0::2], x[..., 1::2]  # each (b, h, t, pair)
+    rotated = first * cos - second * sin, second * cos + first * sin
+    # (b, h, t, pair, 2) -> (b, h, t, head_dim): the two of a pair side by side again
+    return torch.stack(rotated, dim=-1).flatten(-2)
 
 
 def _pairs(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,9 +13,11 @@ from .rotary_table import rotary_table
 from .rotate import rotate
 
 
-def scores_by_distance(query, key, num_distances, base):  # (head_dim), (head_dim), int, float -> (distance)
+def scores_by_distance(query, key, num_distances, base):
+    # (head_dim), (head_dim), int, float -> (distance)
     cos, sin = rotary_table(num_distances, len(query), base)
-    rotated = rotate(query.expand(num_distances, -1), cos, sin)  # (distance, head_dim); the key stays at position 0
+    # (distance, head_dim); the key stays at position 0
+    rotated = rotate(query.expand(num_distances, -1), cos, sin)
     return rotated @ key  # (distance, head_dim) @ (head_dim) -> (distance)
 
 

@@ -12,7 +12,8 @@ from course_lib.exercises.input_generator import InputGenerator
 Cache = tuple[Tensor, Tensor]
 
 
-def append_to_cache(cache, keys, values):  # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
+def append_to_cache(cache, keys, values):
+    # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
     old_keys, old_values = cache
     return torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
 

@@ -22,9 +22,11 @@ def model(table):  # (last, first, vocabulary): what comes next depends on the l
 """
 
 
-def greedy_decode(model, tokens, num_new):  # tokens: (batch, token), int64 -> (batch, token + num_new), int64
+def greedy_decode(model, tokens, num_new):
+    # tokens: (batch, token), int64 -> (batch, token + num_new), int64
     for _ in range(num_new):
-        newest = model(tokens)[:, -1].argmax(dim=-1)  # (batch, token, vocabulary) -> (batch)
+        # (batch, token, vocabulary) -> (batch)
+        newest = model(tokens)[:, -1].argmax(dim=-1)
         tokens = torch.cat([tokens, newest[:, None]], dim=1)
     return tokens
 

@@ -18,7 +18,8 @@ class MyCache(nn.Module):
         self.register_buffer("values", room.clone())
         self.length = 0  # tokens so far
 
-    def forward(self, keys, values):  # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
+    def forward(self, keys, values):
+        # 2 x (b, g, new, d) -> 2 x (b, g, length, d): all tokens so far
         end = self.length + keys.shape[2]
         if end > self.keys.shape[2]:
             raise ValueError(f"the cache has no room for {end} tokens")

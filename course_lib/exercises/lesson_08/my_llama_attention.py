@@ -36,7 +36,8 @@ class Cache(nn.Module):
 class MyLlamaAttention(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -45,9 +46,11 @@ class MyLlamaAttention(nn.Module):
         self.register_buffer("cos", cos.float(), persistent=False)
         self.register_buffer("sin", sin.float(), persistent=False)
 
-    def forward(self, x, positions=None, keep=None, cache=None):  # (batch, token, d_in) -> (batch, token, d_out)
+    def forward(self, x, positions=None, keep=None, cache=None):
+        # (batch, token, d_in) -> (batch, token, d_out)
         per_head = (*x.shape[:2], -1, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d): g kv heads
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         if positions is None:
@@ -58,13 +61,16 @@ class MyLlamaAttention(nn.Module):
         if cache is not None:
             keys, values = cache(keys, values)  # those of all tokens so far
         group = self.num_heads // self.num_kv_heads
-        keys, values = keys.repeat_interleave(group, dim=1), values.repeat_interleave(group, dim=1)  # (b, h, k, d)
+        keys = keys.repeat_interleave(group, dim=1)  # (b, h, k, d)
+        values = values.repeat_interleave(group, dim=1)
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
-        seen = seen.tril(scores.shape[-1] - scores.shape[-2])  # the last query sees all keys
+        # the last query sees all keys
+        seen = seen.tril(scores.shape[-1] - scores.shape[-2])
         scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
 
 
 class _Variant(MyLlamaAttention):

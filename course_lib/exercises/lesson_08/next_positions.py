@@ -11,7 +11,8 @@ from course_lib.exercises.input_generator import InputGenerator
 
 
 def next_positions(lengths, num_new):  # (batch) of int64, int -> (batch, new), int64
-    return lengths[:, None] + torch.arange(num_new, device=lengths.device)  # (batch, 1) + (new) -> (batch, new)
+    ahead = torch.arange(num_new, device=lengths.device)
+    return lengths[:, None] + ahead  # (batch, 1) + (new) -> (batch, new)
 
 
 def _grid(lengths: Tensor, start: int, num_new: int) -> Tensor:

@@ -8,7 +8,7 @@ from course_lib.exercises.input_generator import InputGenerator
 
 
 def next_word(logits):  # (batch, token, vocabulary) -> (batch), int64
-    return logits[:, -1].argmax(dim=-1)  # the last token's logits; the id of the largest
+    return logits[:, -1].argmax(dim=-1)  # of the last token: the id of the largest
 
 
 def _draw(rng: InputGenerator) -> list[Case]:

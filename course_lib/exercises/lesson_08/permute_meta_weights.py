@@ -10,9 +10,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def permute_meta_weights(weight, num_heads):  # (head * head_dim, d_in), int -> (head * head_dim, d_in)
+def permute_meta_weights(weight, num_heads):
+    # (head * head_dim, d_in), int -> (head * head_dim, d_in)
     pairs = weight.view(num_heads, -1, 2, weight.shape[1])  # (head, pair, 2, d_in)
-    return pairs.transpose(1, 2).reshape(weight.shape)  # (head, 2, pair, d_in) -> (head * head_dim, d_in)
+    # (head, 2, pair, d_in) -> (head * head_dim, d_in)
+    return pairs.transpose(1, 2).reshape(weight.shape)
 
 
 def _to_neighbours(weight: Tensor, num_heads: int) -> Tensor:

@@ -12,7 +12,8 @@ from course_lib.exercises.input_generator import InputGenerator
 Cache = tuple[Tensor, Tensor]
 
 
-def rewind_cache(cache, rejected):  # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
+def rewind_cache(cache, rejected):
+    # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
     keys, values = cache
     kept = keys.shape[2] - rejected
     return keys[:, :, :kept], values[:, :, :kept]

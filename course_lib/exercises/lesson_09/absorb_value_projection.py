@@ -9,10 +9,13 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def absorb_value_projection(value_up, out_weight, num_heads):  # (h * v, latent), (m, h * v), int -> (m, h * latent)
+def absorb_value_projection(value_up, out_weight, num_heads):
+    # (h * v, latent), (m, h * v), int -> (m, h * latent)
     value_up_by_head = value_up.unflatten(0, (num_heads, -1))  # (h * v, l) -> (h, v, l)
-    out_by_head = out_weight.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (m, h * v) -> (h, m, v)
-    absorbed_by_head = out_by_head @ value_up_by_head  # (h, m, v) @ (h, v, l) -> (h, m, l)
+    # (m, h * v) -> (h, m, v)
+    out_by_head = out_weight.unflatten(1, (num_heads, -1)).transpose(0, 1)
+    # (h, m, v) @ (h, v, l) -> (h, m, l)
+    absorbed_by_head = out_by_head @ value_up_by_head
     return absorbed_by_head.transpose(0, 1).flatten(1)  # (h, m, l) -> (m, h * l)
 
 

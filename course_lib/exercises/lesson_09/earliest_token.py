@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def earliest_token(position, window, layers):  # int, int, string such as "LLLLLG" -> int
+def earliest_token(position, window, layers):
+    # int, int, string such as "LLLLLG" -> int
     if "G" in layers:
         return 0
     return max(0, position - len(layers) * (window - 1))

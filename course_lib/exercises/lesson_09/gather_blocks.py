@@ -7,9 +7,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def gather_blocks(memory, block_table, length):  # (block, slot, width), list of ints, int -> (token, width)
+def gather_blocks(memory, block_table, length):
+    # (block, slot, width), list of ints, int -> (token, width)
     own_blocks = memory[block_table]  # in the order of the sequence
-    return own_blocks.flatten(0, 1)[:length]  # (b, s, d) -> (b * s, d), without the slots that are not filled
+    # (b, s, d) -> (b * s, d), without the slots that are not filled
+    return own_blocks.flatten(0, 1)[:length]
 
 
 def _draw(rng: InputGenerator) -> list[Case]:

@@ -7,7 +7,14 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def latent_cache_bytes(num_tokens, num_layers, num_heads, latent_dim, rotary_dim, bytes_per_number):  # six ints -> int
+def latent_cache_bytes(
+    num_tokens,
+    num_layers,
+    num_heads,
+    latent_dim,
+    rotary_dim,
+    bytes_per_number,
+):  # six ints -> int
     numbers_per_token = latent_dim + rotary_dim  # for any number of heads
     return num_tokens * num_layers * numbers_per_token * bytes_per_number
 

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def latent_queries(queries, key_up):  # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
+def latent_queries(queries, key_up):
+    # (head, query, head_dim), (head * head_dim, latent) -> (head, query, latent)
     num_heads, _, head_dim = queries.shape
     key_up_by_head = key_up.view(num_heads, head_dim, -1)  # (h * d, l) -> (h, d, l)
     return queries @ key_up_by_head  # (h, q, d) @ (h, d, l) -> (h, q, l)

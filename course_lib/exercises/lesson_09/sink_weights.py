@@ -10,8 +10,9 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def sink_weights(scores, sink_logits):  # (head, query, key), (head,) -> (head, query, key)
-    sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # (h) -> (h, q, 1)
+def sink_weights(scores, sink_logits):
+    # (head, query, key), (head,) -> (head, query, key)
+    sinks = sink_logits[:, None, None].expand(-1, scores.shape[1], 1)  # -> (h, q, 1)
     with_sink = torch.cat([scores, sinks], dim=-1).softmax(dim=-1)  # (h, q, k + 1)
     return with_sink[:, :, :-1]  # the sink's column is dropped
 

@@ -12,7 +12,8 @@ from course_lib.exercises.input_generator import InputGenerator
 
 def window_mask(num_tokens, window):  # -> bool (query, key), True = may attend
     position = torch.arange(num_tokens)
-    distance = position[:, None] - position  # (query, key): how far the key is behind the query
+    # (query, key): how far the key is behind the query
+    distance = position[:, None] - position
     return (distance >= 0) & (distance < window)
 
 

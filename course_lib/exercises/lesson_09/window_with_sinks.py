@@ -10,9 +10,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def window_with_sinks(query_len, key_len, window, num_sinks):  # -> bool (query, key), True = may attend
+def window_with_sinks(query_len, key_len, window, num_sinks):
+    # -> bool (query, key), True = may attend
     key = torch.arange(key_len)
-    position = torch.arange(query_len)[:, None] + key_len - query_len  # (query, 1): the last query has the last key
+    # (query, 1): the last query has the last key
+    position = torch.arange(query_len)[:, None] + key_len - query_len
     in_reach = (key > position - window) | (key < num_sinks)
     return in_reach & (key <= position)
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def ablate_head(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+def ablate_head(contexts, w_o, head):
+    # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
     kept = contexts.clone()
     kept[:, head] = 0.0
     merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)

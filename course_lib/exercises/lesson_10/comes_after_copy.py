@@ -11,9 +11,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def comes_after_copy(tokens):  # (batch, token) of integers -> (batch, query, key) of bool
-    token_before = F.pad(tokens[:, :-1], (1, 0), value=-1)  # of each key; key 0 has none, and no token is -1
-    found = tokens[:, :, None] == token_before[:, None]  # (b, q, 1) == (b, 1, k) -> (b, q, k)
+def comes_after_copy(tokens):
+    # (batch, token) of integers -> (batch, query, key) of bool
+    token_before = F.pad(tokens[:, :-1], (1, 0), value=-1)  # key 0 has none: -1
+    # (b, q, 1) == (b, 1, k) -> (b, q, k)
+    found = tokens[:, :, None] == token_before[:, None]
     return found.tril()
 
 

@@ -13,11 +13,14 @@ from .comes_after_copy import comes_after_copy, repeated_tokens
 from .previous_token_score import causal_weights
 
 
-def induction_score(weights, tokens):  # (batch, head, query, key), (batch, token) of integers -> (head)
+def induction_score(weights, tokens):
+    # (batch, head, query, key), (batch, token) of integers -> (head)
     after_copy = comes_after_copy(tokens)  # (b, q, k)
-    found = (weights * after_copy[:, None]).sum(dim=-1)  # (b, h, q, k) * (b, 1, q, k) -> (b, h, q)
+    # (b, h, q, k) * (b, 1, q, k) -> (b, h, q)
+    found = (weights * after_copy[:, None]).sum(dim=-1)
     has_copy = after_copy.any(dim=-1)  # (b, q)
-    return found.transpose(1, 2)[has_copy].mean(dim=0)  # (b, q, h) -> (query with a copy, h) -> (h)
+    # (b, q, h) -> (query with a copy, h) -> (h)
+    return found.transpose(1, 2)[has_copy].mean(dim=0)
 
 
 def _found(weights: Tensor, tokens: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def known_accuracy(logits, tokens, known):  # (batch, token, letter), (batch, token), (batch, token) of bool -> number
-    right = logits[:, :-1].argmax(dim=-1) == tokens[:, 1:]  # position t predicts token t + 1
+def known_accuracy(logits, tokens, known):
+    # (batch, token, letter), (batch, token), (batch, token) of bool -> number
+    right = logits[:, :-1].argmax(dim=-1) == tokens[:, 1:]  # t predicts t + 1
     return right[known[:, 1:]].float().mean()
 
 

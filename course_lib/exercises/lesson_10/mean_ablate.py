@@ -9,9 +9,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def mean_ablate(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+def mean_ablate(contexts, w_o, head):
+    # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
     kept = contexts.clone()
-    kept[:, head] = contexts[:, head].mean(dim=(0, 1))  # (b, t, d) -> (d), the same for every token
+    # (b, t, d) -> (d), the same for every token
+    kept[:, head] = contexts[:, head].mean(dim=(0, 1))
     merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
     return merged @ w_o.T
 

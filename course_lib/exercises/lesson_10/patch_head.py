@@ -11,7 +11,8 @@ from course_lib.exercises.input_generator import InputGenerator
 from .mean_ablate import draw_contexts, output_with
 
 
-def patch_head(contexts, others, w_o, head):  # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
+def patch_head(contexts, others, w_o, head):
+    # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
     patched = contexts.clone()
     patched[:, head] = others[:, head]
     merged = patched.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)

@@ -7,9 +7,17 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def arithmetic_intensity(query_len, key_len, num_heads, num_kv_heads, head_dim, bytes_per_number):  # -> float
-    operations = 2 * 2 * num_heads * query_len * key_len * head_dim  # two products, multiply and add
-    numbers = 2 * num_heads * query_len * head_dim + 2 * num_kv_heads * key_len * head_dim  # q, context; k, v
+def arithmetic_intensity(
+    query_len,
+    key_len,
+    num_heads,
+    num_kv_heads,
+    head_dim,
+    bytes_per_number,
+):  # -> float
+    operations = 2 * 2 * num_heads * query_len * key_len * head_dim  # two products
+    # q, context; k, v
+    numbers = 2 * (num_heads * query_len + num_kv_heads * key_len) * head_dim
     return operations / (numbers * bytes_per_number)
 
 

@@ -14,17 +14,23 @@ from .online_step import online_step
 from .wrong_blocks import WRONG
 
 
-def blocked_attention(queries, keys, values, block, causal):  # 2 x (t, d), (t, width), int, bool -> (t, width), int
-    context, computed = torch.zeros(len(queries), values.shape[1], dtype=values.dtype), 0
+def blocked_attention(queries, keys, values, block, causal):
+    # 2 x (t, d), (t, width), int, bool -> (t, width), int
+    computed = 0
+    context = torch.zeros(len(queries), values.shape[1], dtype=values.dtype)
     for first in range(0, len(queries), block):
         rows = queries[first : first + block] * queries.shape[1] ** -0.5  # (q, d)
-        largest, total = torch.full_like(rows[:, 0], -torch.inf), torch.zeros_like(rows[:, 0])
+        total = torch.zeros_like(rows[:, 0])
+        largest = total - torch.inf
         mixed = torch.zeros(len(rows), values.shape[1], dtype=values.dtype)
         for start in range(0, first + 1 if causal else len(keys), block):
-            scores = rows @ keys[start : start + block].T  # (q, d) @ (d, k) -> (q, k)
+            tile = slice(start, start + block)
+            scores = rows @ keys[tile].T  # (q, d) @ (d, k) -> (q, k)
             if causal and start == first:
-                scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
-            largest, total, mixed = online_step(largest, total, mixed, scores, values[start : start + block])
+                keep = torch.ones_like(scores, dtype=torch.bool).tril()
+                scores = scores.masked_fill(~keep, -torch.inf)
+            step = online_step(largest, total, mixed, scores, values[tile])
+            largest, total, mixed = step
             computed += 1
         context[first : first + block] = mixed / total[:, None]
     return context, computed

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):  # four numbers -> "memory" or "compute"
+def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):
+    # four numbers -> "memory" or "compute"
     intensity = operations / bytes_moved
     balance = flops_per_second / bytes_per_second
     return "memory" if intensity < balance else "compute"

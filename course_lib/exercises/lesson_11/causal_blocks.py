@@ -10,8 +10,10 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def causal_blocks(num_tokens, query_block, key_block):  # three ints -> (query block, key block) of bool
-    last_query = torch.arange(0, num_tokens, query_block) + query_block - 1  # beyond the last token at most
+def causal_blocks(num_tokens, query_block, key_block):
+    # three ints -> (query block, key block) of bool
+    first_query = torch.arange(0, num_tokens, query_block)
+    last_query = first_query + query_block - 1  # beyond the last token at most
     first_key = torch.arange(0, num_tokens, key_block)
     return first_key <= last_query[:, None]
 

@@ -7,10 +7,12 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):  # four ints -> float
+def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):
+    # four ints -> float
     operations = 4 * num_heads * num_tokens * num_tokens * head_dim
     numbers = 4 * num_heads * num_tokens * head_dim  # queries, keys, values, context
-    numbers += 4 * num_heads * num_tokens * num_tokens  # scores and weights, each written and read
+    # scores and weights, each written and read
+    numbers += 4 * num_heads * num_tokens * num_tokens
     return operations / (numbers * bytes_per_number)
 
 

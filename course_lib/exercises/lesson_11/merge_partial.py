@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def merge_partial(out_a, lse_a, out_b, lse_b):  # (query, width), (query), the same for b -> (query, width), (query)
+def merge_partial(out_a, lse_a, out_b, lse_b):
+    # (query, width), (query), the same for b -> (query, width), (query)
     lse = torch.logaddexp(lse_a, lse_b)  # (query)
     share_a, share_b = (lse_a - lse).exp(), (lse_b - lse).exp()
     return share_a[:, None] * out_a + share_b[:, None] * out_b, lse

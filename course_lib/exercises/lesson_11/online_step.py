@@ -10,11 +10,17 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+def online_step(largest, total, context, scores, values):
+    # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
     new_largest = torch.maximum(largest, scores.amax(dim=-1))
     shrink = (largest - new_largest).exp()  # (query)
-    weights = (scores - new_largest[:, None]).exp()  # (query, key), not divided by their sum
-    return new_largest, total * shrink + weights.sum(dim=-1), context * shrink[:, None] + weights @ values
+    # (query, key), not divided by their sum
+    weights = (scores - new_largest[:, None]).exp()
+    return (
+        new_largest,
+        total * shrink + weights.sum(dim=-1),
+        context * shrink[:, None] + weights @ values,
+    )
 
 
 def _step(state: tuple[Tensor, ...], scores: Tensor, values: Tensor, shrinks: str = "tc") -> tuple[Tensor, ...]:

@@ -7,8 +7,9 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):  # four numbers -> float
-    bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared, caches are not
+def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):
+    # four numbers -> float
+    bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared
     return num_texts * bytes_per_second / bytes_of_a_step
 
 

@@ -26,16 +26,24 @@ SET = ExerciseSet(
         "the course's catalogue, which the cell below prints."
     ),
     imports="""\
+from textwrap import fill
+
 import torch
 from torch import nn
 
 from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import check, from_earlier, mistake_of_the_day, progress, review
+from course_lib.exercises import (
+    check,
+    from_earlier,
+    mistake_of_the_day,
+    progress,
+    review,
+)
 from course_lib.recorder import record
 
 without_gradient = from_earlier("without_gradient")  # your probe from the lesson
 for mistake in CATALOGUE.values():
-    print(f"{mistake.id:26} {mistake.title}")""",
+    print(fill(f"{mistake.id:26} {mistake.title}", 88, subsequent_indent=" " * 27))""",
     after="Passed them all? Then read your own code with the same eyes.",
     exercises=(
         leaks.EXERCISE,

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def cache_probe(code, x, size):  # code(x, cache) -> (batch, token, width); how far pieces are from all at once
+def cache_probe(code, x, size):
+    # code(x, cache) -> (batch, token, width); how far pieces are from all at once
     cache = {}
     pieces = [code(piece, cache) for piece in x.split(size, dim=1)]
     return (torch.cat(pieces, dim=1) - code(x, {})).abs().max()

@@ -13,7 +13,8 @@ from course_lib.exercises.input_generator import InputGenerator
 from .leaks import MASKED_ATTENTION
 
 
-def future_probe(code, x, token):  # code of (batch, token, width), x, int -> bool: does an earlier output move?
+def future_probe(code, x, token):
+    # code of (batch, token, width), x, int -> bool: does an earlier output move?
     changed = x.clone()
     changed[:, token] += 1.0
     return not torch.allclose(code(changed)[:, :token], code(x)[:, :token])

@@ -13,13 +13,15 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def leaks(code, x):  # (batch, token, width) -> (batch, token, width) is what code does; -> list of token indices
+def leaks(code, x):
+    # code of (batch, token, width), which keeps the shape, x -> list of token indices
     before = code(x)
     found = set()
     for token in range(1, x.shape[1]):
         changed = x.clone()
         changed[:, token] += 1.0
-        moved = ~torch.isclose(code(changed), before).all(dim=2).all(dim=0)  # (b, t, m) -> (t)
+        # (b, t, m) -> (t)
+        moved = ~torch.isclose(code(changed), before).all(dim=2).all(dim=0)
         found |= {earlier for earlier in range(token) if moved[earlier]}
     return sorted(found)
 

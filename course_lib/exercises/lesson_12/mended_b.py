@@ -23,7 +23,7 @@ class MendedB(nn.Module):
         queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)

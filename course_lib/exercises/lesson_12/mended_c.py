@@ -11,7 +11,8 @@ from course_lib.exercises.module_exercise import ModuleExercise
 class MendedC(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -19,13 +20,14 @@ class MendedC(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        per_head = (batch, num_tokens, -1, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
         share = self.num_heads // self.num_kv_heads
         keys = keys.repeat_interleave(share, dim=1)  # (b, g, t, d) -> (b, h, t, d)
         values = values.repeat_interleave(share, dim=1)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)

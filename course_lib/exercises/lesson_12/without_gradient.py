@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def without_gradient(module, x, token):  # a module, its input, int -> a list of names such as "k_proj.weight"
+def without_gradient(module, x, token):
+    # a module, its input, int -> a list of names such as "k_proj.weight"
     module(x)[:, token].square().sum().backward()
     parameters = module.named_parameters()
     return [name for name, one in parameters if one.grad is None or not one.grad.any()]

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):  # four numbers -> float
+def all_reduce_seconds(num_bytes, num_devices, bytes_per_second, latency):
+    # four numbers -> float
     steps = 2 * (num_devices - 1)
     return steps * (num_bytes / num_devices / bytes_per_second + latency)
 

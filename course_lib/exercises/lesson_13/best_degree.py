@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):  # four numbers, list of int -> int
+def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
+    # four numbers, list of int -> int
     def step(n):  # with n devices
         return weights_ms / n + cache_ms / min(n, num_kv_heads) + (n - 1) * ring_ms
 

@@ -10,10 +10,13 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def biases_of_device(q_bias, out_bias, device, num_devices):  # (head * head_dim), (d_out), int, int -> two tensors
+def biases_of_device(q_bias, out_bias, device, num_devices):
+    # (head * head_dim), (d_out), int, int -> two tensors
     rows = len(q_bias) // num_devices
-    part = q_bias[device * rows : (device + 1) * rows]  # cut with the rows that it is added to
-    return part, out_bias if device == 0 else torch.zeros_like(out_bias)  # added once, not num_devices times
+    # cut with the rows that it is added to
+    part = q_bias[device * rows : (device + 1) * rows]
+    # added once, not num_devices times
+    return part, out_bias if device == 0 else torch.zeros_like(out_bias)
 
 
 def _draw(rng: InputGenerator) -> list[Case]:

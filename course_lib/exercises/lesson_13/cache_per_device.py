@@ -9,9 +9,11 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):  # five ints -> int
+def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):
+    # five ints -> int
     kv_heads_here = max(1, num_kv_heads // num_devices)
-    return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number  # keys and values
+    # keys and values
+    return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number
 
 
 def _bytes(num_tokens: int, kv_heads: float, head_dim: int, size: int) -> float:

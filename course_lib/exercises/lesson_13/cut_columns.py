@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from .cut_rows import draw_weights
 
 
-def cut_columns(w_o, device, num_devices):  # (d_out, head * head_dim), int, int -> (d_out, column)
+def cut_columns(w_o, device, num_devices):
+    # (d_out, head * head_dim), int, int -> (d_out, column)
     columns = w_o.shape[1] // num_devices
     return w_o[:, device * columns : (device + 1) * columns]
 

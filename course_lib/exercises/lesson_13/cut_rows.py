@@ -9,7 +9,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def cut_rows(weight, device, num_devices):  # (head * head_dim, d_in), int, int -> (row, d_in)
+def cut_rows(weight, device, num_devices):
+    # (head * head_dim, d_in), int, int -> (row, d_in)
     rows = len(weight) // num_devices
     return weight[device * rows : (device + 1) * rows]
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def merge_devices(outputs, lses):  # (device, query, width), (device, query) -> (query, width)
+def merge_devices(outputs, lses):
+    # (device, query, width), (device, query) -> (query, width)
     fractions = lses.softmax(dim=0)  # of the whole softmax, what falls to each device
     return (fractions[:, :, None] * outputs).sum(dim=0)
 

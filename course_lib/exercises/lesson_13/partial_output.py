@@ -15,13 +15,15 @@ def partial_output(
 ):  # (b, t, d_in), 3 x (h * d, d_in), (d_out, h * d), int -> (b, t, d_out)
     batch, num_tokens, _ = x.shape
     queries, keys, values = (
-        (x @ weight.T).view(batch, num_tokens, -1, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        # (b, t, h * d) -> (b, h, t, d)
+        (x @ weight.T).view(batch, num_tokens, -1, head_dim).transpose(1, 2)
         for weight in (w_q, w_k, w_v)
     )
     keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
     scores = queries * head_dim**-0.5 @ keys.transpose(2, 3)  # (b, h, q, k)
     context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-    return context.transpose(1, 2).flatten(2) @ w_o.T  # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
+    # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
+    return context.transpose(1, 2).flatten(2) @ w_o.T
 
 
 def _scores(x: Tensor, w_q: Tensor, w_k: Tensor, width: int, scale: float, causal: bool = True) -> Tensor:

@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):  # five ints -> int
+def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):
+    # five ints -> int
     tensor = num_texts * d_model * bytes_per_number  # one new token per text
     steps = 2 * (num_devices - 1)
     return num_layers * 2 * steps * (tensor // num_devices)  # two all-reduces per layer

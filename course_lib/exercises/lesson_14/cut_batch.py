@@ -10,8 +10,10 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def cut_batch(tokens, starts, length):  # (text,) and (batch,) of integers, an int -> two of (batch, length)
-    places = starts[:, None] + torch.arange(length + 1, device=starts.device)  # (b, 1) + (t + 1) -> (b, t + 1)
+def cut_batch(tokens, starts, length):
+    # (text,) and (batch,) of integers, an int -> two of (batch, length)
+    steps = torch.arange(length + 1, device=starts.device)
+    places = starts[:, None] + steps  # (b, 1) + (t + 1) -> (b, t + 1)
     pieces = tokens[places]
     return pieces[:, :-1], pieces[:, 1:]
 

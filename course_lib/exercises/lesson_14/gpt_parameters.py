@@ -7,10 +7,13 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):  # five ints -> int
-    embeddings = vocabulary * width + max_len * width  # the first serves as the last matrix, too
-    attention = 2 * width * width + 2 * width * kv_width  # queries and output, keys and values
-    mlp = width * 4 * width + 4 * width + 4 * width * width + width  # two matrices with their biases
+def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):
+    # five ints -> int
+    embeddings = vocabulary * width + max_len * width  # the last layer reuses the first
+    # queries and output, keys and values
+    attention = 2 * width * width + 2 * width * kv_width
+    # two matrices with their biases
+    mlp = width * 4 * width + 4 * width + 4 * width * width + width
     norm = 2 * width
     return embeddings + num_layers * (attention + mlp + 2 * norm) + norm
 

@@ -11,7 +11,8 @@ from course_lib.exercises.input_generator import InputGenerator
 EPSILON = 1e-5
 
 
-def layer_norm(x, gain, shift):  # (batch, token, width), two of (width) -> (batch, token, width)
+def layer_norm(x, gain, shift):
+    # (batch, token, width), two of (width) -> (batch, token, width)
     centred = x - x.mean(dim=-1, keepdim=True)
     variance = (centred**2).mean(dim=-1, keepdim=True)  # (b, t, 1)
     return centred / (variance + 1e-5).sqrt() * gain + shift

@@ -20,12 +20,15 @@ class MultiHeadFromMemory(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, m) -> (b, t, h, d) -> (b, h, t, d)
+        # (b, t, m) -> (b, t, h, d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-        later = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
-        context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values  # (b, h, t, d)
+        # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        later = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
+        # (b, h, t, d)
+        context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values
         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 
 

@@ -17,18 +17,26 @@ class MultiQueryWithCache(nn.Module):
         self.v_proj = nn.Linear(d_in, self.head_dim, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
-    def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+    def forward(self, x, cache=None):
+        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
         batch, num_new, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_new, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, n, d)
-        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]  # one head for all: (b, n, d) -> (b, 1, n, d)
+        per_head = (batch, num_new, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, n, d)
+        # one head for all: (b, n, d) -> (b, 1, n, d)
+        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
         if cache is not None:
-            keys = torch.cat([cache[0], keys], dim=2)  # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
+            # (b, 1, past, d) and (b, 1, n, d) -> (b, 1, past + n, d)
+            keys = torch.cat([cache[0], keys], dim=2)
             values = torch.cat([cache[1], values], dim=2)
         num_keys = keys.shape[2]
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
-        keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device).tril(num_keys - num_new)
-        context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values  # (b, h, n, d)
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1)), (keys, values)
+        # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
+        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device)
+        keep = keep.tril(num_keys - num_new)
+        # (b, h, n, d)
+        context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
+        output = self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1))
+        return output, (keys, values)
 
 
 EXERCISE = ModuleExercise(
@@ -54,7 +62,8 @@ class MultiQueryWithCache(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
 
-    def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+    def forward(self, x, cache=None):
+        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
         raise NotImplementedError  # your lines, here and above""",
     any_layout=True,
     in_steps=True,

@@ -10,8 +10,9 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def next_token_loss(scores, tokens):  # (batch, token, vocabulary), (batch, token) of integers -> a number
-    said = scores[:, :-1].log_softmax(dim=-1)  # what is predicted after the last token is not in the text
+def next_token_loss(scores, tokens):
+    # (batch, token, vocabulary), (batch, token) of integers -> a number
+    said = scores[:, :-1].log_softmax(dim=-1)  # nothing follows the last token
     right = said.gather(-1, tokens[:, 1:, None])  # (b, t - 1, v) -> (b, t - 1, 1)
     return -right.mean()
 

@@ -10,7 +10,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def top_k_probabilities(scores, k):  # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
+def top_k_probabilities(scores, k):
+    # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
     worst_kept = scores.topk(k, dim=-1).values[:, -1:]  # (b, v) -> (b, k) -> (b, 1)
     return scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)
 

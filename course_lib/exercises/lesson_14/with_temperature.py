@@ -7,7 +7,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def with_temperature(scores, temperature):  # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
+def with_temperature(scores, temperature):
+    # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
     return (scores / temperature).softmax(dim=-1)
 
 

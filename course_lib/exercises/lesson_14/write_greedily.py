@@ -14,7 +14,8 @@ from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
 
-def write_greedily(model, tokens, num_new):  # (batch, token) of integers -> (batch, token + num_new)
+def write_greedily(model, tokens, num_new):
+    # (batch, token) of integers -> (batch, token + num_new)
     unread, caches = tokens, None
     for _ in range(num_new):
         scores, caches = model(unread, caches)  # (b, t) -> (b, t, v)

@@ -18,15 +18,19 @@
 # here, as everywhere in this course: bool, True = may attend.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -54,7 +58,8 @@ review("02", [..., ..., ...])  # your three answers in place of the dots
 # Without a prompt, `num_prompt=0`, it is the causal mask of the lesson.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def causal_mask(num_tokens, num_prompt=0):  # two ints -> (query, key), bool, True = may attend
+def causal_mask(num_tokens, num_prompt=0):
+    # two ints -> (query, key), bool, True = may attend
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_causal_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -125,7 +130,8 @@ check("causal_weights", causal_weights)
 # 3, 4, and `torch.tensor(lengths)` makes a tensor of the list.
 
 # %% nbgrader={"grade": false, "grade_id": "padding_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def padding_mask(lengths, num_tokens):  # list of batch lengths, int -> (batch, 1, 1, key), bool
+def padding_mask(lengths, num_tokens):
+    # list of batch lengths, int -> (batch, 1, 1, key), bool
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_padding_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -164,7 +170,8 @@ check("padding_mask", padding_mask)
 # insert an axis of size 1, write `None` in its place: if `a` is (3, 4), then `a[:, None]` is (3, 1, 4).
 
 # %% nbgrader={"grade": false, "grade_id": "joined_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def joined_mask(keep, real):  # (query, key) bool, (batch, key) bool -> (batch, 1, query, key) bool
+def joined_mask(keep, real):
+    # (query, key) bool, (batch, key) bool -> (batch, 1, query, key) bool
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_joined_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -202,7 +209,8 @@ check("joined_mask", joined_mask)
 # - `"key_padding_mask"`: the other mask of `nn.MultiheadAttention`. True means *hidden*. `keep` is (batch, 1, 1, key), and the result must be (batch, key).
 
 # %% nbgrader={"grade": false, "grade_id": "to_torch_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def to_torch_mask(keep, target):  # (query, key) or (batch, 1, 1, key) bool, str -> the mask that the target takes
+def to_torch_mask(keep, target):
+    # (query, key) or (batch, 1, 1, key) bool, str -> the mask that the target takes
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_to_torch_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -237,7 +245,8 @@ check("to_torch_mask", to_torch_mask)
 # above the others, and with scores around 800 and around -30000.
 
 # %% nbgrader={"grade": false, "grade_id": "safe_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def safe_weights(scores, keep):  # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
+def safe_weights(scores, keep):
+    # (batch, query, key), (batch, query, key) bool -> (batch, query, key)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_safe_weights", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -271,7 +280,8 @@ check("safe_weights", safe_weights)
 # of the weights, in training and in evaluation?
 
 # %% nbgrader={"grade": false, "grade_id": "dropped_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def dropped_weights(weights, drop, p, training):  # (query, key), (query, key) bool, float, bool -> (query, key)
+def dropped_weights(weights, drop, p, training):
+    # (query, key), (query, key) bool, float, bool -> (query, key)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_dropped_weights", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -307,7 +317,8 @@ check("dropped_weights", dropped_weights)
 # `num_keys`.
 
 # %% nbgrader={"grade": false, "grade_id": "decode_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def decode_mask(num_queries, num_keys):  # two ints -> (query, key), bool, True = may attend
+def decode_mask(num_queries, num_keys):
+    # two ints -> (query, key), bool, True = may attend
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_decode_mask", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -16,15 +16,19 @@
 # **You need** [lesson 03](../03_wrapper.ipynb). **It takes** about twenty minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -53,7 +57,8 @@ review("03", [..., ..., ...])  # your three answers in place of the dots
 # q_proj[0]`. Head 0's numbers come first in every row.
 
 # %% nbgrader={"grade": false, "grade_id": "two_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def two_heads(x, q_proj, k_proj, v_proj):  # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
+def two_heads(x, q_proj, k_proj, v_proj):
+    # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_two_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -88,9 +93,8 @@ check("two_heads", two_heads)
 # without bias would.
 
 # %% nbgrader={"grade": false, "grade_id": "mix_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mix_heads(
-    contexts, w_o
-):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
+def mix_heads(contexts, w_o):
+    # list of (b, token, head_dim), (d_out, num_heads * head_dim) -> (b, token, d_out)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_mix_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -17,15 +17,19 @@
 # **You need** [lesson 04](../04_reshape_and_transpose.ipynb). **It takes** about half an hour.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -51,7 +55,8 @@ review("04", [..., ..., ...])  # your three answers in place of the dots
 # A tensor is a row of slots and a stride for each axis. Do what PyTorch does when you index: find the number.
 
 # %% nbgrader={"grade": false, "grade_id": "number_at", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def number_at(memory, strides, index):  # (slot), tuple of ints, tuple of ints of the same length -> one number
+def number_at(memory, strides, index):
+    # (slot), tuple of ints, tuple of ints of the same length -> one number
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_number_at", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -85,7 +90,8 @@ check("number_at", number_at)
 # num_tokens, num_heads, head_dim).transpose(1, 2)`? Count them, without making the tensor.
 
 # %% nbgrader={"grade": false, "grade_id": "strides_by_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def strides_by_head(num_tokens, num_heads, head_dim):  # three ints -> four ints: batch, head, token, head_dim
+def strides_by_head(num_tokens, num_heads, head_dim):
+    # three ints -> four ints: batch, head, token, head_dim
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_strides_by_head", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -120,7 +126,8 @@ check("strides_by_head", strides_by_head)
 # is told `batch_first=True`.
 
 # %% nbgrader={"grade": false, "grade_id": "split_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def split_heads(x, num_heads):  # (token, batch, num_heads * head_dim) -> (batch, head, token, head_dim)
+def split_heads(x, num_heads):
+    # (token, batch, num_heads * head_dim) -> (batch, head, token, head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_split_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -155,7 +162,8 @@ check("split_heads", split_heads)
 # here the **heads come first**, (head, batch, token, head_dim), as after a `torch.stack` of what each head gave.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def merge_heads(x):  # (head, batch, token, head_dim) -> (batch, token, num_heads * head_dim)
+def merge_heads(x):
+    # (head, batch, token, head_dim) -> (batch, token, num_heads * head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_merge_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -17,15 +17,19 @@
 # **You need** [lesson 05](../05_weight_split.ipynb). **It takes** about fifty minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -53,7 +57,8 @@ review("05", [..., ..., ...])  # your three answers in place of the dots
 # Every query of a head meets every key of the same head. Scaled, as in the lesson. There may be more keys than queries.
 
 # %% nbgrader={"grade": false, "grade_id": "scores_by_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def scores_by_head(queries, keys):  # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
+def scores_by_head(queries, keys):
+    # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_scores_by_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -84,7 +89,8 @@ check("scores_by_head", scores_by_head)
 # Difficulty 2 of 5, about 6 minutes.
 #
 # These are the lines of causal multi-head attention with split weights, shuffled. `x`, the four matrices, the mask
-# `hidden` and the sizes exist before the first of them. In which order do they run?
+# `hidden`, the sizes and `per_head = (batch, num_tokens, num_heads, head_dim)` exist before the first of them. In which
+# order do they run?
 #
 # ```python
 # # A
@@ -104,7 +110,7 @@ check("scores_by_head", scores_by_head)
 # # H
 # scores = scores * head_dim**-0.5
 # # I
-# queries, keys, values = (each.view(batch, -1, num_heads, head_dim) for each in (queries, keys, values))
+# queries, keys, values = (each.view(per_head) for each in (queries, keys, values))
 # # J
 # context = context.transpose(1, 2)
 # # K
@@ -115,7 +121,8 @@ check("scores_by_head", scores_by_head)
 # reads and the output is right.
 
 # %% nbgrader={"grade": false, "grade_id": "order_of_lines", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def order_of_lines():  # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
+def order_of_lines():
+    # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_order_of_lines", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -162,11 +169,11 @@ class MultiHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, ..., ...)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         scores = queries @ ... * self.head_dim**-0.5  # (b, h, q, k)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         weights = scores.masked_fill(..., -torch.inf).softmax(dim=...)
         context = weights @ values  # (b, h, t, d)
         return self.out_proj(...)  # (b, t, h * d) -> (b, t, d_out)
@@ -287,7 +294,8 @@ check("to_split", to_split)
 # PyTorch's module gives the same output as yours.
 
 # %% nbgrader={"grade": false, "grade_id": "to_torch_mha", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def to_torch_mha(q_proj, k_proj, v_proj, out_proj):  # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
+def to_torch_mha(q_proj, k_proj, v_proj, out_proj):
+    # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_to_torch_mha", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -17,15 +17,19 @@
 # **You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 75 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -93,7 +97,8 @@ check("MultiQuery", MultiQuery)
 # heads share one, as in the lesson.
 
 # %% nbgrader={"grade": false, "grade_id": "share_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def share_heads(keys, num_heads):  # (batch, kv head, token, head_dim), int -> (batch, head, token, head_dim)
+def share_heads(keys, num_heads):
+    # (batch, kv head, token, head_dim), int -> (batch, head, token, head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_share_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -131,7 +136,8 @@ check("share_heads", share_heads)
 # and the matrix of a group is the mean of the matrices of its heads.
 
 # %% nbgrader={"grade": false, "grade_id": "pool_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def pool_heads(weight, num_heads, num_kv_heads):  # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
+def pool_heads(weight, num_heads, num_kv_heads):
+    # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_pool_heads", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -170,7 +176,8 @@ check("pool_heads", pool_heads)
 class GroupedQueryWithGaps(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, ..., bias=False)
         self.v_proj = nn.Linear(d_in, ..., bias=False)
@@ -178,14 +185,15 @@ class GroupedQueryWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, ..., self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, ..., self.head_dim).transpose(1, 2)
+        queries = self.q_proj(x).view(*x.shape[:2], self.num_heads, self.head_dim)
+        keys = self.k_proj(x).view(*x.shape[:2], ..., self.head_dim)
+        values = self.v_proj(x).view(*x.shape[:2], ..., self.head_dim)
+        queries, keys, values = (one.transpose(1, 2) for one in (queries, keys, values))
         group = ...  # query heads per kv head
         keys = ...  # (b, kv_head, t, d) -> (b, head, t, d)
         values = ...
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 
@@ -265,7 +273,8 @@ check("GroupedQuery", GroupedQuery)
 # changed.
 
 # %% nbgrader={"grade": false, "grade_id": "decode_step", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def decode_step(queries, key, value, cached_keys, cached_values):  # -> (b, h, 1, d), two of (b, g, past + 1, d)
+def decode_step(queries, key, value, cached_keys, cached_values):
+    # -> (b, h, 1, d), two of (b, g, past + 1, d)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_decode_step", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

@@ -20,15 +20,19 @@
 # lesson and in the Llama of `transformers`.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -96,7 +100,8 @@ check("tokens_per_turn", tokens_per_turn)
 # `rotate`, with `base`.
 
 # %% nbgrader={"grade": false, "grade_id": "scores_by_distance", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def scores_by_distance(query, key, num_distances, base):  # (head_dim), (head_dim), int, float -> (distance)
+def scores_by_distance(query, key, num_distances, base):
+    # (head_dim), (head_dim), int, float -> (distance)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_scores_by_distance", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -132,9 +137,8 @@ check("scores_by_distance", scores_by_distance)
 # sin, b cos + a sin), and put the rotated elements where a and b were.
 
 # %% nbgrader={"grade": false, "grade_id": "rotate_neighbours", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate_neighbours(
-    x, cos, sin
-):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+def rotate_neighbours(x, cos, sin):
+    # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_rotate_neighbours", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -169,7 +173,8 @@ check("rotate_neighbours", rotate_neighbours)
 # length is at least 1.
 
 # %% nbgrader={"grade": false, "grade_id": "last_real_output", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def last_real_output(outputs, lengths):  # (batch, token, width), (batch) of int64 -> (batch, width)
+def last_real_output(outputs, lengths):
+    # (batch, token, width), (batch) of int64 -> (batch, width)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_last_real_output", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -205,7 +210,8 @@ check("last_real_output", last_real_output)
 # d_in), `w_v` is (d_v, d_in).
 
 # %% nbgrader={"grade": false, "grade_id": "cross_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def cross_attention(x, context, w_q, w_k, w_v):  # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
+def cross_attention(x, context, w_q, w_k, w_v):
+    # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_cross_attention", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

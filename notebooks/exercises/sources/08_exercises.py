@@ -17,15 +17,19 @@
 # **You need** [lesson 08](../08_llama.ipynb). **It takes** about twenty-five minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -55,7 +59,8 @@ review("08", [..., ..., ...])  # your three answers in place of the dots
 # whoever trains on long texts needs that.
 
 # %% nbgrader={"grade": false, "grade_id": "append_to_cache", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def append_to_cache(cache, keys, values):  # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
+def append_to_cache(cache, keys, values):
+    # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_append_to_cache", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -91,7 +96,8 @@ check("append_to_cache", append_to_cache)
 # computed, because in causal attention no key depends on later tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "rewind_cache", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rewind_cache(cache, rejected):  # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
+def rewind_cache(cache, rejected):
+    # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_rewind_cache", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -161,7 +167,8 @@ check("next_positions", next_positions)
 # behind the others. Return all ids, (batch, token + num_new).
 
 # %% nbgrader={"grade": false, "grade_id": "greedy_decode", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def greedy_decode(model, tokens, num_new):  # tokens: (batch, token), int64 -> (batch, token + num_new), int64
+def greedy_decode(model, tokens, num_new):
+    # tokens: (batch, token), int64 -> (batch, token + num_new), int64
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_greedy_decode", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -197,7 +204,8 @@ check("greedy_decode", greedy_decode)
 # with its rows in the order that halves need, so that all scores of rotated queries and keys stay as they are.
 
 # %% nbgrader={"grade": false, "grade_id": "permute_meta_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def permute_meta_weights(weight, num_heads):  # (head * head_dim, d_in), int -> (head * head_dim, d_in)
+def permute_meta_weights(weight, num_heads):
+    # (head * head_dim, d_in), int -> (head * head_dim, d_in)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_permute_meta_weights", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}

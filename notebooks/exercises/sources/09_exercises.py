@@ -17,15 +17,19 @@
 # **You need** [lesson 09](../09_smaller_caches.ipynb). **It takes** about 35 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -54,7 +58,8 @@ review("09", [..., ..., ...])  # your three answers in place of the dots
 # to the last key.
 
 # %% nbgrader={"grade": false, "grade_id": "window_with_sinks", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def window_with_sinks(query_len, key_len, window, num_sinks):  # -> bool (query, key), True = may attend
+def window_with_sinks(query_len, key_len, window, num_sinks):
+    # -> bool (query, key), True = may attend
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_window_with_sinks", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -126,7 +131,8 @@ check("rolling_slot", rolling_slot)
 # influence on the last layer's output at `position`?
 
 # %% nbgrader={"grade": false, "grade_id": "earliest_token", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def earliest_token(position, window, layers):  # int, int, string such as "LLLLLG" -> int
+def earliest_token(position, window, layers):
+    # int, int, string such as "LLLLLG" -> int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_earliest_token", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -161,7 +167,14 @@ check("earliest_token", earliest_token)
 # `num_tokens` tokens?
 
 # %% nbgrader={"grade": false, "grade_id": "latent_cache_bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def latent_cache_bytes(num_tokens, num_layers, num_heads, latent_dim, rotary_dim, bytes_per_number):  # six ints -> int
+def latent_cache_bytes(
+    num_tokens,
+    num_layers,
+    num_heads,
+    latent_dim,
+    rotary_dim,
+    bytes_per_number,
+):  # six ints -> int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_latent_cache_bytes", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -198,7 +211,8 @@ check("latent_cache_bytes", latent_cache_bytes)
 # `mixes @ absorbed.T` equals `output`.
 
 # %% nbgrader={"grade": false, "grade_id": "absorb_value_projection", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def absorb_value_projection(value_up, out_weight, num_heads):  # (h * v, latent), (m, h * v), int -> (m, h * latent)
+def absorb_value_projection(value_up, out_weight, num_heads):
+    # (h * v, latent), (m, h * v), int -> (m, h * latent)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_absorb_value_projection", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}

@@ -18,15 +18,19 @@
 # function gets the numbers of a model, and all attention weights are causal, so that a weight on a later token is 0.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -55,7 +59,8 @@ review("10", [..., ..., ...])  # your three answers in place of the dots
 # `known` is False.
 
 # %% nbgrader={"grade": false, "grade_id": "known_accuracy", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def known_accuracy(logits, tokens, known):  # (batch, token, letter), (batch, token), (batch, token) of bool -> number
+def known_accuracy(logits, tokens, known):
+    # (batch, token, letter), (batch, token), (batch, token) of bool -> number
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_known_accuracy", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -124,7 +129,8 @@ check("weight_before_by_place", weight_before_by_place)
 # it, (batch, token, d_out). The other heads give what they gave before. Leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "ablate_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ablate_head(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+def ablate_head(contexts, w_o, head):
+    # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_ablate_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -162,7 +168,8 @@ check("ablate_head", ablate_head)
 # (batch, token, d_out), and leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "mean_ablate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mean_ablate(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+def mean_ablate(contexts, w_o, head):
+    # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_mean_ablate", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -198,7 +205,8 @@ check("mean_ablate", mean_ablate)
 # head number `head` taken from the other one. `w_o` is (d_out, head * head_dim). Leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "patch_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def patch_head(contexts, others, w_o, head):  # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
+def patch_head(contexts, others, w_o, head):
+    # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_patch_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}

@@ -18,15 +18,19 @@
 # compared.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -54,7 +58,8 @@ review("11", [..., ..., ...])  # your three answers in place of the dots
 # the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for arithmetic.
 
 # %% nbgrader={"grade": false, "grade_id": "bound_by", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):  # four numbers -> "memory" or "compute"
+def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):
+    # four numbers -> "memory" or "compute"
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_bound_by", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -92,7 +97,8 @@ check("bound_by", bound_by)
 # (For a long prompt the result hardly depends on its length. Try it: that is why a fused kernel gains so much.)
 
 # %% nbgrader={"grade": false, "grade_id": "explicit_intensity", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):  # four ints -> float
+def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):
+    # four ints -> float
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_explicit_intensity", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -127,7 +133,8 @@ check("explicit_intensity", explicit_intensity)
 # many new tokens per second, over all texts, does it write at most?
 
 # %% nbgrader={"grade": false, "grade_id": "tokens_per_second", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):  # four numbers -> float
+def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):
+    # four numbers -> float
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_tokens_per_second", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -163,7 +170,8 @@ check("tokens_per_second", tokens_per_second)
 # attend to at least one of its keys, and False where the block can be skipped.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_blocks", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def causal_blocks(num_tokens, query_block, key_block):  # three ints -> (query block, key block) of bool
+def causal_blocks(num_tokens, query_block, key_block):
+    # three ints -> (query block, key block) of bool
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_causal_blocks", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -203,14 +211,21 @@ check("causal_blocks", causal_blocks)
 # thousands, above and below 0.
 
 # %%
-def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+def online_step(largest, total, context, scores, values):
+    # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
     new_largest = torch.maximum(largest, scores.amax(dim=-1))
     shrink = (largest - new_largest).exp()  # (query)
-    weights = (scores - new_largest[:, None]).exp()  # (query, key), not divided by their sum
-    return new_largest, total * shrink + weights.sum(dim=-1), context * shrink[:, None] + weights @ values
+    # (query, key), not divided by their sum
+    weights = (scores - new_largest[:, None]).exp()
+    return (
+        new_largest,
+        total * shrink + weights.sum(dim=-1),
+        context * shrink[:, None] + weights @ values,
+    )
 
 # %% nbgrader={"grade": false, "grade_id": "blocked_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def blocked_attention(queries, keys, values, block, causal):  # 2 x (t, d), (t, width), int, bool -> (t, width), int
+def blocked_attention(queries, keys, values, block, causal):
+    # 2 x (t, d), (t, width), int, bool -> (t, width), int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_blocked_attention", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}

@@ -19,27 +19,39 @@
 # course's catalogue, which the cell below prints.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
+from textwrap import fill
+
 import torch
 from torch import nn
 
 from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import check, from_earlier, mistake_of_the_day, progress, review
+from course_lib.exercises import (
+    check,
+    from_earlier,
+    mistake_of_the_day,
+    progress,
+    review,
+)
 from course_lib.recorder import record
 
 without_gradient = from_earlier("without_gradient")  # your probe from the lesson
 for mistake in CATALOGUE.values():
-    print(f"{mistake.id:26} {mistake.title}")
+    print(fill(f"{mistake.id:26} {mistake.title}", 88, subsequent_indent=" " * 27))
 
 # %% [markdown]
 # ## Before you begin: three questions from earlier lessons
@@ -62,7 +74,8 @@ review("12", [..., ..., ...])  # your three answers in place of the dots
 # will do. If nothing leaks, it is empty. `x` is to stay as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "leaks", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def leaks(code, x):  # (batch, token, width) -> (batch, token, width) is what code does; -> list of token indices
+def leaks(code, x):
+    # code of (batch, token, width), which keeps the shape, x -> list of token indices
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_leaks", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -112,7 +125,7 @@ class PatientA(nn.Module):
         queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ values.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)
@@ -167,7 +180,7 @@ class PatientB(nn.Module):
         queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = weights @ values
@@ -210,7 +223,8 @@ check("patient_b", patient_b)
 class PatientC(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -218,12 +232,13 @@ class PatientC(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        per_head = (batch, num_tokens, -1, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
         share = self.num_heads // self.num_kv_heads
         keys, values = keys.repeat(1, share, 1, 1), values.repeat(1, share, 1, 1)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)

@@ -18,15 +18,19 @@
 # heads are dealt out in order: with 4 heads and 2 devices, device 0 has heads 0 and 1. No second device is needed.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -94,7 +98,8 @@ check("partial_output", partial_output)
 # care of the output's bias, and the others have zeros there.
 
 # %% nbgrader={"grade": false, "grade_id": "biases_of_device", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def biases_of_device(q_bias, out_bias, device, num_devices):  # (head * head_dim), (d_out), int, int -> two tensors
+def biases_of_device(q_bias, out_bias, device, num_devices):
+    # (head * head_dim), (d_out), int, int -> two tensors
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_biases_of_device", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -129,7 +134,8 @@ check("biases_of_device", biases_of_device)
 # One of the two numbers is always a multiple of the other.
 
 # %% nbgrader={"grade": false, "grade_id": "cache_per_device", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):  # five ints -> int
+def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):
+    # five ints -> int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_cache_per_device", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -165,7 +171,8 @@ check("cache_per_device", cache_per_device)
 # in such a step, if each all-reduce goes round a ring? `num_devices` divides `d_model`.
 
 # %% nbgrader={"grade": false, "grade_id": "ring_bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):  # five ints -> int
+def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):
+    # five ints -> int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_ring_bytes", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -201,7 +208,8 @@ check("ring_bytes", ring_bytes)
 # of devices that you may choose from. Give back the one with the shortest step.
 
 # %% nbgrader={"grade": false, "grade_id": "best_degree", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):  # four numbers, list of int -> int
+def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
+    # four numbers, list of int -> int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_best_degree", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -237,7 +245,8 @@ check("best_degree", best_degree)
 # from query to query, and with queries that see no key of the last device: their lse there is -inf, their output 0.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_devices", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def merge_devices(outputs, lses):  # (device, query, width), (device, query) -> (query, width)
+def merge_devices(outputs, lses):
+    # (device, query, width), (device, query) -> (query, width)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_merge_devices", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

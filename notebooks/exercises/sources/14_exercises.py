@@ -17,15 +17,19 @@
 # **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -54,7 +58,8 @@ review("14", [..., ..., ...])  # your three answers in place of the dots
 # token whose score lies 1000 below the others adds about 1000, not infinity.
 
 # %% nbgrader={"grade": false, "grade_id": "next_token_loss", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def next_token_loss(scores, tokens):  # (batch, token, vocabulary), (batch, token) of integers -> a number
+def next_token_loss(scores, tokens):
+    # (batch, token, vocabulary), (batch, token) of integers -> a number
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_next_token_loss", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -89,7 +94,8 @@ check("next_token_loss", next_token_loss)
 # width, not by the width minus one. Use neither `nn.LayerNorm` nor `F.layer_norm`, if you want to learn something.
 
 # %% nbgrader={"grade": false, "grade_id": "layer_norm", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def layer_norm(x, gain, shift):  # (batch, token, width), two of (width) -> (batch, token, width)
+def layer_norm(x, gain, shift):
+    # (batch, token, width), two of (width) -> (batch, token, width)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_layer_norm", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -123,7 +129,8 @@ check("layer_norm", layer_norm)
 # above 1 all of them come closer. The check also comes with a temperature of 0.01.
 
 # %% nbgrader={"grade": false, "grade_id": "with_temperature", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def with_temperature(scores, temperature):  # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
+def with_temperature(scores, temperature):
+    # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_with_temperature", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -153,7 +160,8 @@ check("with_temperature", with_temperature)
 # Generation, 2018.)
 
 # %% nbgrader={"grade": false, "grade_id": "top_k_probabilities", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def top_k_probabilities(scores, k):  # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
+def top_k_probabilities(scores, k):
+    # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_top_k_probabilities", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -191,7 +199,8 @@ check("top_k_probabilities", top_k_probabilities)
 # parameters of its own (weight tying: Press and Wolf, Using the Output Embedding to Improve Language Models, 2017).
 
 # %% nbgrader={"grade": false, "grade_id": "gpt_parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):  # five ints -> int
+def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):
+    # five ints -> int
     raise NotImplementedError  # your code goes here
 
 # %% nbgrader={"grade": true, "grade_id": "check_gpt_parameters", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

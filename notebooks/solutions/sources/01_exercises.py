@@ -11,15 +11,19 @@
 # more.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -76,7 +80,8 @@ check("scores_of_token", scores_of_token)
 def scaled_scores(queries, keys):  # (query, head_dim), (key, head_dim) -> (query, key)
     ### BEGIN SOLUTION
     head_dim = queries.shape[-1]
-    return (queries * head_dim**-0.5) @ keys.T  # (query, head_dim) @ (head_dim, key) -> (query, key)
+    # (query, head_dim) @ (head_dim, key) -> (query, key)
+    return (queries * head_dim**-0.5) @ keys.T
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_scaled_scores", "locked": true, "points": 1, "schema_version": 3, "solution": false, "task": false}
@@ -154,7 +159,8 @@ check("softmax_rows", softmax_rows)
 # All three steps in one function, for one head without a mask.
 
 # %% nbgrader={"grade": false, "grade_id": "attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def attention(queries, keys, values):  # (query, head_dim), (key, head_dim), (key, width) -> (query, width)
+def attention(queries, keys, values):
+    # (query, head_dim), (key, head_dim), (key, width) -> (query, width)
     ### BEGIN SOLUTION
     weights = softmax_rows(scaled_scores(queries, keys))
     return weights @ values  # (query, key) @ (key, width) -> (query, width)
@@ -204,7 +210,8 @@ class SingleHeadWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5  # (batch, query, key)
+        # (batch, query, key)
+        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
         weights = scores.softmax(dim=-1)
         return weights @ values
 ### END SOLUTION
@@ -257,8 +264,10 @@ class SingleHead(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         ### BEGIN SOLUTION
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
-        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
-        return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_out) -> (b, q, d_out)
+        # (b, q, d) @ (b, d, k) -> (b, q, k)
+        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(1, 2)
+        # (b, q, k) @ (b, k, d_out) -> (b, q, d_out)
+        return scores.softmax(dim=-1) @ values
         ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_SingleHead", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}

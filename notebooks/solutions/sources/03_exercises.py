@@ -8,15 +8,19 @@
 # **You need** [lesson 03](../03_wrapper.ipynb). **It takes** about twenty minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -45,11 +49,13 @@ review("03", [..., ..., ...])  # your three answers in place of the dots
 # q_proj[0]`. Head 0's numbers come first in every row.
 
 # %% nbgrader={"grade": false, "grade_id": "two_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def two_heads(x, q_proj, k_proj, v_proj):  # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
+def two_heads(x, q_proj, k_proj, v_proj):
+    # (token, d_in), three pairs of (d_in, head_dim) -> (token, 2 * head_dim)
     ### BEGIN SOLUTION
     contexts = []
     for head in (0, 1):
-        queries, keys, values = x @ q_proj[head], x @ k_proj[head], x @ v_proj[head]  # (t, m) @ (m, d) -> (t, d)
+        # (t, m) @ (m, d) -> (t, d)
+        queries, keys, values = x @ q_proj[head], x @ k_proj[head], x @ v_proj[head]
         weights = ((queries * queries.shape[-1] ** -0.5) @ keys.T).softmax(dim=-1)
         contexts.append(weights @ values)
     return torch.cat(contexts, dim=-1)  # 2 x (t, d) -> (t, 2 * d)
@@ -90,9 +96,8 @@ check("two_heads", two_heads)
 # without bias would.
 
 # %% nbgrader={"grade": false, "grade_id": "mix_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mix_heads(
-    contexts, w_o
-):  # list of (batch, token, head_dim), (d_out, num_heads * head_dim) -> (batch, token, d_out)
+def mix_heads(contexts, w_o):
+    # list of (b, token, head_dim), (d_out, num_heads * head_dim) -> (b, token, d_out)
     ### BEGIN SOLUTION
     joined = torch.cat(contexts, dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
     return joined @ w_o.T
@@ -139,13 +144,15 @@ class Wrapper(nn.Module):
         super().__init__()
         ### BEGIN SOLUTION
         head_dim = d_out // num_heads
-        self.heads = nn.ModuleList([SingleHeadAttention(d_in, head_dim, causal=False) for _ in range(num_heads)])
+        self.heads = nn.ModuleList()
+        for _ in range(num_heads):
+            self.heads.append(SingleHeadAttention(d_in, head_dim, causal=False))
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
         ### END SOLUTION
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         ### BEGIN SOLUTION
-        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # num_heads x (b, t, d) -> (b, t, h * d)
+        joined = torch.cat([head(x) for head in self.heads], dim=-1)  # (b, t, h * d)
         return self.out_proj(joined)
         ### END SOLUTION
 

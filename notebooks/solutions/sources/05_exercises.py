@@ -9,15 +9,19 @@
 # **You need** [lesson 05](../05_weight_split.ipynb). **It takes** about fifty minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -45,10 +49,12 @@ review("05", [..., ..., ...])  # your three answers in place of the dots
 # Every query of a head meets every key of the same head. Scaled, as in the lesson. There may be more keys than queries.
 
 # %% nbgrader={"grade": false, "grade_id": "scores_by_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def scores_by_head(queries, keys):  # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
+def scores_by_head(queries, keys):
+    # (batch, head, query, head_dim), (batch, head, key, head_dim) -> (b, h, q, k)
     ### BEGIN SOLUTION
     head_dim = queries.shape[-1]
-    return (queries * head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+    # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+    return (queries * head_dim**-0.5) @ keys.transpose(2, 3)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_scores_by_head", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -82,7 +88,8 @@ check("scores_by_head", scores_by_head)
 # Difficulty 2 of 5, about 6 minutes.
 #
 # These are the lines of causal multi-head attention with split weights, shuffled. `x`, the four matrices, the mask
-# `hidden` and the sizes exist before the first of them. In which order do they run?
+# `hidden`, the sizes and `per_head = (batch, num_tokens, num_heads, head_dim)` exist before the first of them. In which
+# order do they run?
 #
 # ```python
 # # A
@@ -102,7 +109,7 @@ check("scores_by_head", scores_by_head)
 # # H
 # scores = scores * head_dim**-0.5
 # # I
-# queries, keys, values = (each.view(batch, -1, num_heads, head_dim) for each in (queries, keys, values))
+# queries, keys, values = (each.view(per_head) for each in (queries, keys, values))
 # # J
 # context = context.transpose(1, 2)
 # # K
@@ -113,7 +120,8 @@ check("scores_by_head", scores_by_head)
 # reads and the output is right.
 
 # %% nbgrader={"grade": false, "grade_id": "order_of_lines", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def order_of_lines():  # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
+def order_of_lines():
+    # -> the eleven letters in the order in which the lines run, such as "ABCDEFGHIJK"
     ### BEGIN SOLUTION
     return "FIBDHKAEJGC"
     ### END SOLUTION
@@ -166,14 +174,15 @@ class MultiHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = weights @ values  # (b, h, t, d)
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))  # (b, t, h * d)
+        # (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_MultiHeadWithGaps", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -227,13 +236,17 @@ class MultiHead(nn.Module):
         ### BEGIN SOLUTION
         batch, num_tokens, _ = x.shape
         per_head = (batch, num_tokens, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        # (b, t, h * d) -> (b, t, h, d) -> (b, h, t, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
-        weights = scores_by_head(queries, keys).masked_fill(~keep, -torch.inf).softmax(dim=-1)  # (b, h, q, k)
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
+        # (b, h, q, k)
+        scores = scores_by_head(queries, keys).masked_fill(~keep, -torch.inf)
+        weights = scores.softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
-        return self.out_proj(context.reshape(batch, num_tokens, -1))  # (b, t, h * d) -> (b, t, d_out)
+        # (b, t, h * d) -> (b, t, d_out)
+        return self.out_proj(context.reshape(batch, num_tokens, -1))
         ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_MultiHead", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
@@ -281,7 +294,8 @@ def to_split(wrapper):  # MultiHeadAttentionWrapper -> MultiHeadAttention
     split = MultiHeadAttention(d_in, d_out, wrapper.num_heads)
     state = {"out_proj.weight": wrapper.out_proj.weight}
     for name in ("q_proj.weight", "k_proj.weight", "v_proj.weight"):
-        state[name] = torch.cat([head.state_dict()[name] for head in wrapper.heads])  # h x (d, m) -> (h * d, m)
+        # h x (d, m) -> (h * d, m)
+        state[name] = torch.cat([head.state_dict()[name] for head in wrapper.heads])
     split.load_state_dict(state)
     return split
     ### END SOLUTION
@@ -326,7 +340,8 @@ check("to_split", to_split)
 # PyTorch's module gives the same output as yours.
 
 # %% nbgrader={"grade": false, "grade_id": "to_torch_mha", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def to_torch_mha(q_proj, k_proj, v_proj, out_proj):  # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
+def to_torch_mha(q_proj, k_proj, v_proj, out_proj):
+    # four of (d_out, d_in) -> (3 * d_out, d_in), (d_out, d_out)
     ### BEGIN SOLUTION
     return torch.cat([q_proj, k_proj, v_proj]), out_proj
     ### END SOLUTION

@@ -9,15 +9,19 @@
 # **You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 75 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -60,12 +64,16 @@ class MultiQuery(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         ### BEGIN SOLUTION
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, t, d)
-        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]  # (b, t, d) -> (b, 1, t, d)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        per_head = (batch, num_tokens, self.num_heads, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, t, d)
+        # (b, t, d) -> (b, 1, t, d)
+        keys, values = self.k_proj(x)[:, None], self.v_proj(x)[:, None]
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
+        # (b, h, q, d) @ (b, 1, d, k) -> (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
         ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_MultiQuery", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -102,10 +110,12 @@ check("MultiQuery", MultiQuery)
 # heads share one, as in the lesson.
 
 # %% nbgrader={"grade": false, "grade_id": "share_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def share_heads(keys, num_heads):  # (batch, kv head, token, head_dim), int -> (batch, head, token, head_dim)
+def share_heads(keys, num_heads):
+    # (batch, kv head, token, head_dim), int -> (batch, head, token, head_dim)
     ### BEGIN SOLUTION
     heads_per_group = num_heads // keys.shape[1]
-    return keys.repeat_interleave(heads_per_group, dim=1)  # (b, g, t, d) -> (b, h, t, d)
+    # (b, g, t, d) -> (b, h, t, d)
+    return keys.repeat_interleave(heads_per_group, dim=1)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_share_heads", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -146,12 +156,14 @@ check("share_heads", share_heads)
 # and the matrix of a group is the mean of the matrices of its heads.
 
 # %% nbgrader={"grade": false, "grade_id": "pool_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def pool_heads(weight, num_heads, num_kv_heads):  # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
+def pool_heads(weight, num_heads, num_kv_heads):
+    # (num_heads * head_dim, d_in) -> (num_kv_heads * head_dim, d_in)
     ### BEGIN SOLUTION
     rows, d_in = weight.shape
     heads_per_group = num_heads // num_kv_heads
     grouped = weight.view(num_kv_heads, heads_per_group, rows // num_heads, d_in)
-    return grouped.mean(dim=1).flatten(0, 1)  # (g, h / g, d, m) -> (g, d, m) -> (g * d, m)
+    # (g, h / g, d, m) -> (g, d, m) -> (g * d, m)
+    return grouped.mean(dim=1).flatten(0, 1)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_pool_heads", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -194,7 +206,8 @@ check("pool_heads", pool_heads)
 class GroupedQueryWithGaps(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -202,14 +215,16 @@ class GroupedQueryWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
+        queries = self.q_proj(x).view(*x.shape[:2], self.num_heads, self.head_dim)
+        keys = self.k_proj(x).view(*x.shape[:2], self.num_kv_heads, self.head_dim)
+        values = self.v_proj(x).view(*x.shape[:2], self.num_kv_heads, self.head_dim)
+        queries, keys, values = (one.transpose(1, 2) for one in (queries, keys, values))
         group = self.num_heads // self.num_kv_heads  # query heads per kv head
-        keys = keys.repeat_interleave(group, dim=1)  # (b, kv_head, t, d) -> (b, head, t, d)
+        # (b, kv_head, t, d) -> (b, head, t, d)
+        keys = keys.repeat_interleave(group, dim=1)
         values = values.repeat_interleave(group, dim=1)
         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
-        hidden = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).triu(1)
+        hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
 ### END SOLUTION
@@ -254,7 +269,8 @@ class GroupedQuery(nn.Module):
     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
         super().__init__()
         ### BEGIN SOLUTION
-        self.num_heads, self.num_kv_heads, self.head_dim = num_heads, num_kv_heads, d_out // num_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
+        self.head_dim = d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
@@ -264,17 +280,17 @@ class GroupedQuery(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         ### BEGIN SOLUTION
         batch, num_tokens, _ = x.shape
-        queries = self.q_proj(x).view(batch, num_tokens, self.num_heads, self.head_dim).transpose(1, 2)  # (b, h, t, d)
-        keys = self.k_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)  # (b, g, t, d)
-        values = self.v_proj(x).view(batch, num_tokens, self.num_kv_heads, self.head_dim).transpose(1, 2)
-        keys, values = (
-            share_heads(keys, self.num_heads),
-            share_heads(values, self.num_heads),
-        )  # (b, g, t, d) -> (b, h, t, d)
-        keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
+        per_head = (batch, num_tokens, -1, self.head_dim)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, h, t, d)
+        keys = self.k_proj(x).view(per_head).transpose(1, 2)  # (b, g, t, d)
+        values = self.v_proj(x).view(per_head).transpose(1, 2)
+        keys = share_heads(keys, self.num_heads)  # (b, g, t, d) -> (b, h, t, d)
+        values = share_heads(values, self.num_heads)
+        keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, q, k)
         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))  # (b, h, t, d) -> (b, t, h * d)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))
         ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_GroupedQuery", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}
@@ -315,12 +331,14 @@ check("GroupedQuery", GroupedQuery)
 # changed.
 
 # %% nbgrader={"grade": false, "grade_id": "decode_step", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def decode_step(queries, key, value, cached_keys, cached_values):  # -> (b, h, 1, d), two of (b, g, past + 1, d)
+def decode_step(queries, key, value, cached_keys, cached_values):
+    # -> (b, h, 1, d), two of (b, g, past + 1, d)
     ### BEGIN SOLUTION
-    keys = torch.cat([cached_keys, key], dim=2)  # (b, g, past, d) and (b, g, 1, d) -> (b, g, past + 1, d)
+    keys = torch.cat([cached_keys, key], dim=2)  # -> (b, g, past + 1, d)
     values = torch.cat([cached_values, value], dim=2)
     num_heads = queries.shape[1]
-    scores = (queries * queries.shape[-1] ** -0.5) @ share_heads(keys, num_heads).transpose(2, 3)  # (b, h, 1, k)
+    scaled = queries * queries.shape[-1] ** -0.5
+    scores = scaled @ share_heads(keys, num_heads).transpose(2, 3)  # (b, h, 1, k)
     return scores.softmax(dim=-1) @ share_heads(values, num_heads), keys, values
     ### END SOLUTION
 
@@ -375,20 +393,26 @@ class CachedAttention(nn.Module):
         self.v_proj = nn.Linear(d_in, d_out, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
-    def forward(self, x, cache=None):  # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
+    def forward(self, x, cache=None):
+        # (batch, token, d_in), keys and values -> (batch, token, d_out), the new cache
         batch, num_new, _ = x.shape
         per_head = (batch, num_new, self.num_heads, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)  # (b, n, m) -> (b, n, h, d) -> (b, h, n, d)
+        # (b, n, m) -> (b, n, h, d) -> (b, h, n, d)
+        queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         if cache is not None:
-            keys = torch.cat([cache[0], keys], dim=2)  # (b, h, past, d) and (b, h, n, d) -> (b, h, past + n, d)
+            # (b, h, past, d) and (b, h, n, d) -> (b, h, past + n, d)
+            keys = torch.cat([cache[0], keys], dim=2)
             values = torch.cat([cache[1], values], dim=2)
         num_keys = keys.shape[2]
-        keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device).tril(num_keys - num_new)
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)  # (b, h, n, past + n)
+        keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device)
+        keep = keep.tril(num_keys - num_new)
+        # (b, h, n, past + n)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-        return self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1)), (keys, values)
+        output = self.out_proj(context.transpose(1, 2).reshape(batch, num_new, -1))
+        return output, (keys, values)
 ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_CachedAttention", "locked": true, "points": 5, "schema_version": 3, "solution": false, "task": false}

@@ -12,15 +12,19 @@
 # lesson and in the Llama of `transformers`.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -94,10 +98,12 @@ check("tokens_per_turn", tokens_per_turn)
 # `rotate`, with `base`.
 
 # %% nbgrader={"grade": false, "grade_id": "scores_by_distance", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def scores_by_distance(query, key, num_distances, base):  # (head_dim), (head_dim), int, float -> (distance)
+def scores_by_distance(query, key, num_distances, base):
+    # (head_dim), (head_dim), int, float -> (distance)
     ### BEGIN SOLUTION
     cos, sin = rotary_table(num_distances, len(query), base)
-    rotated = rotate(query.expand(num_distances, -1), cos, sin)  # (distance, head_dim); the key stays at position 0
+    # (distance, head_dim); the key stays at position 0
+    rotated = rotate(query.expand(num_distances, -1), cos, sin)
     return rotated @ key  # (distance, head_dim) @ (head_dim) -> (distance)
     ### END SOLUTION
 
@@ -137,13 +143,13 @@ check("scores_by_distance", scores_by_distance)
 # sin, b cos + a sin), and put the rotated elements where a and b were.
 
 # %% nbgrader={"grade": false, "grade_id": "rotate_neighbours", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rotate_neighbours(
-    x, cos, sin
-):  # (batch, head, token, head_dim), 2 x (token, pair) -> (batch, head, token, head_dim)
+def rotate_neighbours(x, cos, sin):
+    # (b, h, token, head_dim), 2 x (token, pair) -> (b, h, token, head_dim)
     ### BEGIN SOLUTION
-    first, second = x[..., 0::2], x[..., 1::2]  # elements 0, 2, 4, ... and 1, 3, 5, ...: each (b, h, t, pair)
-    rotated = torch.stack([first * cos - second * sin, second * cos + first * sin], dim=-1)  # (b, h, t, pair, 2)
-    return rotated.flatten(-2)  # -> (b, h, t, head_dim): the two of a pair side by side again
+    first, second = x[..., 0::2], x[..., 1::2]  # each (b, h, t, pair)
+    rotated = first * cos - second * sin, second * cos + first * sin
+    # (b, h, t, pair, 2) -> (b, h, t, head_dim): the two of a pair side by side again
+    return torch.stack(rotated, dim=-1).flatten(-2)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_rotate_neighbours", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -181,7 +187,8 @@ check("rotate_neighbours", rotate_neighbours)
 # length is at least 1.
 
 # %% nbgrader={"grade": false, "grade_id": "last_real_output", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def last_real_output(outputs, lengths):  # (batch, token, width), (batch) of int64 -> (batch, width)
+def last_real_output(outputs, lengths):
+    # (batch, token, width), (batch) of int64 -> (batch, width)
     ### BEGIN SOLUTION
     samples = torch.arange(len(outputs), device=outputs.device)  # (batch)
     return outputs[samples, lengths - 1]  # one token of each sample
@@ -223,10 +230,12 @@ check("last_real_output", last_real_output)
 # d_in), `w_v` is (d_v, d_in).
 
 # %% nbgrader={"grade": false, "grade_id": "cross_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def cross_attention(x, context, w_q, w_k, w_v):  # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
+def cross_attention(x, context, w_q, w_k, w_v):
+    # (b, query, d_in), (b, key, d_in), 3 x (out, d_in) -> (b, query, d_v)
     ### BEGIN SOLUTION
     queries, keys, values = x @ w_q.T, context @ w_k.T, context @ w_v.T
-    scores = queries * queries.shape[-1] ** -0.5 @ keys.transpose(1, 2)  # (b, q, d) @ (b, d, k) -> (b, q, k)
+    # (b, q, d) @ (b, d, k) -> (b, q, k)
+    scores = queries * queries.shape[-1] ** -0.5 @ keys.transpose(1, 2)
     return scores.softmax(dim=-1) @ values  # (b, q, k) @ (b, k, d_v) -> (b, q, d_v)
     ### END SOLUTION
 

@@ -9,15 +9,19 @@
 # **You need** [lesson 08](../08_llama.ipynb). **It takes** about twenty-five minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -47,7 +51,8 @@ review("08", [..., ..., ...])  # your three answers in place of the dots
 # whoever trains on long texts needs that.
 
 # %% nbgrader={"grade": false, "grade_id": "append_to_cache", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def append_to_cache(cache, keys, values):  # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
+def append_to_cache(cache, keys, values):
+    # 2 x (b, g, cached, d), 2 x (b, g, new, d) -> 2 x (b, g, cached + new, d)
     ### BEGIN SOLUTION
     old_keys, old_values = cache
     return torch.cat([old_keys, keys], dim=2), torch.cat([old_values, values], dim=2)
@@ -89,7 +94,8 @@ check("append_to_cache", append_to_cache)
 # computed, because in causal attention no key depends on later tokens.
 
 # %% nbgrader={"grade": false, "grade_id": "rewind_cache", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def rewind_cache(cache, rejected):  # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
+def rewind_cache(cache, rejected):
+    # 2 x (b, g, cached, d), int -> 2 x (b, g, cached - rejected, d)
     ### BEGIN SOLUTION
     keys, values = cache
     kept = keys.shape[2] - rejected
@@ -133,7 +139,8 @@ check("rewind_cache", rewind_cache)
 # %% nbgrader={"grade": false, "grade_id": "next_positions", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def next_positions(lengths, num_new):  # (batch) of int64, int -> (batch, new), int64
     ### BEGIN SOLUTION
-    return lengths[:, None] + torch.arange(num_new, device=lengths.device)  # (batch, 1) + (new) -> (batch, new)
+    ahead = torch.arange(num_new, device=lengths.device)
+    return lengths[:, None] + ahead  # (batch, 1) + (new) -> (batch, new)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_next_positions", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -171,10 +178,12 @@ check("next_positions", next_positions)
 # behind the others. Return all ids, (batch, token + num_new).
 
 # %% nbgrader={"grade": false, "grade_id": "greedy_decode", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def greedy_decode(model, tokens, num_new):  # tokens: (batch, token), int64 -> (batch, token + num_new), int64
+def greedy_decode(model, tokens, num_new):
+    # tokens: (batch, token), int64 -> (batch, token + num_new), int64
     ### BEGIN SOLUTION
     for _ in range(num_new):
-        newest = model(tokens)[:, -1].argmax(dim=-1)  # (batch, token, vocabulary) -> (batch)
+        # (batch, token, vocabulary) -> (batch)
+        newest = model(tokens)[:, -1].argmax(dim=-1)
         tokens = torch.cat([tokens, newest[:, None]], dim=1)
     return tokens
     ### END SOLUTION
@@ -215,10 +224,12 @@ check("greedy_decode", greedy_decode)
 # with its rows in the order that halves need, so that all scores of rotated queries and keys stay as they are.
 
 # %% nbgrader={"grade": false, "grade_id": "permute_meta_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def permute_meta_weights(weight, num_heads):  # (head * head_dim, d_in), int -> (head * head_dim, d_in)
+def permute_meta_weights(weight, num_heads):
+    # (head * head_dim, d_in), int -> (head * head_dim, d_in)
     ### BEGIN SOLUTION
     pairs = weight.view(num_heads, -1, 2, weight.shape[1])  # (head, pair, 2, d_in)
-    return pairs.transpose(1, 2).reshape(weight.shape)  # (head, 2, pair, d_in) -> (head * head_dim, d_in)
+    # (head, 2, pair, d_in) -> (head * head_dim, d_in)
+    return pairs.transpose(1, 2).reshape(weight.shape)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_permute_meta_weights", "locked": true, "points": 4, "schema_version": 3, "solution": false, "task": false}

@@ -9,15 +9,19 @@
 # **You need** [lesson 09](../09_smaller_caches.ipynb). **It takes** about 35 minutes.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -46,10 +50,12 @@ review("09", [..., ..., ...])  # your three answers in place of the dots
 # to the last key.
 
 # %% nbgrader={"grade": false, "grade_id": "window_with_sinks", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def window_with_sinks(query_len, key_len, window, num_sinks):  # -> bool (query, key), True = may attend
+def window_with_sinks(query_len, key_len, window, num_sinks):
+    # -> bool (query, key), True = may attend
     ### BEGIN SOLUTION
     key = torch.arange(key_len)
-    position = torch.arange(query_len)[:, None] + key_len - query_len  # (query, 1): the last query has the last key
+    # (query, 1): the last query has the last key
+    position = torch.arange(query_len)[:, None] + key_len - query_len
     in_reach = (key > position - window) | (key < num_sinks)
     return in_reach & (key <= position)
     ### END SOLUTION
@@ -133,7 +139,8 @@ check("rolling_slot", rolling_slot)
 # influence on the last layer's output at `position`?
 
 # %% nbgrader={"grade": false, "grade_id": "earliest_token", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def earliest_token(position, window, layers):  # int, int, string such as "LLLLLG" -> int
+def earliest_token(position, window, layers):
+    # int, int, string such as "LLLLLG" -> int
     ### BEGIN SOLUTION
     if "G" in layers:
         return 0
@@ -175,7 +182,14 @@ check("earliest_token", earliest_token)
 # `num_tokens` tokens?
 
 # %% nbgrader={"grade": false, "grade_id": "latent_cache_bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def latent_cache_bytes(num_tokens, num_layers, num_heads, latent_dim, rotary_dim, bytes_per_number):  # six ints -> int
+def latent_cache_bytes(
+    num_tokens,
+    num_layers,
+    num_heads,
+    latent_dim,
+    rotary_dim,
+    bytes_per_number,
+):  # six ints -> int
     ### BEGIN SOLUTION
     numbers_per_token = latent_dim + rotary_dim  # for any number of heads
     return num_tokens * num_layers * numbers_per_token * bytes_per_number
@@ -218,11 +232,14 @@ check("latent_cache_bytes", latent_cache_bytes)
 # `mixes @ absorbed.T` equals `output`.
 
 # %% nbgrader={"grade": false, "grade_id": "absorb_value_projection", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def absorb_value_projection(value_up, out_weight, num_heads):  # (h * v, latent), (m, h * v), int -> (m, h * latent)
+def absorb_value_projection(value_up, out_weight, num_heads):
+    # (h * v, latent), (m, h * v), int -> (m, h * latent)
     ### BEGIN SOLUTION
     value_up_by_head = value_up.unflatten(0, (num_heads, -1))  # (h * v, l) -> (h, v, l)
-    out_by_head = out_weight.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (m, h * v) -> (h, m, v)
-    absorbed_by_head = out_by_head @ value_up_by_head  # (h, m, v) @ (h, v, l) -> (h, m, l)
+    # (m, h * v) -> (h, m, v)
+    out_by_head = out_weight.unflatten(1, (num_heads, -1)).transpose(0, 1)
+    # (h, m, v) @ (h, v, l) -> (h, m, l)
+    absorbed_by_head = out_by_head @ value_up_by_head
     return absorbed_by_head.transpose(0, 1).flatten(1)  # (h, m, l) -> (m, h * l)
     ### END SOLUTION
 

@@ -10,15 +10,19 @@
 # function gets the numbers of a model, and all attention weights are causal, so that a weight on a later token is 0.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -47,9 +51,10 @@ review("10", [..., ..., ...])  # your three answers in place of the dots
 # `known` is False.
 
 # %% nbgrader={"grade": false, "grade_id": "known_accuracy", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def known_accuracy(logits, tokens, known):  # (batch, token, letter), (batch, token), (batch, token) of bool -> number
+def known_accuracy(logits, tokens, known):
+    # (batch, token, letter), (batch, token), (batch, token) of bool -> number
     ### BEGIN SOLUTION
-    right = logits[:, :-1].argmax(dim=-1) == tokens[:, 1:]  # position t predicts token t + 1
+    right = logits[:, :-1].argmax(dim=-1) == tokens[:, 1:]  # t predicts t + 1
     return right[known[:, 1:]].float().mean()
     ### END SOLUTION
 
@@ -128,7 +133,8 @@ check("weight_before_by_place", weight_before_by_place)
 # it, (batch, token, d_out). The other heads give what they gave before. Leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "ablate_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ablate_head(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+def ablate_head(contexts, w_o, head):
+    # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
     ### BEGIN SOLUTION
     kept = contexts.clone()
     kept[:, head] = 0.0
@@ -174,10 +180,12 @@ check("ablate_head", ablate_head)
 # (batch, token, d_out), and leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "mean_ablate", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def mean_ablate(contexts, w_o, head):  # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
+def mean_ablate(contexts, w_o, head):
+    # (batch, head, token, d), (d_out, head * d), int -> (batch, token, d_out)
     ### BEGIN SOLUTION
     kept = contexts.clone()
-    kept[:, head] = contexts[:, head].mean(dim=(0, 1))  # (b, t, d) -> (d), the same for every token
+    # (b, t, d) -> (d), the same for every token
+    kept[:, head] = contexts[:, head].mean(dim=(0, 1))
     merged = kept.transpose(1, 2).flatten(2)  # (b, h, t, d) -> (b, t, h * d)
     return merged @ w_o.T
     ### END SOLUTION
@@ -218,7 +226,8 @@ check("mean_ablate", mean_ablate)
 # head number `head` taken from the other one. `w_o` is (d_out, head * head_dim). Leave `contexts` as it is.
 
 # %% nbgrader={"grade": false, "grade_id": "patch_head", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def patch_head(contexts, others, w_o, head):  # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
+def patch_head(contexts, others, w_o, head):
+    # 2 x (batch, head, token, d), (d_out, head * d), int -> (b, t, d_out)
     ### BEGIN SOLUTION
     patched = contexts.clone()
     patched[:, head] = others[:, head]

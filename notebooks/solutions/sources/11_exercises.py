@@ -10,15 +10,19 @@
 # compared.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -46,7 +50,8 @@ review("11", [..., ..., ...])  # your three answers in place of the dots
 # the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for arithmetic.
 
 # %% nbgrader={"grade": false, "grade_id": "bound_by", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):  # four numbers -> "memory" or "compute"
+def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):
+    # four numbers -> "memory" or "compute"
     ### BEGIN SOLUTION
     intensity = operations / bytes_moved
     balance = flops_per_second / bytes_per_second
@@ -91,11 +96,13 @@ check("bound_by", bound_by)
 # (For a long prompt the result hardly depends on its length. Try it: that is why a fused kernel gains so much.)
 
 # %% nbgrader={"grade": false, "grade_id": "explicit_intensity", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):  # four ints -> float
+def explicit_intensity(num_tokens, num_heads, head_dim, bytes_per_number):
+    # four ints -> float
     ### BEGIN SOLUTION
     operations = 4 * num_heads * num_tokens * num_tokens * head_dim
     numbers = 4 * num_heads * num_tokens * head_dim  # queries, keys, values, context
-    numbers += 4 * num_heads * num_tokens * num_tokens  # scores and weights, each written and read
+    # scores and weights, each written and read
+    numbers += 4 * num_heads * num_tokens * num_tokens
     return operations / (numbers * bytes_per_number)
     ### END SOLUTION
 
@@ -134,9 +141,10 @@ check("explicit_intensity", explicit_intensity)
 # many new tokens per second, over all texts, does it write at most?
 
 # %% nbgrader={"grade": false, "grade_id": "tokens_per_second", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):  # four numbers -> float
+def tokens_per_second(num_texts, weight_bytes, cache_bytes, bytes_per_second):
+    # four numbers -> float
     ### BEGIN SOLUTION
-    bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared, caches are not
+    bytes_of_a_step = weight_bytes + num_texts * cache_bytes  # weights are shared
     return num_texts * bytes_per_second / bytes_of_a_step
     ### END SOLUTION
 
@@ -176,9 +184,11 @@ check("tokens_per_second", tokens_per_second)
 # attend to at least one of its keys, and False where the block can be skipped.
 
 # %% nbgrader={"grade": false, "grade_id": "causal_blocks", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def causal_blocks(num_tokens, query_block, key_block):  # three ints -> (query block, key block) of bool
+def causal_blocks(num_tokens, query_block, key_block):
+    # three ints -> (query block, key block) of bool
     ### BEGIN SOLUTION
-    last_query = torch.arange(0, num_tokens, query_block) + query_block - 1  # beyond the last token at most
+    first_query = torch.arange(0, num_tokens, query_block)
+    last_query = first_query + query_block - 1  # beyond the last token at most
     first_key = torch.arange(0, num_tokens, key_block)
     return first_key <= last_query[:, None]
     ### END SOLUTION
@@ -223,25 +233,37 @@ check("causal_blocks", causal_blocks)
 # thousands, above and below 0.
 
 # %%
-def online_step(largest, total, context, scores, values):  # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
+def online_step(largest, total, context, scores, values):
+    # 2 x (q), (q, d), (q, k), (k, d) -> (q), (q), (q, d)
     new_largest = torch.maximum(largest, scores.amax(dim=-1))
     shrink = (largest - new_largest).exp()  # (query)
-    weights = (scores - new_largest[:, None]).exp()  # (query, key), not divided by their sum
-    return new_largest, total * shrink + weights.sum(dim=-1), context * shrink[:, None] + weights @ values
+    # (query, key), not divided by their sum
+    weights = (scores - new_largest[:, None]).exp()
+    return (
+        new_largest,
+        total * shrink + weights.sum(dim=-1),
+        context * shrink[:, None] + weights @ values,
+    )
 
 # %% nbgrader={"grade": false, "grade_id": "blocked_attention", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def blocked_attention(queries, keys, values, block, causal):  # 2 x (t, d), (t, width), int, bool -> (t, width), int
+def blocked_attention(queries, keys, values, block, causal):
+    # 2 x (t, d), (t, width), int, bool -> (t, width), int
     ### BEGIN SOLUTION
-    context, computed = torch.zeros(len(queries), values.shape[1], dtype=values.dtype), 0
+    computed = 0
+    context = torch.zeros(len(queries), values.shape[1], dtype=values.dtype)
     for first in range(0, len(queries), block):
         rows = queries[first : first + block] * queries.shape[1] ** -0.5  # (q, d)
-        largest, total = torch.full_like(rows[:, 0], -torch.inf), torch.zeros_like(rows[:, 0])
+        total = torch.zeros_like(rows[:, 0])
+        largest = total - torch.inf
         mixed = torch.zeros(len(rows), values.shape[1], dtype=values.dtype)
         for start in range(0, first + 1 if causal else len(keys), block):
-            scores = rows @ keys[start : start + block].T  # (q, d) @ (d, k) -> (q, k)
+            tile = slice(start, start + block)
+            scores = rows @ keys[tile].T  # (q, d) @ (d, k) -> (q, k)
             if causal and start == first:
-                scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -torch.inf)
-            largest, total, mixed = online_step(largest, total, mixed, scores, values[start : start + block])
+                keep = torch.ones_like(scores, dtype=torch.bool).tril()
+                scores = scores.masked_fill(~keep, -torch.inf)
+            step = online_step(largest, total, mixed, scores, values[tile])
+            largest, total, mixed = step
             computed += 1
         context[first : first + block] = mixed / total[:, None]
     return context, computed

@@ -10,15 +10,19 @@
 # heads are dealt out in order: with 4 heads and 2 devices, device 0 has heads 0 and 1. No second device is needed.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -53,13 +57,15 @@ def partial_output(
     ### BEGIN SOLUTION
     batch, num_tokens, _ = x.shape
     queries, keys, values = (
-        (x @ weight.T).view(batch, num_tokens, -1, head_dim).transpose(1, 2)  # (b, t, h * d) -> (b, h, t, d)
+        # (b, t, h * d) -> (b, h, t, d)
+        (x @ weight.T).view(batch, num_tokens, -1, head_dim).transpose(1, 2)
         for weight in (w_q, w_k, w_v)
     )
     keep = torch.ones(num_tokens, num_tokens, dtype=torch.bool, device=x.device).tril()
     scores = queries * head_dim**-0.5 @ keys.transpose(2, 3)  # (b, h, q, k)
     context = scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
-    return context.transpose(1, 2).flatten(2) @ w_o.T  # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
+    # (b, h, t, d) -> (b, t, h * d) -> (b, t, d_out)
+    return context.transpose(1, 2).flatten(2) @ w_o.T
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_partial_output", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -99,11 +105,14 @@ check("partial_output", partial_output)
 # care of the output's bias, and the others have zeros there.
 
 # %% nbgrader={"grade": false, "grade_id": "biases_of_device", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def biases_of_device(q_bias, out_bias, device, num_devices):  # (head * head_dim), (d_out), int, int -> two tensors
+def biases_of_device(q_bias, out_bias, device, num_devices):
+    # (head * head_dim), (d_out), int, int -> two tensors
     ### BEGIN SOLUTION
     rows = len(q_bias) // num_devices
-    part = q_bias[device * rows : (device + 1) * rows]  # cut with the rows that it is added to
-    return part, out_bias if device == 0 else torch.zeros_like(out_bias)  # added once, not num_devices times
+    # cut with the rows that it is added to
+    part = q_bias[device * rows : (device + 1) * rows]
+    # added once, not num_devices times
+    return part, out_bias if device == 0 else torch.zeros_like(out_bias)
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_biases_of_device", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -141,10 +150,12 @@ check("biases_of_device", biases_of_device)
 # One of the two numbers is always a multiple of the other.
 
 # %% nbgrader={"grade": false, "grade_id": "cache_per_device", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):  # five ints -> int
+def cache_per_device(num_tokens, num_kv_heads, head_dim, num_devices, bytes_per_number):
+    # five ints -> int
     ### BEGIN SOLUTION
     kv_heads_here = max(1, num_kv_heads // num_devices)
-    return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number  # keys and values
+    # keys and values
+    return 2 * num_tokens * kv_heads_here * head_dim * bytes_per_number
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_cache_per_device", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -183,7 +194,8 @@ check("cache_per_device", cache_per_device)
 # in such a step, if each all-reduce goes round a ring? `num_devices` divides `d_model`.
 
 # %% nbgrader={"grade": false, "grade_id": "ring_bytes", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):  # five ints -> int
+def ring_bytes(num_layers, num_texts, d_model, num_devices, bytes_per_number):
+    # five ints -> int
     ### BEGIN SOLUTION
     tensor = num_texts * d_model * bytes_per_number  # one new token per text
     steps = 2 * (num_devices - 1)
@@ -226,7 +238,8 @@ check("ring_bytes", ring_bytes)
 # of devices that you may choose from. Give back the one with the shortest step.
 
 # %% nbgrader={"grade": false, "grade_id": "best_degree", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):  # four numbers, list of int -> int
+def best_degree(weights_ms, cache_ms, num_kv_heads, ring_ms, degrees):
+    # four numbers, list of int -> int
     ### BEGIN SOLUTION
     def step(n):  # with n devices
         return weights_ms / n + cache_ms / min(n, num_kv_heads) + (n - 1) * ring_ms
@@ -270,7 +283,8 @@ check("best_degree", best_degree)
 # from query to query, and with queries that see no key of the last device: their lse there is -inf, their output 0.
 
 # %% nbgrader={"grade": false, "grade_id": "merge_devices", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def merge_devices(outputs, lses):  # (device, query, width), (device, query) -> (query, width)
+def merge_devices(outputs, lses):
+    # (device, query, width), (device, query) -> (query, width)
     ### BEGIN SOLUTION
     fractions = lses.softmax(dim=0)  # of the whole softmax, what falls to each device
     return (fractions[:, :, None] * outputs).sum(dim=0)

@@ -9,15 +9,19 @@
 # **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained.
 
 # %% tags=["setup"]
-# @title Setup: installs the course where it is missing (Colab, Kaggle, a bare Jupyter); elsewhere it does nothing
+# @title Setup: installs the course where it is missing; elsewhere it does nothing
 import importlib.util
 import subprocess
 import sys
 
 if importlib.util.find_spec("course_lib") is None:
-    course = "attention-course[models] @ git+https://github.com/attention-course/attention-course@main"
-    if subprocess.run([sys.executable, "-m", "pip", "install", "-q", course]).returncode:
-        raise RuntimeError("The course could not be installed: switch the internet on and run this cell again.")
+    address = "git+https://github.com/attention-course/attention-course@main"
+    install = [sys.executable, "-m", "pip", "install", "-q"]
+    if subprocess.run([*install, "attention-course[models] @ " + address]).returncode:
+        raise RuntimeError(
+            "The course could not be installed: "
+            "switch the internet on and run this cell again."
+        )
 
 # %%
 import torch
@@ -46,9 +50,10 @@ review("14", [..., ..., ...])  # your three answers in place of the dots
 # token whose score lies 1000 below the others adds about 1000, not infinity.
 
 # %% nbgrader={"grade": false, "grade_id": "next_token_loss", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def next_token_loss(scores, tokens):  # (batch, token, vocabulary), (batch, token) of integers -> a number
+def next_token_loss(scores, tokens):
+    # (batch, token, vocabulary), (batch, token) of integers -> a number
     ### BEGIN SOLUTION
-    said = scores[:, :-1].log_softmax(dim=-1)  # what is predicted after the last token is not in the text
+    said = scores[:, :-1].log_softmax(dim=-1)  # nothing follows the last token
     right = said.gather(-1, tokens[:, 1:, None])  # (b, t - 1, v) -> (b, t - 1, 1)
     return -right.mean()
     ### END SOLUTION
@@ -88,7 +93,8 @@ check("next_token_loss", next_token_loss)
 # width, not by the width minus one. Use neither `nn.LayerNorm` nor `F.layer_norm`, if you want to learn something.
 
 # %% nbgrader={"grade": false, "grade_id": "layer_norm", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def layer_norm(x, gain, shift):  # (batch, token, width), two of (width) -> (batch, token, width)
+def layer_norm(x, gain, shift):
+    # (batch, token, width), two of (width) -> (batch, token, width)
     ### BEGIN SOLUTION
     centred = x - x.mean(dim=-1, keepdim=True)
     variance = (centred**2).mean(dim=-1, keepdim=True)  # (b, t, 1)
@@ -129,7 +135,8 @@ check("layer_norm", layer_norm)
 # above 1 all of them come closer. The check also comes with a temperature of 0.01.
 
 # %% nbgrader={"grade": false, "grade_id": "with_temperature", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def with_temperature(scores, temperature):  # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
+def with_temperature(scores, temperature):
+    # (batch, vocabulary), a number above 0 -> (batch, vocabulary)
     ### BEGIN SOLUTION
     return (scores / temperature).softmax(dim=-1)
     ### END SOLUTION
@@ -164,7 +171,8 @@ check("with_temperature", with_temperature)
 # Generation, 2018.)
 
 # %% nbgrader={"grade": false, "grade_id": "top_k_probabilities", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def top_k_probabilities(scores, k):  # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
+def top_k_probabilities(scores, k):
+    # (batch, vocabulary), an int -> (batch, vocabulary), rows sum to 1
     ### BEGIN SOLUTION
     worst_kept = scores.topk(k, dim=-1).values[:, -1:]  # (b, v) -> (b, k) -> (b, 1)
     return scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)
@@ -208,11 +216,14 @@ check("top_k_probabilities", top_k_probabilities)
 # parameters of its own (weight tying: Press and Wolf, Using the Output Embedding to Improve Language Models, 2017).
 
 # %% nbgrader={"grade": false, "grade_id": "gpt_parameters", "locked": false, "schema_version": 3, "solution": true, "task": false}
-def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):  # five ints -> int
+def gpt_parameters(vocabulary, max_len, width, num_layers, kv_width):
+    # five ints -> int
     ### BEGIN SOLUTION
-    embeddings = vocabulary * width + max_len * width  # the first serves as the last matrix, too
-    attention = 2 * width * width + 2 * width * kv_width  # queries and output, keys and values
-    mlp = width * 4 * width + 4 * width + 4 * width * width + width  # two matrices with their biases
+    embeddings = vocabulary * width + max_len * width  # the last layer reuses the first
+    # queries and output, keys and values
+    attention = 2 * width * width + 2 * width * kv_width
+    # two matrices with their biases
+    mlp = width * 4 * width + 4 * width + 4 * width * width + width
     norm = 2 * width
     return embeddings + num_layers * (attention + mlp + 2 * norm) + norm
     ### END SOLUTION

@@ -43,7 +43,8 @@ print("row sums:", [f"{total:.4f}" for total in weights.sum(dim=-1).tolist()])
 print(f"the last word looks at n={int(keep[-1].sum())} words, {words[0]} first")
 
 # %%
-print(f"a hidden score is {scores.masked_fill(~keep, -torch.inf)[0, 1]}, 0 / 0 is {torch.tensor(0.0) / 0}")
+hidden = scores.masked_fill(~keep, -torch.inf)[0, 1]
+print(f"a hidden score is {hidden}, 0 / 0 is {torch.tensor(0.0) / 0}")
 
 
 # %%
@@ -52,7 +53,8 @@ class Shown:
 
     def __init__(self, weights):
         figure, axes = plt.subplots(figsize=(3, 3))
-        sns.heatmap(weights, vmin=0, vmax=1, xticklabels=words, yticklabels=words, ax=axes)
+        labels = {"xticklabels": words, "yticklabels": words}
+        sns.heatmap(weights, vmin=0, vmax=1, **labels, ax=axes)
         self.png = io.BytesIO()
         figure.savefig(self.png, format="png")
         plt.close(figure)

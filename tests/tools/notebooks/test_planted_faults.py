@@ -88,6 +88,10 @@ def empty_cell(notebook):
     code(notebook)[1].source = ""
 
 
+def wide_code(notebook):
+    code(notebook)[-1].source += "\nqueries = 1  # (b, t, h * d)" + " -> (b, t, h, d)" * 4
+
+
 def say(text):
     def change(notebook):
         notebook.cells[0].source += "\n" + text
@@ -120,7 +124,7 @@ STATIC_FAULTS = {
     "a drawing that viewers strip": (add_html("<svg width='1'></svg>"), "shows a <svg> in HTML"),
     "a machine's own kernel": (set_metadata(kernelspec={"name": "my-env"}), "the kernelspec is"),
     "times of execution": (timed_cell, r"metadata\.execution"),
-    "a notebook too large": (add(printed("x" * 1_000_001)), "at most 1 MB"),
+    "a notebook too large": (add(printed("x\n" * 500_001)), "at most 1 MB"),
     "a remote image in an output": (add_html('<img alt="a" src="https://example.org/a.png">'), "from the network"),
     "a remote script": (add_html('<script src="//example.org/a.js"></script>'), "from the network"),
     "a remote image in the prose": (say("![two heads](https://example.org/a.png)"), "from the network"),
@@ -135,6 +139,13 @@ STATIC_FAULTS = {
     "a cell that is skipped": (skipped_cell, "has the tag nbval-skip"),
     "a comment around the check": (comment_around_the_check, "holds the comment NBVAL_IGNORE_OUTPUT"),
     "an empty cell": (empty_cell, "is empty"),
+    "a line of code that is cut off": (wide_code, r"code cell \d+ has a line of 92 characters.*: queries = 1"),
+    "a line of folded code that is cut off": (say("```python\n" + "x" * 89 + "\n```"), "cell 1 has a line of 89"),
+    "a line of output that is cut off": (add(printed("short\n" + "x" * 89)), r"code cell \d+ prints a line of 89 char"),
+    "a value that is cut off": (
+        add(nbformat.v4.new_output("display_data", {"text/plain": "x" * 89})),
+        r"code cell \d+ prints a line of 89 char",
+    ),
 }
 
 
@@ -207,7 +218,7 @@ def source(old, new):
 # Each fault goes to the cell that ends with this line of small_lesson.py.
 ROW_SUMS = 'print("row sums:", [f"{total:.4f}" for total in weights.sum(dim=-1).tolist()])'
 LAST_WORD = 'print(f"the last word looks at n={int(keep[-1].sum())} words, {words[0]} first")'
-HIDDEN = 'print(f"a hidden score is {scores.masked_fill(~keep, -torch.inf)[0, 1]}, 0 / 0 is {torch.tensor(0.0) / 0}")'
+HIDDEN = 'print(f"a hidden score is {hidden}, 0 / 0 is {torch.tensor(0.0) / 0}")'
 RUN_FAULTS = {
     "a wrong shape": ("scores.shape", stored("[4, 4]", "[4, 8]")),
     "a changed digit": ("scores", stored("0.3200", "0.3300")),
