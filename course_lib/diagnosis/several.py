@@ -11,7 +11,7 @@ from .attention_report import AttentionReport
 from .confirm import confirm
 from .finding import Finding
 from .known_patterns import add_pattern_evidence
-from .measure.apart import find_places_of_rows
+from .measure.apart import find_by_rows
 from .measure.apart_subject import ApartSubject
 from .measure.attention import Attention
 from .measure.dataflow import Dataflow
@@ -58,7 +58,7 @@ def _examined_somehow(run: Run, place: Place, rules: list[Rule]) -> list[Attenti
     if not report.missing:
         return [report]
     products = find_score_products(run.trace)
-    apart = find_places_of_rows(Dataflow(run.trace, products), _among(products, place.products), place.name)
+    apart = find_by_rows(Dataflow(run.trace, products), _among(products, place.products), place.name)
     reports = [_examined(run, replace(one, of_memory=place.of_memory), rules) for one in apart]
     return reports if reports and not any(one.missing for one in reports) else [report]
 
@@ -78,19 +78,19 @@ def examine_parts(run: Run, rules: list[Rule]) -> list[AttentionReport]:
         examined = [_examined(run, place, rules) for place, _, _ in found]
         if not any(one.missing for one in examined):
             return examined
-    return [_examined(run, place, rules) for place in find_places_of_rows(flow, products)] or examined
+    return [_examined(run, place, rules) for place in find_by_rows(flow, products)] or examined
 
 
 def examine_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Examine the attentions of a run from the rows of their queries, keys and values, as those of a grid's axes."""
     products = find_score_products(run.trace)
-    return [_examined(run, place, rules) for place in find_places_of_rows(Dataflow(run.trace, products), products)]
+    return [_examined(run, place, rules) for place in find_by_rows(Dataflow(run.trace, products), products)]
 
 
 def examine_other_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Examine attentions the last of which has a query for each row of the output, but not for each token; else []."""
     products, shape = find_score_products(run.trace), run.output.tensor.shape
-    places = find_places_of_rows(Dataflow(run.trace, products), products)
+    places = find_by_rows(Dataflow(run.trace, products), products)
     last = places[-1].given if places else None
     if last is None or len(shape) != 3 or last.shape[1] - places[-1].num_context != shape[1]:
         return []

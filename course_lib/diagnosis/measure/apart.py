@@ -41,11 +41,10 @@ class _Entry:
     projected: bool
 
 
-def find_places_of_rows(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
+def find_by_rows(flow: Dataflow, products: Sequence[ScoreProduct], name: str = "") -> list[Place]:
     """Return where attentions are computed from rows of their own, one for each product; [] if one is not found."""
-    found = [_place_apart(flow, product) for product in products]
-    places = [place for place in found if place is not None]
-    return [replace(place, name=name or place.name) for place in places] if len(places) == len(found) else []
+    found = [place for product in products if (place := _place_apart(flow, product)) is not None]
+    return [replace(place, name=name or place.name) for place in found] if len(found) == len(products) else []
 
 
 def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:

@@ -14,13 +14,13 @@ ARITHMETIC = (*SUMS, "div", "div_", "tanh", "neg", "clamp", "pow")
 HIDDEN = -1e4  # no score and no bias is as low
 
 
-def by_query_and_key(attention: Attention, labels: Iterable[int], numbers: Iterable[float]) -> Tensor:
-    """Return the first sample's numbers, (head, query, key); nan where none belongs to the score.
+def by_query_and_key(attention: Attention, labels: Iterable[int], elements: Iterable[float]) -> Tensor:
+    """Return the first sample's elements, (head, query, key); nan where none belongs to the score.
 
     Args:
-        labels: the score that each number belongs to, or UNLABELLED.
+        labels: the score that each element belongs to, or UNLABELLED.
     """
-    of_score = dict(zip(labels, numbers, strict=True))
+    of_score = dict(zip(labels, elements, strict=True))
     of_score.pop(UNLABELLED, None)
     table = torch.full(attention.expected.shape[1:], torch.nan, dtype=torch.float64)
     for row in attention.rows.all:
@@ -57,8 +57,8 @@ def intended_logits(attention: Attention, path: SoftmaxPath, *, transposed: bool
 
 def _first_softmaxes(path: SoftmaxPath) -> list[Operation]:
     """Return the softmaxes that get scores and not weights; [] if softmax is written out in parts."""
-    numbers = {one.number for one in path.softmaxes}
-    firsts = [one for one in path.softmaxes if not path.trace.ancestors(one.inputs) & numbers]
+    softmaxes = {one.number for one in path.softmaxes}
+    firsts = [one for one in path.softmaxes if not path.trace.ancestors(one.inputs) & softmaxes]
     return firsts if path.named_softmaxes or len(firsts) == 1 else []
 
 

@@ -113,15 +113,16 @@ def _parts(result: Any, wrapper: MultiHeadAttentionWrapper) -> tuple[Any, ...]:
         raise TypeError(f"its module has no `{missing[0]}`")
     if more := [name for name in state if name not in names]:
         raise TypeError(f"its module has `{more[0]}`, and should be without bias, as the wrapper is")
-    weights = _in_order([state[name].detach() for name in names], wrapper.num_heads)
+    weights = _in_order([state[name].detach() for name in names], wrapper)
     return (*weights, *(settings[name] for name in SETTINGS))
 
 
-def _in_order(weights: list[Tensor], num_heads: int) -> list[Tensor]:
+def _in_order(weights: list[Tensor], wrapper: MultiHeadAttentionWrapper) -> list[Tensor]:
     """Sort the heads by their queries' weights: in any other order, W^O's columns with them, the output is the same."""
-    if any(one.shape[axis] % num_heads for one, axis in zip(weights, (0, 0, 0, 1), strict=True)):
+    right = wrapper_to_split(wrapper)
+    if [one.shape for one in weights] != [right.get_parameter(f"{role}.weight").shape for role in (*ROLES, "out_proj")]:
         return weights
-    heads = [one.unflatten(0, (num_heads, -1)) for one in (*weights[:3], weights[3].T)]  # (h, d, m)
+    heads = [one.unflatten(0, (wrapper.num_heads, -1)) for one in (*weights[:3], weights[3].T)]  # (h, d, m)
     order = heads[0].sum((1, 2)).argsort()
     *roles, output = (one[order].flatten(0, 1) for one in heads)
     return [*roles, output.T]
