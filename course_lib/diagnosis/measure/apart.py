@@ -55,7 +55,7 @@ def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:
     queries, keys, values = (search.entries(part) for part in parts)
     chosen = _chosen(queries, keys, values)
     applied = parts[2].at
-    if chosen is None or not search.agree(chosen) or search.mixes_samples(chosen[0], applied):
+    if chosen is None or not search.agree(chosen) or search.joins_samples(chosen[0], applied):
         return None
     output = search.output(applied, parts[0].rows, search.batch(chosen[0]))
     return None if output is None else search.place(chosen, output, product)
@@ -166,7 +166,7 @@ class _Search:
         batches = {self.batch(number) for number in chosen}
         return len(batches) == 1 and batches.pop() <= MOST_SAMPLES
 
-    def mixes_samples(self, number: int, applied: Operation) -> bool:
+    def joins_samples(self, number: int, applied: Operation) -> bool:
         """Return whether results depend on the rows of several samples, as where rows are tied."""
         made = self._made(number).tensor
         noise, moved = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3), []
