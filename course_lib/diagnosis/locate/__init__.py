@@ -20,6 +20,7 @@ from .constants import (
     locate_unused_scaling,
     number_of,
 )
+from .dead_stores import dead_stores, names_read
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -35,6 +36,7 @@ from .masks import (
     locate_skipped_mask,
     locate_window,
 )
+from .mentions import unmentioned_parts
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
 from .sources import names_in
@@ -54,6 +56,7 @@ __all__ = [
     "SCALINGS",
     "attributes_in_source",
     "attributes_read",
+    "dead_stores",
     "find_join",
     "lines_from_forward",
     "locate_alignment",
@@ -97,6 +100,8 @@ __all__ = [
     "locate_write_index",
     "locate_wrong_rotation",
     "names_in",
+    "names_read",
     "number_of",
     "scale_by_choice",
+    "unmentioned_parts",
 ]
