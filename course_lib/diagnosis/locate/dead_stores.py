@@ -31,17 +31,18 @@ def names_read(source: Source) -> set[str]:
     nodes = list(ast.walk(source.tree))
     own: dict[str, set[ast.AST]] = {}
     for node in nodes:
-        name = _only_target(node)
-        if name:
+        if isinstance(node, ast.Assign) and (name := _only_target(node)):
             own.setdefault(name, set()).update(ast.walk(node.value))
     reads = [one for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
     return {one.id for one in reads if one not in own.get(one.id, ())}
 
 
-def _only_target(node: ast.AST) -> str:
+def _only_target(node: ast.stmt) -> str:
     """Return the plain name that a statement assigns to; "" if it assigns to anything else."""
-    single = isinstance(node, ast.Assign) and len(node.targets) == 1
-    return node.targets[0].id if single and isinstance(node.targets[0], ast.Name) else ""
+    if not isinstance(node, ast.Assign) or len(node.targets) > 1:
+        return ""
+    target = node.targets[0]
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _assignments(block: list[ast.stmt]) -> Iterator[tuple[ast.Assign, str, list[ast.stmt]]]:

@@ -51,11 +51,11 @@ def check_given(run: Run) -> Iterator[Finding]:
     """Whether each tensor that a module is given is read."""
     for call in run.trace.calls:
         code = getattr(type(call.module).forward, "__code__", None)
-        source = None if code is None or is_foreign(code.co_filename) else source_of(code)
-        if source is None or run.returned.isdisjoint(range(call.first, call.last)):
+        if code is None or is_foreign(code.co_filename) or run.returned.isdisjoint(range(call.first, call.last)):
             continue
-        for name, value in _arguments(call, code):
-            if _is_unread(run, call, value, named=name in names_read(source)):
+        source = source_of(code)
+        for name, value in () if source is None else _arguments(call, code):
+            if source is not None and _is_unread(run, call, value, named=name in names_read(source)):
                 evidence = f"`{name}` {tuple(value.tensor.shape)} is given to the module and changes no output"
                 yield Finding.named("value-unused", evidence, _line_of_argument(source, name))
                 return
