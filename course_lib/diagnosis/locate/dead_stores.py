@@ -26,6 +26,17 @@ def dead_stores(source: Source) -> Iterator[tuple[ast.Assign, str]]:
             yield node, name
 
 
+def dead_parts(source: Source) -> Iterator[tuple[ast.Assign, list[str], list[int]]]:
+    """Yield the assignments to several names, as `a, b = ...`: the names, and which of them nothing reads."""
+    reads = names_read(source)
+    for node in ast.walk(source.tree):
+        parts = node.targets[0].elts if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) else []
+        names = [one.id if isinstance(one, ast.Name) else "_" for one in parts]
+        unread = [at for at, name in enumerate(names) if name not in reads and not name.startswith("_")]
+        if isinstance(node, ast.Assign) and unread and not READING_ALL & reads:
+            yield node, names, unread
+
+
 def names_read(source: Source) -> set[str]:
     """Return the names that a function reads, other than in assignments to themselves, as in `x = x + 1`."""
     nodes = list(ast.walk(source.tree))

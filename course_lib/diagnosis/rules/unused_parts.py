@@ -1,5 +1,6 @@
 """Each part that a module builds must be used."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from torch import nn
@@ -7,6 +8,7 @@ from torch import nn
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, unmentioned_parts
 from course_lib.diagnosis.measure import Run
+from course_lib.diagnosis.measure.dependence import ROUTING
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, line_at, statement_of
 
@@ -67,3 +69,22 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
     frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in readers)
     found = (line_at(statement_of(*frame)) for frame in frames if frame is not None)
     return list(dict.fromkeys(line for line in found if line is not None))
+
+
+@rule(order=407)
+def check_lists(run: Run) -> Iterator[Finding]:
+    """Whether each module of a list has its turn."""
+    if not ROUTING.isdisjoint(operation.name for operation in run.trace.operations):
+        return  # a router chooses among them
+    calls = Counter(call.module for call in run.trace.calls)
+    for path, modules in run.subject.modules.items():
+        owner = run.subject.modules.get(path.rpartition(".")[0])
+        if not isinstance(modules, nn.ModuleList) or owner is None:
+            continue
+        idle = next((at for at, one in enumerate(modules) if not calls[one]), None)
+        again = next((at for at, one in enumerate(modules) if calls[one] > calls[owner] > 0), None)
+        if idle is not None and again is not None and _kind(modules[idle]) == _kind(modules[again]):
+            evidence = f"`{path}.{idle}` is never called, and `{path}.{again}` is called {calls[modules[again]]} times"
+            lines = _lines_that_read(run, owner, modules[again])
+            yield Finding.named("dead-parameter", evidence, lines[-1] if lines else None)
+            return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import CodeType
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import dead_stores, names_in, names_read
+from course_lib.diagnosis.locate import dead_parts, dead_stores, names_in, names_read
 from course_lib.diagnosis.measure import Run
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
@@ -25,6 +25,28 @@ def check_values(run: Run) -> Iterator[Finding]:
             if evidence:
                 yield Finding.named("value-unused", evidence, SourceLine(source.file, node.lineno))
                 return
+        for node, names, unread in dead_parts(source):
+            evidence = _taken_apart(run, node, names, unread, code, inside)
+            if evidence:
+                yield Finding.named("value-unused", evidence, SourceLine(source.file, node.lineno))
+                return
+
+
+def _taken_apart(
+    run: Run, node: ast.Assign, names: list[str], unread: list[int], code: CodeType, inside: list[Operation]
+) -> str:
+    """Describe a part of a tensor that is named beside others and changes no output; "" if there is none."""
+    read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
+    for operation in inside:
+        line, outputs = operation.statement_in(code).line, operation.outputs
+        if not node.lineno <= line <= (node.end_lineno or node.lineno) or len(outputs) != len(names):
+            continue
+        used = [value.number in read for value in outputs]
+        idle = next((at for at in unread if not used[at]), None)
+        if idle is not None and any(used):
+            shape = tuple(outputs[idle].tensor.shape)
+            return f"`{names[idle]}` {shape}, one of {len(names)} parts, is never read"
+    return ""
 
 
 def _kept(node: ast.Assign, name: str, code: CodeType, inside: list[Operation]) -> str:

@@ -135,6 +135,56 @@ def norm_that_the_base_class_uses():
     return WithoutNorm(), some_x(2, 5, 11), {"num_heads": 2}
 
 
+class Layers(nn.Module):
+    """Several residual layers of attention."""
+
+    def __init__(self, width, count):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(width, seed) for seed in range(count))
+
+
+class Layer(Parts):
+    def __init__(self, width, seed=0):
+        super().__init__(d_in=width, heads=2, head_dim=5, seed=seed)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        return x + self.attend(self.scores(q, k), v)
+
+
+@case("dead-parameter")
+def first_layer_in_place_of_the_second():
+    class Twice(Layers):
+        def forward(self, x):
+            for _ in self.layers:
+                x = self.layers[0](x)  # wrong
+            return x
+
+    return Twice(9, 2), some_x(2, 6, 9), {"num_heads": 2}
+
+
+@case(None)
+def layers_that_are_left_out_at_the_end():
+    class Early(Layers):
+        def forward(self, x, depth=2):
+            for layer in self.layers[:depth]:
+                x = layer(x)
+            return x
+
+    return Early(10, 3), some_x(2, 5, 10), {"num_heads": 2}
+
+
+@case(None)
+def layers_that_take_turns():
+    class Turns(Layers):
+        def forward(self, x):
+            for turn in range(4):
+                x = self.layers[turn % len(self.layers)](x)
+            return x
+
+    return Turns(8, 2), some_x(2, 6, 8), {"num_heads": 2}
+
+
 # ---------------------------------------------------------------------------------------- value-unused
 
 
@@ -233,6 +283,36 @@ def read_in_one_branch_only():
             return out
 
     return Branches(d_in=9, heads=3, head_dim=4), some_x(2, 6, 9), {"num_heads": 3}
+
+
+@case("value-unused")
+def scale_of_the_norm_taken_apart_and_left():
+    class Modulated(Parts):
+        def __init__(self):
+            super().__init__(d_in=10, heads=2, head_dim=6)
+            self.modulation, self.norm = nn.Linear(10, 20), nn.LayerNorm(10, elementwise_affine=False)
+
+        def forward(self, x):
+            shift, scale = self.modulation(x).chunk(2, -1)  # noqa: RUF059  # wrong
+            q, k, v = self.qkv(self.norm(x) + shift)
+            return self.attend(self.scores(q, k), v)
+
+    return Modulated(), some_x(2, 6, 10), {"num_heads": 2}
+
+
+@case(None)
+def part_that_is_left_on_purpose():
+    class Two(Parts):
+        def __init__(self):
+            super().__init__(d_in=9, heads=3, head_dim=4)
+            self.pair = nn.Linear(9, 18)
+
+        def forward(self, x):
+            first, _ = self.pair(x).chunk(2, -1)
+            q, k, v = self.qkv(first)
+            return self.attend(self.scores(q, k), v)
+
+    return Two(), some_x(2, 7, 9), {"num_heads": 3}
 
 
 # ---------------------------------------------------------------------------------------- values-misaligned
