@@ -89,6 +89,7 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "rotary-on-values": {"rotary-unused"},  # The rotation was meant for the queries and keys.
     "overflow-half": {"dtype-pinned", "nan-on-hidden-rows"},  # What overflows becomes inf, then nan.
     "fixed-length": {"no-causal-mask"},  # A mask of one length is broadcast for others.
+    "dead-parameter": {"value-unused"},  # What is computed with it is read nowhere.
     "input-modified": {"stale-cache"},  # A second run on a changed x gives a different output.
     "heads-averaged": {"merge-without-transpose"},  # A sum over heads also crosses rows.
     "dtype-pinned": {"wrong-scale"},  # A rounded scale differs from the right one.

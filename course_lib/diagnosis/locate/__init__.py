@@ -20,7 +20,7 @@ from .constants import (
     locate_unused_scaling,
     number_of,
 )
-from .dead_stores import dead_parts, dead_stores, names_read
+from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -56,8 +56,10 @@ __all__ = [
     "SCALINGS",
     "attributes_in_source",
     "attributes_read",
+    "changes_nothing",
     "dead_parts",
     "dead_stores",
+    "dropped_results",
     "find_join",
     "lines_from_forward",
     "locate_alignment",

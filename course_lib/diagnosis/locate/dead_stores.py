@@ -1,12 +1,14 @@
 """Find assignments whose value no line can read, as a compiler warns of them."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from course_lib.tracing import Source
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 BLOCKS = ("body", "orelse", "finalbody")
+CHANGING = re.compile(r"^(append|extend|insert|update|set\\w*|add|register\\w*|put|write|copy)$|_$")
 READING_ALL = {"locals", "vars", "exec", "eval"}
 
 
@@ -35,6 +37,24 @@ def dead_parts(source: Source) -> Iterator[tuple[ast.Assign, list[str], list[int
         unread = [at for at, name in enumerate(names) if name not in reads and not name.startswith("_")]
         if isinstance(node, ast.Assign) and unread and not READING_ALL & reads:
             yield node, names, unread
+
+
+def dropped_results(source: Source) -> Iterator[ast.Expr]:
+    """Yield the statements of a function that compute something and give it no name, as `scores + bias`."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, (ast.BinOp, ast.UnaryOp, ast.Call)):
+            yield node
+
+
+def changes_nothing(source: Source) -> bool:
+    """Return whether a function returns a value and writes to no attribute, item or list."""
+    returns = False
+    for node in ast.walk(source.tree):
+        returns |= isinstance(node, ast.Return) and node.value is not None
+        stores = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
+        if stores or (isinstance(node, ast.Attribute) and CHANGING.search(node.attr)):
+            return False
+    return returns
 
 
 def names_read(source: Source) -> set[str]:

@@ -9,6 +9,7 @@ from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, Operation, SourceLine, Value, line_at
 
 LETTERS = re.compile(r"(?<![a-z])w?([qkv]{2,3})(?![a-z])", re.I)  # as in `to_qkv`, `kv_proj` and `Wqkv`
+NORM = re.compile(r"norm|(^|[._])ln", re.I)
 ROLE_OF_LETTER = {"q": "queries", "k": "keys", "v": "values"}
 
 
@@ -23,9 +24,10 @@ def check_names(attention: Attention) -> Iterator[Finding]:
             continue
         (other,) = roles
         swapped = [one for one in played if said[one] == (other, place) and played[one] == {role}]
-        if swapped:
-            evidence = f"`{name}` is used for the {other}, and `{swapped[0]}` for the {role}"
-            yield Finding.named("roles-exchanged", evidence, _locate(attention, name, swapped[0]))
+        if swapped or NORM.search(name):  # a bias called v may be that of a second term
+            rest = f"and `{swapped[0]}` for the {role}" if swapped else f"and not for the {role}"
+            evidence = f"`{name}` is used for the {other}, {rest}"
+            yield Finding.named("roles-exchanged", evidence, _locate(attention, name, *swapped[:1]))
             return
 
 

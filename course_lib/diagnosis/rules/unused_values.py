@@ -2,70 +2,99 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import CodeType
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import dead_parts, dead_stores, names_in, names_read
+from course_lib.diagnosis.locate import changes_nothing, dead_parts, dead_stores, dropped_results, names_in, names_read
 from course_lib.diagnosis.measure import Run
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
 
 
+@dataclass(frozen=True)
+class Body:
+    """A function of the author that ran.
+
+    Attributes:
+        code, source: of the function.
+        operations: on tokens, which it or a function that it called ran.
+    """
+
+    code: CodeType
+    source: Source
+    operations: list[Operation]
+
+    def made_in(self, node: ast.stmt) -> list[Operation]:
+        """Return the operations that a statement of the function ran."""
+        last = node.end_lineno or node.lineno
+        return [one for one in self.operations if node.lineno <= one.statement_in(self.code).line <= last]
+
+
 @rule(order=405)
 def check_values(run: Run) -> Iterator[Finding]:
     """Whether each value that is computed is read."""
+    for body in _bodies(run):
+        for node, evidence in _unread_values(run, body):
+            yield Finding.named("value-unused", evidence, SourceLine(body.source.file, node.lineno))
+            return
+
+
+def _bodies(run: Run) -> Iterator[Body]:
     from_x = run.in_order(run.trace.descendants_of_input())
     for code in dict.fromkeys(code for operation in from_x for code, _ in operation.frames):
         source = source_of(code)
-        if source is None or code is run.subject.caller:
-            continue
-        inside = [operation for operation in from_x if any(one is code for one, _ in operation.frames)]
-        for node, name in dead_stores(source):
-            evidence = _kept(node, name, code, inside) or _computed(run, node, name, code, inside)
-            if evidence:
-                yield Finding.named("value-unused", evidence, SourceLine(source.file, node.lineno))
-                return
-        for node, names, unread in dead_parts(source):
-            evidence = _taken_apart(run, node, names, unread, code, inside)
-            if evidence:
-                yield Finding.named("value-unused", evidence, SourceLine(source.file, node.lineno))
-                return
+        if source is not None and code is not run.subject.caller:
+            yield Body(code, source, [one for one in from_x if any(frame is code for frame, _ in one.frames)])
 
 
-def _taken_apart(
-    run: Run, node: ast.Assign, names: list[str], unread: list[int], code: CodeType, inside: list[Operation]
-) -> str:
+def _unread_values(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements of a function whose value nothing reads, and that in words."""
+    for store, name in dead_stores(body.source):
+        shape = _unread_shape(run, body.made_in(store))
+        if shape:
+            yield store, f"`{name}` {shape} is computed, and no line reads it"
+        elif isinstance(store.value, ast.Name) and _is_of_tokens(body, store.value.id):
+            yield store, f"`{name}` keeps `{store.value.id}`, and no line reads it"
+    for store, names, unread in dead_parts(body.source):
+        part = _unread_part(run, body.made_in(store), names, unread)
+        if part:
+            yield store, f"{part}, one of {len(names)} parts, is never read"
+    for node in dropped_results(body.source):
+        made = body.made_in(node)
+        shape = _unread_shape(run, made) if all(_is_pure(body, one) for one in made) else ""
+        if shape:
+            yield node, f"what this line computes, {shape}, is given no name"
+
+
+def _unread_shape(run: Run, made: list[Operation]) -> str:
+    """Return the shape of what a statement computed if it changes no output; "" if it does, or is no tensor."""
+    unread = bool(made) and run.returned.isdisjoint(one.number for one in made)
+    numbers = unread and all(value.tensor.is_floating_point() for value in made[-1].outputs)
+    return str(tuple(made[-1].outputs[0].tensor.shape)) if numbers and made[-1].outputs else ""
+
+
+def _unread_part(run: Run, made: list[Operation], names: list[str], unread: list[int]) -> str:
     """Describe a part of a tensor that is named beside others and changes no output; "" if there is none."""
     read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
-    for operation in inside:
-        line, outputs = operation.statement_in(code).line, operation.outputs
-        if not node.lineno <= line <= (node.end_lineno or node.lineno) or len(outputs) != len(names):
-            continue
+    for outputs in (operation.outputs for operation in made if len(operation.outputs) == len(names)):
         used = [value.number in read for value in outputs]
         idle = next((at for at in unread if not used[at]), None)
         if idle is not None and any(used):
-            shape = tuple(outputs[idle].tensor.shape)
-            return f"`{names[idle]}` {shape}, one of {len(names)} parts, is never read"
+            return f"`{names[idle]}` {tuple(outputs[idle].tensor.shape)}"
     return ""
 
 
-def _kept(node: ast.Assign, name: str, code: CodeType, inside: list[Operation]) -> str:
-    """Describe a name that is only kept, as `residual = x`, if tokens are computed from it; "" if it is none."""
-    if not isinstance(node.value, ast.Name):
-        return ""
-    kept = node.value.id
-    read = any(kept in names_in(operation.statement_in(code).source) for operation in inside)
-    return f"`{name}` keeps `{kept}`, and no line reads it" if read else ""
+def _is_of_tokens(body: Body, name: str) -> bool:
+    """Return whether statements of a function that name a variable compute something from tokens."""
+    return any(name in names_in(operation.statement_in(body.code).source) for operation in body.operations)
 
 
-def _computed(run: Run, node: ast.Assign, name: str, code: CodeType, inside: list[Operation]) -> str:
-    """Describe a name whose tensor is computed from tokens and changes no output; "" if it is none."""
-    last = node.end_lineno or node.lineno
-    made = [operation for operation in inside if node.lineno <= operation.statement_in(code).line <= last]
-    numbers = bool(made) and all(value.tensor.is_floating_point() for value in made[-1].outputs)
-    if not numbers or any(operation.number in run.returned for operation in made):
-        return ""
-    return f"`{name}` {tuple(made[-1].outputs[0].tensor.shape)} is computed, and no line reads it"
+def _is_pure(body: Body, operation: Operation) -> bool:
+    """Return whether an operation, and the functions that a function called for it, write nothing that stays."""
+    codes = [code for code, _ in operation.frames]
+    called = [source_of(code) for code in codes[: codes.index(body.code)]]
+    return not operation.in_place and all(source is not None and changes_nothing(source) for source in called)
 
 
 @rule(order=406)

@@ -300,6 +300,36 @@ def scale_of_the_norm_taken_apart_and_left():
     return Modulated(), some_x(2, 6, 10), {"num_heads": 2}
 
 
+@case("value-unused")
+def second_term_of_the_output_dropped():
+    class Dropped(Parts):
+        def local(self, v):
+            return torch.cat((v[:, :, :1], (v[:, :, 1:] + v[:, :, :-1]) / 2), 2)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            context = causal_softmax(self.scores(q, k)) @ v
+            context + self.local(v)  # wrong
+            return self.merge(context)
+
+    return Dropped(d_in=11, heads=2, head_dim=4), some_x(2, 6, 11), {"num_heads": 2}
+
+
+@case(None)
+def called_for_what_it_keeps():
+    class Keeping(Parts):
+        def keep(self, k):
+            self.last = k * 2
+            return self.last
+
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            self.keep(k)
+            return self.attend(self.scores(q, k), v)
+
+    return Keeping(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
+
+
 @case(None)
 def part_that_is_left_on_purpose():
     class Two(Parts):
@@ -460,6 +490,36 @@ def keys_made_by_the_projection_of_the_values():
             return self.attend(self.scores(q, k), v)
 
     return Crossed(d_in=9, heads=3, head_dim=4), some_x(2, 5, 9), {"num_heads": 3}
+
+
+@case("roles-exchanged")
+def norm_of_the_keys_on_the_values():
+    class Normed(Parts):
+        def __init__(self):
+            super().__init__(d_in=9, heads=2, head_dim=5)
+            self.q_norm, self.k_norm = nn.LayerNorm(5), nn.LayerNorm(5)
+
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            return self.attend(self.scores(self.q_norm(q), k), self.k_norm(v))  # wrong
+
+    return Normed(), some_x(2, 6, 9), {"num_heads": 2}
+
+
+@case(None)
+def norm_of_the_keys_on_keys_and_values():
+    class Shared(Parts):
+        def __init__(self):
+            super().__init__(d_in=10, heads=2, head_dim=6)
+            self.norm_q, self.norm_k = nn.LayerNorm(10), nn.LayerNorm(10)
+
+        def forward(self, x):
+            context = self.norm_k(x)
+            q, k, v = self.q_proj(self.norm_q(x)), self.k_proj(context), self.v_proj(context)
+            q, k, v = (self.split(t) for t in (q, k, v))
+            return self.attend(self.scores(q, k), v)
+
+    return Shared(), some_x(2, 7, 10), {"num_heads": 2}
 
 
 @case(None)
