@@ -9,17 +9,22 @@ class Attention(nn.Module):
     def __init__(self, d_in, d_out, num_heads):
         super().__init__()
         self.num_heads, self.head_dim = num_heads, d_out // num_heads
-        self.qkv_proj = nn.Linear(d_in, 3 * d_out)
+        self.q_proj = nn.Linear(d_in, d_out)
+        self.k_proj = nn.Linear(d_in, d_out)
+        self.v_proj = nn.Linear(d_in, d_out)
         self.out_proj = nn.Linear(d_out, d_out)
+        self.q_norm, self.k_norm = nn.RMSNorm(self.head_dim), nn.RMSNorm(self.head_dim)
 
     def split_heads(self, x):
         batch, num_tokens, _ = x.shape
         return x.view(batch, num_tokens, self.num_heads, -1).transpose(1, 2)
 
     def forward(self, x):
-        packed = self.qkv_proj(x).chunk(3, dim=-1)
-        queries, values, keys = map(self.split_heads, packed)  # wrong
-        # instead: queries, keys, values = map(self.split_heads, packed)
+        queries = self.split_heads(self.q_proj(x))
+        keys = self.split_heads(self.k_proj(x))
+        values = self.split_heads(self.v_proj(x))
+        queries, keys = self.k_norm(queries), self.q_norm(keys)  # wrong
+        # instead: queries, keys = self.q_norm(queries), self.k_norm(keys)
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         future = torch.ones_like(scores, dtype=torch.bool).triu(1)
         weights = scores.masked_fill(future, -torch.inf).softmax(dim=-1)

@@ -128,12 +128,12 @@ SCORES = (
     Mistake(
         "roles-exchanged",
         "Weights play another role than their name says.",
-        "The norm of the queries is applied to the keys and that of the keys to the queries, or packed weights called "
-        "qkv are taken apart in another order. Weights must play the role that they are called by, because whoever "
-        "loads or converts them goes by the names. A model trained so works, and weights of another give nonsense.",
+        "The norm of the queries is applied to the keys and that of the keys to the queries, or `k_proj` makes the "
+        "values. Weights must play the role that they are called by, because whoever loads or converts them goes by "
+        "the names. A model trained so works, and weights of another give nonsense.",
         "Loaded weights give other outputs than in the model that they come from.",
-        "`q, v, k = qkv.chunk(3, -1)`.",
-        "Which of its columns become the queries, the keys and the values?",
+        "`q, k = k_norm(q), q_norm(k)`.",
+        "Which of the norms reaches the queries?",
         "05",
     ),
 )

@@ -35,6 +35,8 @@ def unmentioned_parts(run: Run) -> Iterator[tuple[str, nn.Module, str]]:
             continue
         for name, part in {**owner._modules, **owner._parameters}.items():
             idle = isinstance(part, nn.Module) and not any(True for _ in part.parameters())
+            if isinstance(part, nn.Parameter) and part.dim() < 2:
+                continue  # a bias, which may be kept for another module
             if name not in outside and not _mentions(owner, name, built=idle):
                 yield f"{path}.{name}" if path else name, owner, name
 

@@ -32,7 +32,7 @@ def check_names(attention: Attention) -> Iterator[Finding]:
 
 
 @rule(order=233)
-def check_packed_names(attention: Attention) -> Iterator[Finding]:
+def check_packed_names(attention: Attention) -> Iterator[str]:
     """Whether packed weights are in the order of their name."""
     structure, run = attention.structure, attention.run
     used = _columns_of_roles(attention, attention.rows.first_of_head[0])
@@ -47,8 +47,9 @@ def check_packed_names(attention: Attention) -> Iterator[Finding]:
         orders = _orders_in([*names, *product.operation.statement.names], set(order))
         if orders and order not in orders.values():
             name, said = next(iter(orders.items()))
-            evidence = f"`{name}` says {', '.join(said)}; its columns are used as {', '.join(order)}"
-            yield Finding.named("roles-exchanged", evidence, _locate_parts(attention, product))
+            where = _locate_parts(attention, product)
+            at = f" at {where}" if where else ""  # as CodeGen's are, so that it is no mistake
+            yield f"`{name}` says {', '.join(said)}; its columns are used as {', '.join(order)}{at}"
             return
 
 

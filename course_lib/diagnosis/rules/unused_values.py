@@ -7,7 +7,7 @@ from types import CodeType
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import changes_nothing, dead_parts, dead_stores, dropped_results, names_in, names_read
-from course_lib.diagnosis.measure import Run
+from course_lib.diagnosis.measure import Run, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
 
@@ -99,17 +99,28 @@ def _is_pure(body: Body, operation: Operation) -> bool:
 
 @rule(order=406)
 def check_given(run: Run) -> Iterator[Finding]:
-    """Whether each tensor that a module is given is read."""
+    """Whether of two tensors that a module is given both are read."""
     for call in run.trace.calls:
         code = getattr(type(call.module).forward, "__code__", None)
         if code is None or is_foreign(code.co_filename) or run.returned.isdisjoint(range(call.first, call.last)):
             continue
         source = source_of(code)
-        for name, value in () if source is None else _arguments(call, code):
-            if source is not None and _is_unread(run, call, value, named=name in names_read(source)):
-                evidence = f"`{name}` {tuple(value.tensor.shape)} is given to the module and changes no output"
+        given = {} if source is None else dict(_arguments(call, code))
+        unread = [one for one in given if source and _is_unread(run, call, given[one], named=one in names_read(source))]
+        for name in unread:
+            twin = next((one for one in given if one not in unread and _are_twins(one, name)), None)
+            if twin and source:  # without a twin it may be there because modules of another class take it
+                shape = tuple(given[name].tensor.shape)
+                evidence = f"`{name}` {shape} is given to the module and changes no output, unlike `{twin}`"
                 yield Finding.named("value-unused", evidence, _line_of_argument(source, name))
                 return
+
+
+def _are_twins(name: str, other: str) -> bool:
+    """Return whether two names differ in their roles alone, as `pos_k` and `pos_v`."""
+    parts, others = name.split("_"), other.split("_")
+    apart = [(one, two) for one, two in zip(parts, others, strict=False) if one != two]
+    return len(parts) == len(others) and len(apart) == 1 and all(map(role_of, apart[0]))
 
 
 def _arguments(call: ModuleCall, code: CodeType) -> Iterator[tuple[str, Value]]:
