@@ -68,5 +68,6 @@ def test_a_norm_that_no_line_uses_is_found_in_each_layer_and_told_once():
     report = diagnose(nn.Sequential(Block(), Block()), X, num_heads=3)
     assert report.mistakes == ("dead-parameter",), report
     finding = report.findings[0]
-    assert finding.evidence == "`0.after` is built and no line uses it, while 2 lines use `before`", report
+    said = "in all 2 attentions: `after` is built and no line uses it, while 2 lines use `before`"
+    assert finding.evidence == said, report
     assert finding.source == "return x + self.mlp(self.before(x))"

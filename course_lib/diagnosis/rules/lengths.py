@@ -28,7 +28,7 @@ def check_followers(dependence: Dependence, fresh: FreshRuns) -> Iterator[Findin
         if output.shape != expected.shape:
             continue
         apart = float((output - expected).abs().nan_to_num(nan=0.0).max())
-        if apart > SAME * float(expected.abs().nan_to_num(nan=0.0).max()):
+        if apart > SAME * float(expected.abs().nan_to_num(nan=0.0).max()) and _takes_the_same_steps(run, fewer):
             evidence = f"without the last {num_tokens - fewer} of {num_tokens} tokens, the outputs of the first "
             evidence += f"{fewer} are up to {apart:.4f} off, although they see none of those"
             yield Finding.named("depends-on-length", evidence, _locate(run, fewer))
@@ -39,6 +39,12 @@ def _sees_later_tokens(dependence: Dependence) -> bool:
     bits, num_tokens = dependence.tokens[dependence.run.output.number], dependence.sizes[1]
     later = torch.tensor([-(1 << (token + 1)) for token in range(num_tokens)])
     return bool((bits & later[None, :, None]).any())
+
+
+def _takes_the_same_steps(run: Run, fewer: int) -> bool:
+    """Return whether the code runs the same operations on fewer tokens, and not as many steps as there are tokens."""
+    trace, _ = run.subject.trace(run.x[:, :fewer])
+    return [one.name for one in trace.operations] == [one.name for one in run.trace.operations]
 
 
 def _locate(run: Run, fewer: int) -> SourceLine | None:
