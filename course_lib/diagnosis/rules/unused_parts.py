@@ -1,5 +1,6 @@
 """Each part that a module builds must be used."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -7,16 +8,20 @@ from torch import nn
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, unmentioned_parts
-from course_lib.diagnosis.measure import Run
+from course_lib.diagnosis.measure import Run, role_of
 from course_lib.diagnosis.measure.dependence import ROUTING
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, line_at, statement_of
+
+OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a role and are no projection
 
 
 @rule(order=404)
 def check_built(run: Run) -> Iterator[Finding]:
     """Whether each part that is built is used."""
     for name, owner, attribute in unmentioned_parts(run):
+        if role_of(attribute) and not OF_NO_ROLE.search(attribute):
+            continue  # the rules about projections know whether its role is played by another one
         inside = [one for one in run.subject.parameters if one == name or one.startswith(f"{name}.")]
         part = owner._modules.get(attribute)
         unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, part)
