@@ -35,11 +35,15 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     # Missing keys, and keys of an earlier prompt, look like a wrong mask, shared heads or scrambled rows.
     "stale-cache": LAYOUT | SHARED | MASKS | LATER_PIECES | {
         "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied", "rotary-wrong-turn",
+        "values-misaligned",
     },
     "window-off-by-one": MASKS | {"token-missing-from-cache"},  # The keys that it cuts from the cache.
     "token-missing-from-cache": LAYOUT | SHARED | MASKS | {
         "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied", "stale-cache",
+        "values-misaligned",
     },
+    # Values of other tokens look like other weights, other heads and another mask.
+    "values-misaligned": ALL_MEASURED - {"stale-cache", "token-missing-from-cache"},
     "positions-restart-in-cache": {"stale-cache", "rotary-unused"},  # Each piece has the angles of another place.
     # What later pieces see beyond the prompt is seen in the mask, too.
     "window-lost-in-decode": MASKS | {
@@ -85,6 +89,7 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "rotary-on-values": {"rotary-unused"},  # The rotation was meant for the queries and keys.
     "overflow-half": {"dtype-pinned", "nan-on-hidden-rows"},  # What overflows becomes inf, then nan.
     "fixed-length": {"no-causal-mask"},  # A mask of one length is broadcast for others.
+    "dead-parameter": {"value-unused"},  # What is computed with it is read nowhere.
     "input-modified": {"stale-cache"},  # A second run on a changed x gives a different output.
     "heads-averaged": {"merge-without-transpose"},  # A sum over heads also crosses rows.
     "dtype-pinned": {"wrong-scale"},  # A rounded scale differs from the right one.
@@ -92,7 +97,9 @@ SUPPRESSES: dict[str, Set[str | None]] = {
 
 
 # These follow from many mistakes, and are told where nothing else was measured.
-FALLBACKS = {"dead-parameter", "mask-lost-on-option", "paths-differ"}
+FALLBACKS = {
+    "dead-parameter", "depends-on-length", "mask-lost-on-option", "paths-differ", "roles-exchanged", "value-unused",
+}  # fmt: skip
 
 
 def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -33,9 +33,22 @@ from .precedence import root_causes
 from .registry import Rule, apply
 from .shared import unshared
 
-OF_WHOLE = {"cache", "device", "dtypes", "expectation", "purity", "samples"}  # files of rules about the code as a whole
-# What these rules find in one attention may be the fault of another, because they run all of the code another way.
-ONLY_OF_WHOLE = {"check_device", "check_dtypes", "check_overflow", "check_pieces", "check_sizes"}
+OF_WHOLE = {
+    "cache",
+    "device",
+    "dtypes",
+    "expectation",
+    "lengths",
+    "purity",
+    "samples",
+    "unused_parts",
+    "unused_values",
+}  # files of rules about the code as a whole
+# What these rules find in one attention may be the fault of another, because they run all of the code another way, or
+# what goes in is put in its place.
+ONLY_OF_WHOLE = {
+    "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces", "check_sizes",
+}  # fmt: skip
 UNUSED_MASK = "mask-discarded"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
 PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"

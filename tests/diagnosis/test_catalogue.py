@@ -66,6 +66,10 @@ IDS = [
     "weights-transposed",
     "gate-unused",
     "dead-parameter",
+    "value-unused",
+    "values-misaligned",
+    "roles-exchanged",
+    "depends-on-length",
 ]
 TO_COME = {"07"}  # lessons that are not written yet
 

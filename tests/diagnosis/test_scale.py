@@ -19,7 +19,6 @@ class Relative(nn.Module):
     def __init__(self):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.more_keys = nn.Linear(WIDTH, WIDTH)
         self.distances = nn.Parameter(torch.randn(32, 32, HEAD_DIM))
 
     def more(self, queries, x):
@@ -56,6 +55,10 @@ class ScaledForTwo(Relative):
 
 class TwoProducts(Relative):
     """Each query has a second product with other keys of the same tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.more_keys = nn.Linear(WIDTH, WIDTH)
 
     def more(self, queries, x):
         return queries @ self.more_keys(x).unflatten(-1, (HEADS, -1)).permute(0, 2, 3, 1)

@@ -77,14 +77,25 @@ OUTPUTS = (
     ),
     Mistake(
         "dead-parameter",
-        "A matrix of weights changes nothing.",
-        "A table of biases, a matrix that mixes heads or an adapter is built and its result is dropped. Each "
-        "parameter must reach the output, though softmax may cancel a bias of the keys. It gets no gradient, fills "
-        "memory and is saved with the model.",
+        "A part that is built changes nothing.",
+        "A table of biases, a matrix that mixes heads, a norm or an activation is built, and no line uses it or its "
+        "result is dropped. Each part must change the output, though softmax may cancel a bias of the keys. Its "
+        "parameters get no gradient, fill memory and are saved with the model.",
         "Change that parameter: the output stays the same. After a backward pass its gradient is None, unlike that of "
         "a bias of the keys.",
         "`scores + bias` on a line of its own.",
         "Which parameters have no gradient after one step?",
+        "12",
+    ),
+    Mistake(
+        "value-unused",
+        "A value is computed or kept, and no line reads it.",
+        "A line keeps the input for a residual connection, or computes another step, and the lines below go on with "
+        "another name; or a module is given a tensor that its forward does not use. Each value of the tokens must be "
+        "read by a later line. The shapes stay the same, and the step is left out.",
+        "A linter reports a local variable that is assigned and never used; without its line the output is the same.",
+        "A sum with the residual that was lost when the line of the norm was rewritten.",
+        "Which line reads the name that this line assigns?",
         "12",
     ),
 )

@@ -88,4 +88,15 @@ RUNNING = (
         "After three steps, which keys does the fourth query see?",
         "08",
     ),
+    Mistake(
+        "depends-on-length",
+        "Earlier outputs change when tokens follow.",
+        "A table is cut from the wrong end, or a number of the whole text goes into each row, although the mask hides "
+        "what follows. In causal attention a token's output must not depend on how many tokens come later. What "
+        "was trained on whole texts then computes something else while it generates.",
+        "Leave out the last token: the outputs of the others change.",
+        "`table[:num_tokens]` where the distances count from the end of the table.",
+        "What is the same for the first token in a text of five and of six tokens?",
+        "02",
+    ),
 )

@@ -114,4 +114,26 @@ SCORES = (
         "Which axis of the weights meets the tokens of the values?",
         "01",
     ),
+    Mistake(
+        "values-misaligned",
+        "The weights multiply the values of other tokens.",
+        "The rows of the values are in another order than those of the keys: one is flipped, shifted or joined with a "
+        "memory at the other end. A weight belongs to the value of the token whose key it was computed from. Shapes "
+        "and row sums are right, and a token is found by its key and answers with its neighbour's value.",
+        "Change one token: the key and the value that change are in different rows.",
+        "`cat([memory, keys])` beside `cat([values, memory])`.",
+        "Which token's value stands in the row of this key?",
+        "01",
+    ),
+    Mistake(
+        "roles-exchanged",
+        "Weights play another role than their name says.",
+        "The norm of the queries is applied to the keys and that of the keys to the queries, or `k_proj` makes the "
+        "values. Weights must play the role that they are called by, because whoever loads or converts them goes by "
+        "the names. A model trained so works, and weights of another give nonsense.",
+        "Loaded weights give other outputs than in the model that they come from.",
+        "`q, k = k_norm(q), q_norm(k)`.",
+        "Which of the norms reaches the queries?",
+        "05",
+    ),
 )

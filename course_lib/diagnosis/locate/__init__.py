@@ -20,6 +20,7 @@ from .constants import (
     locate_unused_scaling,
     number_of,
 )
+from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
 from .devices import move_given_devices
 from .dtypes import locate_made, locate_pinned
 from .masks import (
@@ -36,6 +37,7 @@ from .masks import (
     locate_skipped_mask,
     locate_window,
 )
+from .mentions import unmentioned_parts
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
 from .sources import names_in
@@ -55,6 +57,10 @@ __all__ = [
     "SCALINGS",
     "attributes_in_source",
     "attributes_read",
+    "changes_nothing",
+    "dead_parts",
+    "dead_stores",
+    "dropped_results",
     "find_join",
     "lines_from_forward",
     "locate_alignment",
@@ -99,6 +105,8 @@ __all__ = [
     "locate_wrong_rotation",
     "move_given_devices",
     "names_in",
+    "names_read",
     "number_of",
     "scale_by_choice",
+    "unmentioned_parts",
 ]

@@ -29,6 +29,7 @@ FILES = (
     "paths",
     "packed_styles",
     "function_styles",
+    "other_kinds",
 )
 GOALS = {"detected": 1.0, "named": 0.97, "first guess": 0.95, "located": 0.9}
 

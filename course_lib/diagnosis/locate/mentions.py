@@ -1,0 +1,86 @@
+"""Find the parts of a module that its constructor builds and that no code which could use them names."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from torch import nn
+
+from course_lib.diagnosis.measure import Run
+from course_lib.tracing import source_of
+
+from .attributes import BUILDING, own_classes
+from .sources import nodes_in
+
+# Ways to reach a part without its name.
+DYNAMIC = {
+    "getattr", "vars", "__dict__", "__getattr__", "_modules", "_parameters", "children", "named_children", "modules",
+    "named_modules", "parameters", "named_parameters", "get_submodule", "get_parameter", "locals", "exec", "eval",
+}  # fmt: skip
+
+
+def unmentioned_parts(run: Run) -> Iterator[tuple[str, nn.Module, str]]:
+    """Yield the parts of the author's modules that ran which none of the code that could use them names.
+
+    A part is a submodule or a parameter. Code that reaches its parts without their names, or whose source is
+    unavailable, has none.
+
+    Yields:
+        The part's name from the outside, the module that has it, and its name there.
+    """
+    ran = {call.module for call in run.trace.calls} | {run.subject.examined}
+    outside = _read_from_outside(run)
+    for path, owner in run.subject.modules.items():
+        if owner not in ran or not _names_what_it_uses(owner):
+            continue
+        for name, part in {**owner._modules, **owner._parameters}.items():
+            idle = isinstance(part, nn.Module) and not any(True for _ in part.parameters())
+            if isinstance(part, nn.Parameter) and part.dim() < 2:
+                continue  # a bias, which may be kept for another module
+            if name not in outside and not _mentions(owner, name, built=idle):
+                yield f"{path}.{name}" if path else name, owner, name
+
+
+def _names_what_it_uses(owner: nn.Module) -> bool:
+    """Return whether all that a module does stands in classes of the author, which name each part they use."""
+    classes = own_classes([owner])
+    sources = [source_of(cls) for cls in classes if any(callable(one) for one in vars(cls).values())]
+    above = type(owner).__mro__[len(classes) :]  # PyTorch's own modules use parts, too
+    if None in sources or not above or above[0] is not nn.Module or type(owner).forward is nn.Module.forward:
+        return False
+    nodes = [node for source in sources for node in nodes_in(source)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return DYNAMIC.isdisjoint(used | {node.attr for node in nodes if isinstance(node, ast.Attribute)})
+
+
+def _mentions(owner: nn.Module, name: str, *, built: bool) -> bool:
+    """Return whether a method reads an attribute, or has its name in a string.
+
+    With `built`, so does one that builds, if it gives the attribute to another part, as to a Sequential.
+    """
+    for source in filter(None, map(source_of, own_classes([owner]))):
+        for method in source.tree.body if isinstance(source.tree, ast.ClassDef) else ():
+            builds = isinstance(method, ast.FunctionDef) and BUILDING.search(method.name)
+            wanted = _gives if builds else _is_mention
+            if (built or not builds) and any(wanted(node, name) for node in ast.walk(method)):
+                return True
+    return False
+
+
+def _is_mention(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and bool(re.search(rf"\b{name}\b", node.value))
+    return isinstance(node, ast.Attribute) and node.attr == name
+
+
+def _gives(node: ast.AST, name: str) -> bool:
+    """Return whether a node gives an attribute on, in a call or a list."""
+    given = node.args if isinstance(node, ast.Call) else node.elts if isinstance(node, (ast.List, ast.Tuple)) else ()
+    return any(isinstance(one, ast.Attribute) and one.attr == name for one in given)
+
+
+def _read_from_outside(run: Run) -> set[str]:
+    """Return the attributes that the code of a run reads of anything other than `self`."""
+    codes = {code for operation in run.trace.operations for code, _ in operation.frames} | {run.subject.caller}
+    nodes = (node for code in codes for node in nodes_in(source_of(code)))
+    return {one.attr for one in nodes if isinstance(one, ast.Attribute) and ast.unparse(one.value) != "self"}

@@ -1,0 +1,95 @@
+"""Each part that a module builds must be used."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from torch import nn
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_attribute, unmentioned_parts
+from course_lib.diagnosis.measure import Run, role_of
+from course_lib.diagnosis.measure.dependence import ROUTING
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import SourceLine, line_at, statement_of
+
+OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a role and are no projection
+
+
+@rule(order=404)
+def check_built(run: Run) -> Iterator[Finding]:
+    """Whether each part that is built is used."""
+    for name, owner, attribute in unmentioned_parts(run):
+        if role_of(attribute) and not OF_NO_ROLE.search(attribute):
+            continue  # the rules about projections know whether its role is played by another one
+        inside = [one for one in run.subject.parameters if one == name or one.startswith(f"{name}.")]
+        part = owner._modules.get(attribute)
+        unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, part)
+        if not unused:
+            continue
+        evidence, where = f"`{name}` is built and no line uses it", locate_attribute(run.subject, attribute)
+        twin, lines = _twin(run, owner, attribute)
+        if twin:
+            earlier = _order(owner, attribute) < _order(owner, twin)
+            evidence, where = f"{evidence}, while {len(lines)} lines use `{twin}`", lines[0 if earlier else -1]
+        yield Finding.named("dead-parameter", evidence, where)
+        return
+
+
+def _is_idle(run: Run, part: nn.Module | None) -> bool:
+    """Return whether a part is an activation that was not called, and that no operation of its name stands in for."""
+    if part is None or type(part).__module__ != "torch.nn.modules.activation":
+        return False
+    applied = {operation.name.replace("_", "") for operation in run.trace.operations}
+    return part not in {call.module for call in run.trace.calls} and type(part).__name__.lower() not in applied
+
+
+def _twin(run: Run, owner: nn.Module, attribute: str) -> tuple[str, list[SourceLine]]:
+    """Return the part like an unused one that several lines of its module use, and these lines; "" without one."""
+    for name, part in {**owner._modules, **owner._parameters}.items():
+        if name != attribute and part is not None and _kind(part) == _kind(getattr(owner, attribute)):
+            lines = _lines_that_read(run, owner, part)
+            if len(lines) > 1:
+                return name, lines
+    return "", []
+
+
+def _kind(part: nn.Module | nn.Parameter) -> tuple:
+    if isinstance(part, nn.Module):
+        return type(part), *((name, one.shape) for name, one in part.named_parameters())
+    return (part.shape,)
+
+
+def _order(owner: nn.Module, attribute: str) -> int:
+    return [*owner._parameters, *owner._modules].index(attribute)
+
+
+def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter) -> list[SourceLine]:
+    """Return the lines of a module's methods that read the parameters of a part, in order."""
+    own = set(map(id, part.parameters() if isinstance(part, nn.Module) else [part]))
+    names = [name for name, one in run.subject.parameters.items() if id(one) in own]
+    read = {value.storage for name in names for value in run.parameter_reads.get(name, [])}
+    methods = {getattr(one, "__code__", None) for cls in type(owner).__mro__ for one in vars(cls).values()}
+    readers = (one for one in run.trace.operations if any(value.storage in read for value in one.inputs))
+    frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in readers)
+    found = (line_at(statement_of(*frame)) for frame in frames if frame is not None)
+    return list(dict.fromkeys(line for line in found if line is not None))
+
+
+@rule(order=407)
+def check_lists(run: Run) -> Iterator[Finding]:
+    """Whether each module of a list has its turn."""
+    if not ROUTING.isdisjoint(operation.name for operation in run.trace.operations):
+        return  # a router chooses among them
+    calls = Counter(call.module for call in run.trace.calls)
+    for path, modules in run.subject.modules.items():
+        owner = run.subject.modules.get(path.rpartition(".")[0])
+        if not isinstance(modules, nn.ModuleList) or owner is None:
+            continue
+        idle = next((at for at, one in enumerate(modules) if not calls[one]), None)
+        again = next((at for at, one in enumerate(modules) if calls[one] > calls[owner] > 0), None)
+        if idle is not None and again is not None and _kind(modules[idle]) == _kind(modules[again]):
+            evidence = f"`{path}.{idle}` is never called, and `{path}.{again}` is called {calls[modules[again]]} times"
+            lines = _lines_that_read(run, owner, modules[again])
+            yield Finding.named("dead-parameter", evidence, lines[-1] if lines else None)
+            return

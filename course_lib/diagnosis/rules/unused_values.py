@@ -1,0 +1,148 @@
+"""What is computed, kept or given must be read."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import changes_nothing, dead_parts, dead_stores, dropped_results, names_in, names_read
+from course_lib.diagnosis.measure import Run, role_of
+from course_lib.diagnosis.registry import rule
+from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function of the author that ran.
+
+    Attributes:
+        code, source: of the function.
+        operations: on tokens, which it or a function that it called ran.
+    """
+
+    code: CodeType
+    source: Source
+    operations: list[Operation]
+
+    def made_in(self, node: ast.stmt) -> list[Operation]:
+        """Return the operations that a statement of the function ran."""
+        last = node.end_lineno or node.lineno
+        return [one for one in self.operations if node.lineno <= one.statement_in(self.code).line <= last]
+
+
+@rule(order=405)
+def check_values(run: Run) -> Iterator[Finding]:
+    """Whether each value that is computed is read."""
+    for body in _bodies(run):
+        for node, evidence in _unread_values(run, body):
+            yield Finding.named("value-unused", evidence, SourceLine(body.source.file, node.lineno))
+            return
+
+
+def _bodies(run: Run) -> Iterator[Body]:
+    from_x = run.in_order(run.trace.descendants_of_input())
+    for code in dict.fromkeys(code for operation in from_x for code, _ in operation.frames):
+        source = source_of(code)
+        if source is not None and code is not run.subject.caller:
+            yield Body(code, source, [one for one in from_x if any(frame is code for frame, _ in one.frames)])
+
+
+def _unread_values(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements of a function whose value nothing reads, and that in words."""
+    for store, name in dead_stores(body.source):
+        shape = _unread_shape(run, body.made_in(store))
+        if shape:
+            yield store, f"`{name}` {shape} is computed, and no line reads it"
+        elif isinstance(store.value, ast.Name) and _is_of_tokens(body, store.value.id):
+            yield store, f"`{name}` keeps `{store.value.id}`, and no line reads it"
+    for store, names, unread in dead_parts(body.source):
+        part = _unread_part(run, body.made_in(store), names, unread)
+        if part:
+            yield store, f"{part}, one of {len(names)} parts, is never read"
+    for node in dropped_results(body.source):
+        made = body.made_in(node)
+        shape = _unread_shape(run, made) if all(_is_pure(body, one) for one in made) else ""
+        if shape:
+            yield node, f"what this line computes, {shape}, is given no name"
+
+
+def _unread_shape(run: Run, made: list[Operation]) -> str:
+    """Return the shape of what a statement computed if it changes no output; "" if it does, or is no tensor."""
+    unread = bool(made) and run.returned.isdisjoint(one.number for one in made)
+    numbers = unread and all(value.tensor.is_floating_point() for value in made[-1].outputs)
+    return str(tuple(made[-1].outputs[0].tensor.shape)) if numbers and made[-1].outputs else ""
+
+
+def _unread_part(run: Run, made: list[Operation], names: list[str], unread: list[int]) -> str:
+    """Describe a part of a tensor that is named beside others and changes no output; "" if there is none."""
+    read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
+    for outputs in (operation.outputs for operation in made if len(operation.outputs) == len(names)):
+        used = [value.number in read for value in outputs]
+        idle = next((at for at in unread if not used[at]), None)
+        if idle is not None and any(used):
+            return f"`{names[idle]}` {tuple(outputs[idle].tensor.shape)}"
+    return ""
+
+
+def _is_of_tokens(body: Body, name: str) -> bool:
+    """Return whether statements of a function that name a variable compute something from tokens."""
+    return any(name in names_in(operation.statement_in(body.code).source) for operation in body.operations)
+
+
+def _is_pure(body: Body, operation: Operation) -> bool:
+    """Return whether an operation, and the functions that a function called for it, write nothing that stays."""
+    codes = [code for code, _ in operation.frames]
+    called = [source_of(code) for code in codes[: codes.index(body.code)]]
+    return not operation.in_place and all(source is not None and changes_nothing(source) for source in called)
+
+
+@rule(order=406)
+def check_given(run: Run) -> Iterator[Finding]:
+    """Whether of two tensors that a module is given both are read."""
+    for call in run.trace.calls:
+        code = getattr(type(call.module).forward, "__code__", None)
+        if code is None or is_foreign(code.co_filename) or run.returned.isdisjoint(range(call.first, call.last)):
+            continue
+        source = source_of(code)
+        given = {} if source is None else dict(_arguments(call, code))
+        unread = [one for one in given if source and _is_unread(run, call, given[one], named=one in names_read(source))]
+        for name in unread:
+            twin = next((one for one in given if one not in unread and _are_twins(one, name)), None)
+            if twin and source:  # without a twin it may be there because modules of another class take it
+                shape = tuple(given[name].tensor.shape)
+                evidence = f"`{name}` {shape} is given to the module and changes no output, unlike `{twin}`"
+                yield Finding.named("value-unused", evidence, _line_of_argument(source, name))
+                return
+
+
+def _are_twins(name: str, other: str) -> bool:
+    """Return whether two names differ in their roles alone, as `pos_k` and `pos_v`."""
+    parts, others = name.split("_"), other.split("_")
+    apart = [(one, two) for one, two in zip(parts, others, strict=False) if one != two]
+    return len(parts) == len(others) and len(apart) == 1 and all(map(role_of, apart[0]))
+
+
+def _arguments(call: ModuleCall, code: CodeType) -> Iterator[tuple[str, Value]]:
+    """Yield the arguments that are tensors of their own, of floating-point numbers, and no mask by their name."""
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    given = {names[at] if isinstance(at, int) and at < len(names) else str(at): one for at, one in call.inputs.items()}
+    for name, value in given.items():
+        twice = any(one.storage == value.storage for other, one in given.items() if other != name)
+        if name in names and "mask" not in name and value.tensor.is_floating_point() and not twice:
+            yield name, value
+
+
+def _is_unread(run: Run, call: ModuleCall, value: Value, *, named: bool) -> bool:
+    """Return whether what a call makes of an argument changes no output; if nothing, whether it is never `named`.
+
+    Code that asks an argument for its shape only, as a table of positions does, names it.
+    """
+    inside = run.trace.operations[call.first : call.last]
+    readers = [one.number for one in inside if any(read.storage == value.storage for read in one.inputs)]
+    return run.returned.isdisjoint(readers) if readers else not named
+
+
+def _line_of_argument(source: Source, name: str) -> SourceLine:
+    found = (one.lineno for one in ast.walk(source.tree) if isinstance(one, ast.arg) and one.arg == name)
+    return SourceLine(source.file, next(found, source.tree.lineno))
