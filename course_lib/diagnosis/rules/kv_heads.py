@@ -82,7 +82,7 @@ def _locate_index(attention: Attention, operation: Operation) -> SourceLine | No
         divided = [one for one in ancestors if one.name in DIVISIONS]
         return divided[-1].where if divided else operation.where
     picks = operation.name in ("select", "slice") or operation.name not in LAYOUT
-    return (locate_assignment(operation, "%|//") if picks else None) or operation.where
+    return (locate_assignment(operation, "%|//", in_calls=False) if picks else None) or operation.where
 
 
 def _splitting_queries(attention: Attention) -> Operation | None:
@@ -134,5 +134,7 @@ def _picks_kv_heads(attention: Attention, operation: Operation) -> bool:
     before, after = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
     parts = [one for one in attention.run.live_operations if one.inputs[:1] == operation.inputs[:1]]
     kept = set().union(*(attention.structure.columns_in(one.outputs[0]) for one in parts if one.outputs))
-    # A rotation, too, cuts rows, but reads all parts.
-    return len(after) < len(before) and not before & queries and kept != before
+    row = attention.rows.all[0]
+    whole = any({*columns[0][:2]} <= after for columns in (row.key_columns, row.value_columns))
+    # A rotation, too, cuts rows, but reads all parts, or cuts a head in two.
+    return whole and len(after) < len(before) and not before & queries and kept != before
