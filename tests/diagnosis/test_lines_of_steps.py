@@ -173,6 +173,13 @@ class ArrangedAndForgotten(Base):
         return scores.softmax(dim=-1) @ v
 
 
+class ArrangedAndNotGiven(Base):
+    def attend(self, q, k, v):
+        mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+        mask = mask[None, None]  # wrong
+        return weighed(q, k, v)  # wrong
+
+
 class ReadyAndSkipped(Base):
     def attend(self, q, k, v, padding=None):
         mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
@@ -315,7 +322,8 @@ CASES = [
     (KeysAsQueries, "mask-rank", {"keep": KEEP, "causal": False}),
     (SmallPenalty, "mask-with-zero", {"keep": KEEP, "causal": False}),
     (TwoSwitched, "no-causal-mask", {}), (NoneGiven, "no-causal-mask", {}),
-    (ArrangedAndForgotten, "no-causal-mask", {}), (ReadyAndSkipped, "no-causal-mask", {}),
+    (ArrangedAndForgotten, "no-causal-mask", {}), (ArrangedAndNotGiven, "no-causal-mask", {}),
+    (ReadyAndSkipped, "no-causal-mask", {}),
     (FlagOfHelper, "mask-off-by-one", {}),
     (HiddenInCopy, "mask-discarded", {}),
     (QueriesOfFlatTokens, "projection-reused", {}), (PackedAndRenamed, "scores-from-values", {}),

@@ -199,7 +199,8 @@ def locate_unused_triangle(softmax: Operation, trace: Trace, unused: list[Operat
     made = [one for one in unused if one.outputs and any(code in codes for code, _ in one.frames)]
     triangles = [one for one in made if _is_right(one.outputs[0].tensor)]
     skipped = {name for one in _skipped_masks(softmax, trace) for name in names_in(ast.unparse(one))}
-    return triangles[-1].where if triangles and skipped.isdisjoint(triangles[-1].statement.names) else None
+    last = triangles[-1] if triangles else None
+    return last.where if last and (last.code is not softmax.code or skipped.isdisjoint(last.statement.names)) else None
 
 
 def skipped_blocks(operation: Operation, trace: Trace, names: set[str], wanted: re.Pattern[str]) -> list[ast.If]:
