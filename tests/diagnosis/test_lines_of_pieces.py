@@ -103,6 +103,32 @@ class OtherKernelForThePrompt(Base):
             return scores.softmax(dim=-1) @ v
 
 
+class MaskOfTheFirstPlaces(Base):
+    def attend(self, q, k, v, past):
+        start, hidden = k.shape[-2] - q.shape[-2], causal(q.shape[-2], k.shape[-2], q)
+        return self.weighed_at(q, k, v, start, hidden)
+
+    def weighed_at(self, q, k, v, start, hidden):
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)
+        if hidden is not None and start == 0:  # wrong
+            scores = scores.masked_fill(hidden, -torch.inf)
+        assert scores.shape[-1] == k.shape[-2]
+        return scores.softmax(dim=-1) @ v
+
+
+class TurnedKeysDropped(Base):
+    def both(self, q, k, angles):
+        return turned(q, angles), turned(k, angles)
+
+    def forward(self, x, past=None):
+        start = 0 if past is None else past[0].shape[2]
+        q, k, v = self.split(self.to_q(x)), self.split(self.to_k(x)), self.split(self.to_v(x))
+        q, _ = self.both(q, k, self.angles(q, start))  # wrong
+        k, v, kept = self.join(k, v, past)
+        out = self.attend(q, k, v, past).transpose(1, 2).flatten(2)
+        return self.to_out(out), kept
+
+
 class TableOfThePiece(Base):
     def angles(self, q, start):
         return table_of(q.shape[-2], q)  # wrong
@@ -183,6 +209,20 @@ class NotHandedOn(Slots):
         return k, v, past
 
 
+class FirstHeadOfTheSlots(Slots):
+    def join_at(self, at, k, v, past):
+        count, begin, end = len(k), int(at[0]), int(at[-1]) + 1
+        past[0][:count, :, begin:end], past[1][:count, :, begin:end] = k, v
+        k, v = past[0][:count, :, :TOKENS], past[1][:count, :, :TOKENS]
+        assert k.shape == v.shape
+        k = k[:, :1].expand(-1, HEADS, -1, -1)  # wrong
+        v = v[:, :1].expand(-1, HEADS, -1, -1)
+        return k, v, past
+
+    def hidden(self, at, q):
+        return at[:, None] < torch.arange(TOKENS, device=q.device)
+
+
 class EmptySlotsSeen(Slots):
     def forward(self, x, at, past):
         q, k, v = self.split(self.to_q(x)), self.split(self.to_k(x)), self.split(self.to_v(x))
@@ -192,28 +232,34 @@ class EmptySlotsSeen(Slots):
         return self.to_out(out), past
 
 
-def in_slots(module, x):
-    past, rows = tuple(x.new_zeros(2, len(x), HEADS, SLOTS, HEAD_DIM)), []
+def in_slots(module, x, most=0):
+    past, rows = tuple(x.new_zeros(2, max(most, len(x)), HEADS, SLOTS, HEAD_DIM)), []
     for at in torch.arange(x.shape[1], device=x.device).split((PROMPT, *[1] * (x.shape[1] - PROMPT))):
         out, past = module(x[:, at], at, past)
         rows.append(out)
     return torch.cat(rows, dim=1)
 
 
+def in_slots_of_four(module, x):
+    return in_slots(module, x, most=4)
+
+
 CASES = [
     (MaskOfThePrompt, two_by_two, "mask-skipped-when-cached"),
     (MaskWithoutColumns, two_by_two, "mask-skipped-when-cached"),
     (OtherKernelForThePrompt, two_by_two, "mask-skipped-when-cached"),
+    (MaskOfTheFirstPlaces, two_by_two, "mask-skipped-when-cached"), (TurnedKeysDropped, in_pieces, "rotary-unused"),
     (TableOfThePiece, in_pieces, "positions-restart-in-cache"),
     (PositionsFromZero, in_pieces, "positions-restart-in-cache"),
     (KeptOnceOnly, in_pieces, "token-missing-from-cache"), (NotHandedOn, in_slots, "token-missing-from-cache"),
     (ValuesInFront, in_slots, "stale-cache"), (EmptySlotsSeen, in_slots, "mask-skipped-when-cached"),
+    (FirstHeadOfTheSlots, in_slots_of_four, "kv-head-zero-only"),
 ]  # fmt: skip
 
 
 def report_of(code, call):
     torch.manual_seed(0)
-    return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, call=call)
+    return diagnose(code(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS, num_kv_heads=HEADS, call=call)
 
 
 @pytest.mark.parametrize(("wrong", "call", "mistake"), CASES, ids=lambda one: getattr(one, "__name__", one))

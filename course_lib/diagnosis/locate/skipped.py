@@ -51,7 +51,8 @@ def locate_decision(node: ast.If, frames: Sequence[Frame]) -> SourceLine | None:
 
 
 def _decisions_of(node: ast.If, frames: Sequence[Frame]) -> list[SourceLine | None]:
-    return list(_decisions(frames, _names_read(node.test) & set().union(*map(_names_read, node.body))))
+    tested, read = _names_read(node.test), set().union(*map(_names_read, node.body))
+    return list(_decisions(frames, tested if tested <= read else set()))
 
 
 def _encloses(node: ast.If, line: int) -> bool:

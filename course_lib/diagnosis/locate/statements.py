@@ -171,9 +171,9 @@ def locate_discarded(operation: Operation) -> SourceLine | None:
 
 
 def _is_read(source: Source | None, statement: Statement) -> bool:
-    """Return whether a name that a statement assigns is read anywhere but in its own line; True if it is not known."""
+    """Return whether all names that a statement assigns are read anywhere but in its own line, as far as is known."""
     named = {name for name in statement.names if name}
     if source is None or not named:
         return bool(named) or bool(AUGMENTED.match(statement.source))
     reads = (one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
-    return any(one.id in named and one.lineno != statement.line for one in reads)
+    return named <= {one.id for one in reads if one.lineno != statement.line}

@@ -7,7 +7,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_assignment
 from course_lib.diagnosis.measure import Attention
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import LAYOUT, Operation, SourceLine
+from course_lib.tracing import LAYOUT, UNLABELLED, Operation, SourceLine
 from course_lib.wording import counted
 
 COPIES = ("repeat", "index", "index_select", "cat", "stack")
@@ -131,9 +131,10 @@ def _picks_kv_heads(attention: Attention, operation: Operation) -> bool:
     if operation.name not in ("select", "slice"):
         return False
     queries = {row.query_columns[0] for row in attention.rows.all}
-    before, after = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
+    given, made = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
+    before, after = given - {UNLABELLED}, made - {UNLABELLED}
     parts = [one for one in attention.run.live_operations if one.inputs[:1] == operation.inputs[:1]]
-    kept = set().union(*(attention.structure.columns_in(one.outputs[0]) for one in parts if one.outputs))
+    kept = set().union(*(attention.structure.columns_in(one.outputs[0]) for one in parts if one.outputs)) - {UNLABELLED}
     row = attention.rows.all[0]
     whole = any({*columns[0][:2]} <= after for columns in (row.key_columns, row.value_columns))
     # A rotation, too, cuts rows, but reads all parts, or cuts a head in two.
