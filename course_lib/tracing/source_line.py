@@ -19,7 +19,11 @@ SITE_PACKAGES = Path(torch.__file__).parent.parent
 # An operation that runs in these files is attributed to the author's line that called them.
 TOOLS = [SITE_PACKAGES / "torch", SITE_PACKAGES / "einops"]
 TOOLS += [COURSE_FOLDER / package for package in ("tracing", "recorder", "diagnosis", "command")]
-INSTALLED = re.compile(r"[/\\\\](site|dist)-packages[/\\\\](torch|einops)[/\\\\]")  # in whichever environment
+# PyTorch in whichever environment, and einops wherever it lies, because repositories bring copies of it.
+INSTALLED = re.compile(
+    r"[/\\\\](site|dist)-packages[/\\\\](torch|einops)[/\\\\]"
+    r"|[/\\\\]einops[/\\\\](einops|packing|parsing|array_api|_backends|_torch_specific|layers[/\\\\]\w+)\.py$"
+)
 FOREIGN = ("<frozen", *(f"{folder}{os.sep}" for folder in TOOLS))
 
 

@@ -10,6 +10,7 @@ from .attributes import (
     locate_softmax_layer,
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
+from .callers import locate_request
 from .choices import scale_by_choice
 from .constants import (
     SCALINGS,
@@ -35,11 +36,13 @@ from .masks import (
     locate_next_shown,
     locate_pattern,
     locate_skipped_mask,
+    locate_unused_triangle,
     locate_window,
 )
 from .mentions import unmentioned_parts
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
+from .skipped import locate_skipped_step
 from .sources import names_in
 from .statements import (
     lines_from_forward,
@@ -47,6 +50,7 @@ from .statements import (
     locate_discarded,
     locate_fixed_loop,
     locate_missing_return,
+    locate_next_use,
     locate_read,
     locate_return,
     locate_returned_argument,
@@ -83,12 +87,14 @@ __all__ = [
     "locate_missing_return",
     "locate_negation",
     "locate_next_shown",
+    "locate_next_use",
     "locate_passed",
     "locate_pattern",
     "locate_pinned",
     "locate_read",
     "locate_rename",
     "locate_renamed_role",
+    "locate_request",
     "locate_return",
     "locate_returned",
     "locate_returned_argument",
@@ -96,10 +102,12 @@ __all__ = [
     "locate_shared_module",
     "locate_skipped_mask",
     "locate_skipped_scaling",
+    "locate_skipped_step",
     "locate_softmax_layer",
     "locate_sum_of_products",
     "locate_unmixed_return",
     "locate_unused_scaling",
+    "locate_unused_triangle",
     "locate_window",
     "locate_write_index",
     "locate_wrong_rotation",

@@ -7,9 +7,17 @@ from typing import Literal
 import torch
 
 from course_lib.diagnosis.measure import Row, Rows, SecondPrompt
-from course_lib.tracing import UNLABELLED, Operation, Source, SourceLine
+from course_lib.tracing import UNLABELLED, Operation, Source, SourceLine, Trace, statement_of
 
-from .sources import assignments, function_of, last_line_of, nodes_in, returns_below
+from .sources import (
+    assignments,
+    function_of,
+    is_in_other_branch,
+    is_skipped,
+    last_line_of,
+    nodes_in,
+    returns_below,
+)
 from .statements import locate_return_after
 
 WRITES = (
@@ -69,19 +77,28 @@ def locate_cut(rows: Rows, row: Row, join: Operation, absent: Sequence[int]) -> 
     return None
 
 
-def locate_returned(rows: Rows, join: Operation, *, newest_only: bool) -> SourceLine | None:
+def locate_returned(rows: Rows, join: Operation, absent: Sequence[int], *, newest_only: bool) -> SourceLine | None:
     """Find the line that returns the old cache, or passes on the new keys alone; None if neither happens.
 
-    With `newest_only`, only the newest token is missing, because the cache was read before it was written.
+    Args:
+        rows: of the run.
+        join: of the new keys with the cached ones.
+        absent: the tokens that a later query lacks.
+        newest_only: whether only the newest token is missing, because the cache was read before it was written.
     """
     if join.name != "cat" and join.in_place:
         return None
     if newest_only and join.name == "cat":
         return locate_return_after(join)
-    later = [one for one in rows.trace.operations if one.name == join.name and one.number > join.number]
-    again = {one.number for one in later if one.where == join.where}
-    handed_on = again & rows.trace.descendants({join.number})
-    return _locate_returned_cache(join) if again and not handed_on else None
+    same = [one for one in rows.trace.operations if one.name == join.name and one.where == join.where]
+    held = [
+        one for one in same if bool(torch.isin(rows.dependence.token_of(one.outputs[0]), torch.tensor(absent)).any())
+    ]
+    for one in (join, *held[:1]):
+        again = {other.number for other in same if other.number > one.number}
+        if again and not again & rows.trace.descendants({one.number}):
+            return _locate_returned_cache(one)
+    return None
 
 
 def _locate_returned_cache(operation: Operation) -> SourceLine | None:
@@ -92,14 +109,18 @@ def _locate_returned_cache(operation: Operation) -> SourceLine | None:
     last = below[-1].value.elts[-1]
     named = [one for one in assignments(source) if isinstance(last, ast.Name) and last.id in one.targets]
     lines = [one.line for one in named if isinstance(one.node, ast.Assign)]
+    if lines and all(is_in_other_branch(source, line, operation.statement.line) for line in lines):
+        return operation.where
     return last_line_of(source, lines or [below[-1].lineno])
 
 
-def locate_write_index(join: Operation) -> SourceLine | None:
+def locate_write_index(join: Operation, trace: Trace) -> SourceLine | None:
     """Find the last line that sets the index at which a statement writes; None if the index is written in place."""
     source, line = function_of(join) if join.name in WRITES else None, join.statement.line
+    ran = {statement_of(*frame).line for one in trace.operations for frame in one.frames if frame[0] is join.code}
     for index in _write_indices(source, line):
         found = [one for one in assignments(source) if ast.unparse(index) in one.targets]
+        found = [one for one in found if not is_skipped(source, one.line, ran)]
         lines = [one.line for one in found if isinstance(index, ast.Attribute) or one.end_line < line]
         if lines:
             return last_line_of(source, lines)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from types import CodeType
 
+from torch import nn
+
 from course_lib.diagnosis.measure import Subject
 from course_lib.tracing import Operation, SourceLine, source_of
 
@@ -13,6 +15,7 @@ from .attributes import own_classes, statements_that_set
 from .sources import assignments, function_of, last_line_of, nodes_in
 
 OF_SCALE = re.compile(r"scal|temperature|temper|factor|multipl|sqrt|norm", re.I)
+OF_START = re.compile(r"offset|start|begin|pos|past|cache|shift|step|\bt0\b", re.I)
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)  # statements without a block
 NUMERIC = {"sqrt", "rsqrt", "pow", "float", "int", "tensor"}  # functions that a number may go through
 
@@ -32,6 +35,46 @@ def locate_number_given(operation: Operation) -> SourceLine | None:
         found = last_line_of(source_of(outer[0]), [given[0].lineno])
         wanted = {given[0].id} if isinstance(given[0], ast.Name) else set()
     return found
+
+
+def locate_flag(operation: Operation) -> SourceLine | None:
+    """Find the call that gives a helper function, as a constant, the argument which an operation's statement obeys.
+
+    None if the statement computes with the argument, as `diagonal + 1` does, because then it may be at fault itself.
+    """
+    for (code, _), outer in list(pairwise(operation.frames))[:1]:
+        source, line = source_of(code), operation.statement.line
+        simple = [
+            one for one in nodes_in(source) if isinstance(one, SIMPLE) and one.lineno <= line <= (one.end_lineno or 0)
+        ]
+        obeyed = {name for one in simple for node in ast.walk(one) for name in _obeyed_in(node)}
+        given = {name: one for name, one in arguments_of(code, *outer).items() if name in obeyed}
+        constants = [one for one in given.values() if isinstance(one, ast.Constant)]
+        if constants:
+            return last_line_of(source_of(outer[0]), [constants[0].lineno])
+    return None
+
+
+def _obeyed_in(node: ast.AST) -> set[str]:
+    """Return the names that a node tests, or passes on as they are by a keyword."""
+    tested = [node.test] if isinstance(node, ast.IfExp) else []
+    passed = [node.value] if isinstance(node, ast.keyword) else []
+    return {one.id for one in (*tested, *passed) if isinstance(one, ast.Name)}
+
+
+def locate_request(operation: Operation) -> SourceLine | None:
+    """Find the line that asks for positions: the call of a helper that counts from zero, or the operation's own line.
+
+    A helper that is told where to begin, by an argument or by its module, is itself at fault.
+    """
+    line = operation.where
+    for (code, _), outer in pairwise(operation.frames):
+        names = code.co_varnames[: code.co_argcount]
+        if names[:1] == ("self",) or any(map(OF_START.search, names)):
+            break
+        call = call_at(*outer)
+        line = line if call is None else last_line_of(source_of(outer[0]), [call.lineno])
+    return line
 
 
 def factors_in(operation: Operation) -> set[str]:
@@ -64,29 +107,44 @@ def locate_lone_number(operation: Operation) -> SourceLine | None:
 
 
 def locate_constructed(subject: Subject, name: str) -> SourceLine | None:
-    """Find the argument of the constructor's call that an attribute was set to as it is: `self.scale = scale`."""
+    """Find the argument of the constructor's call that an attribute was set to as it is: `self.scale = scale`.
+
+    Of several calls, it is the one that made the module of the attribute.
+    """
+    code, whole = subject.code, dict[str, nn.Module]()
+    whole = dict(code.named_modules()) if isinstance(code, nn.Module) else whole
+    classes = own_classes(whole.values())
     for source, node in statements_that_set(subject, name):
         value = getattr(node, "value", None)
         for cls in own_classes(subject.modules.values()):
             if not isinstance(value, ast.Name) or source != source_of(cls):
                 continue
-            bound = [_bound(cls.__init__.__code__, call) for _, call in _calls_of(subject, cls.__name__)]
-            files = [file for file, _ in _calls_of(subject, cls.__name__)]
-            lines = [
-                SourceLine(file, one[value.id].lineno)
-                for file, one in zip(files, bound, strict=True)
-                if value.id in one
+            given = [
+                (targets, SourceLine(file, bound[value.id].lineno))
+                for file, targets, call in _calls_of(classes, cls.__name__)
+                if value.id in (bound := _bound(cls.__init__.__code__, call))
             ]
-            if len(lines) == 1:
-                return lines[0]
+            made = {
+                f"self.{part}" for path, one in whole.items() if _has(subject, one, name) for part in path.split(".")
+            }
+            own = [line for targets, line in given if targets & made] if len(given) > 1 else [line for _, line in given]
+            if len(own) == 1:
+                return own[0]
     return None
 
 
-def _calls_of(subject: Subject, name: str) -> Iterator[tuple[str, ast.Call]]:
-    for source in filter(None, map(source_of, own_classes(subject.modules.values()))):
-        for node in ast.walk(source.tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] == name:
-                yield source.file, node
+def _has(subject: Subject, module: nn.Module, name: str) -> bool:
+    """Return whether a module is one of the subject's and has an attribute of its own of this name."""
+    return name in vars(module) and any(module is one for one in subject.modules.values())
+
+
+def _calls_of(classes: list[type], name: str) -> Iterator[tuple[str, frozenset[str], ast.Call]]:
+    """Yield the file, the targets and the call of each assignment in some classes that calls a class."""
+    for source in filter(None, map(source_of, classes)):
+        for one in assignments(source):
+            for node in ast.walk(one.node):
+                if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] == name:
+                    yield source.file, one.targets, node
 
 
 def _tensors_in(node: ast.AST) -> Iterator[str]:

@@ -10,7 +10,8 @@ from course_lib.diagnosis.measure import SoftmaxPath, Subject
 from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of
 
 from .attributes import attributes_in, statements_that_set
-from .callers import call_at, locate_number_given
+from .callers import call_at, locate_constructed, locate_flag, locate_number_given
+from .skipped import locate_decision
 from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
 from .statements import locate_assignment
 
@@ -18,6 +19,7 @@ PATTERNS = ("triu", "tril", "triu_", "tril_", "triu_indices", "tril_indices", "l
 NEGATIONS = ("logical_not", "bitwise_not", "eq", "ne", "masked_fill", "masked_fill_", "where")
 TRANSPOSES = ("transpose", "t", "permute", "flip", "rot90", "numpy_T")
 COMBINES = ("bitwise_and", "bitwise_or", "logical_and", "logical_or", "repeat", "__and", "__or")
+AXES = ("view", "_unsafe_view", "unsqueeze", "transpose", "permute", "expand", "stack", "cat")
 MASKS_SCORES = re.compile(r"masked_fill|where\(|mask|-inf|bias")
 CAUSAL = re.compile("causal|tri[ul]|future|subsequent|autoregress", re.I)
 MADE = re.compile(r"tri[ul]|ones|zeros|full|arange")
@@ -70,7 +72,7 @@ def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine
     made = [one for one in ancestors if transposed and one.name in TRANSPOSES]
     made = made or [one for one in ancestors if one.name in PATTERNS] or [one for one in ancestors if one.in_place]
     if made:
-        return made[-1].where
+        return (None if transposed else locate_flag(made[-1])) or made[-1].where
     before = [one.where for one in ancestors if one.where and one.where != masking.where]
     if any(_is_right(value.tensor) for one in ancestors for value in one.inputs if value.made_by is None):
         return before[-1] if before else masking.where  # the buffer is a triangle, and its use is wrong
@@ -130,11 +132,15 @@ def _is_of_code(path: SoftmaxPath, operation: Operation) -> bool:
 
 
 def locate_combination(path: SoftmaxPath) -> SourceLine | None:
-    """Find the line where a mask argument is combined with the code's own mask or with the scores."""
+    """Find the line where a mask argument meets the code's own mask, gets its axes, or is applied to the scores."""
     if not path.masking:
         return None
-    both = [one for one in _ancestors_of_mask(path, path.masking[-1]) if one.name.rstrip("_") in COMBINES]
-    return both[-1].where if both else path.masking[-1].where
+    late = path.masking_after_softmax
+    masking = ([one for one in path.masking if one not in late] or path.masking)[-1]
+    ancestors = [one for one in _ancestors_of_mask(path, masking) if one.where]
+    both = [one for one in ancestors if one.name.rstrip("_") in COMBINES]
+    axes = [one for one in ancestors if one.name in AXES and one.where != masking.where and _is_of_code(path, one)]
+    return (both or axes or [masking])[-1].where
 
 
 def locate_alignment(path: SoftmaxPath, product: Operation, num_queries: int) -> SourceLine | None:
@@ -161,12 +167,40 @@ def _is_triangle_of(operation: Operation, num_queries: int) -> bool:
     return len(shape) >= 2 and shape[-2] == num_queries < shape[-1]
 
 
-def locate_skipped_mask(softmax: Operation, trace: Trace) -> SourceLine | None:
-    """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run."""
-    read = names_in(re.sub(r"^[\w, ]+ = ", "", softmax.statement.source))
-    above = [one for one in skipped_blocks(softmax, trace, read, MASKS_SCORES) if _end_of(one) < softmax.statement.line]
+def locate_skipped_mask(softmax: Operation, trace: Trace, subject: Subject | None = None) -> SourceLine | None:
+    """Find the last `if` above a softmax, in its function, whose block would mask the scores and did not run.
+
+    If it tests an argument, or an attribute of the subject, it is the line that gives this to the function, or to the
+    constructor.
+    """
+    above = _skipped_masks(softmax, trace)
     named = [one for one in above if CAUSAL.search(ast.unparse(one))]
-    return last_line_of(function_of(softmax), [one.lineno for one in named or above])
+    last = max(named or above, key=lambda one: one.lineno, default=None)
+    if last is None:
+        return None
+    attribute = re.fullmatch(r"self\.(\w+)", ast.unparse(last.test))
+    made = locate_constructed(subject, attribute[1]) if attribute and subject else None
+    decided = locate_decision(last, [one for one in softmax.frames if one[0] is not trace.caller])
+    return made or decided or last_line_of(function_of(softmax), [last.lineno])
+
+
+def _skipped_masks(softmax: Operation, trace: Trace) -> list[ast.If]:
+    read = names_in(re.sub(r"^[\w, ]+ = ", "", softmax.statement.source))
+    blocks = skipped_blocks(softmax, trace, read, MASKS_SCORES)
+    return [one for one in blocks if _end_of(one) < softmax.statement.line]
+
+
+def locate_unused_triangle(softmax: Operation, trace: Trace, unused: list[Operation]) -> SourceLine | None:
+    """Find the last line of a softmax's functions that arranges a causal mask which nothing reads; None without one.
+
+    What a skipped block would apply is right.
+    """
+    codes = {code for code, _ in softmax.frames} - {trace.caller}
+    made = [one for one in unused if one.outputs and any(code in codes for code, _ in one.frames)]
+    triangles = [one for one in made if _is_right(one.outputs[0].tensor)]
+    skipped = {name for one in _skipped_masks(softmax, trace) for name in names_in(ast.unparse(one))}
+    last = triangles[-1] if triangles else None
+    return last.where if last and (last.code is not softmax.code or skipped.isdisjoint(last.statement.names)) else None
 
 
 def skipped_blocks(operation: Operation, trace: Trace, names: set[str], wanted: re.Pattern[str]) -> list[ast.If]:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
 from course_lib.tracing import Operation, Source, SourceLine, source_of
@@ -51,6 +51,33 @@ def assignments_above(operation: Operation) -> list[Assignment]:
     line, names = operation.statement.line, names_in(operation.statement.source)
     found = [one for one in assignments(function_of(operation)) if one.end_line < line and one.names & names]
     return [one for one in found if isinstance(one.node, ast.Assign)]
+
+
+def is_in_other_branch(source: Source | None, line: int, other: int) -> bool:
+    """Return whether two lines of a function are in the two branches of an `if`, only one of which runs."""
+    for node in nodes_in(source):
+        if isinstance(node, ast.If) and node.orelse:
+            inside = [one in range(node.orelse[0].lineno, (node.end_lineno or 0) + 1) for one in (line, other)]
+            around = [one in range(node.lineno, (node.end_lineno or 0) + 1) for one in (line, other)]
+            if all(around) and inside[0] != inside[1]:
+                return True
+    return False
+
+
+def is_skipped(source: Source | None, line: int, ran: Set[int]) -> bool:
+    """Return whether a line is in the block of an `if` that makes tensors and ran no operation.
+
+    Args:
+        source: of a function.
+        line: of a statement in it.
+        ran: the lines of its statements that ran an operation.
+    """
+    for node in nodes_in(source):
+        if isinstance(node, ast.If):
+            block = range(node.body[0].lineno, (node.body[-1].end_lineno or 0) + 1)
+            if line in block and ran.isdisjoint(block) and any("torch." in ast.unparse(one) for one in node.body):
+                return True
+    return False
 
 
 def returns_in(source: Source | None) -> list[ast.Return]:

@@ -22,11 +22,13 @@ from .sources import (
     forward_of,
     function_of,
     last_line_of,
+    names_in,
     nodes_in,
     returns_below,
     returns_in,
 )
 
+ARGUMENTS = re.compile(r"(\w)\([^()]*(?:\([^()]*\)[^()]*)*\)")  # of a call, which may hold other calls
 AUGMENTED = re.compile(r"[\w.\[\], ]+ (\*\*|//|<<|>>|[-+*/@%&|^])= ")  # which reads its own target
 
 
@@ -39,10 +41,30 @@ def lines_from_forward(operation: Operation, subject: Subject) -> list[SourceLin
     return [line for line in found if line is not None]
 
 
-def locate_assignment(operation: Operation, pattern: str) -> SourceLine | None:
-    """Find the last line above an operation that sets a name of its statement to code that matches a pattern."""
-    lines = [one.line for one in assignments_above(operation) if re.search(pattern, one.value)]
+def locate_assignment(operation: Operation, pattern: str, *, in_calls: bool = True) -> SourceLine | None:
+    """Find the last line above an operation that sets a name of its statement to code that matches a pattern.
+
+    Unless `in_calls`, arguments of calls don't count.
+    """
+    values = (
+        (one.line, one.value if in_calls else ARGUMENTS.sub(r"\1", one.value)) for one in assignments_above(operation)
+    )
+    lines = [line for line, value in values if re.search(pattern, value)]
     return last_line_of(function_of(operation), lines)
+
+
+def locate_next_use(operation: Operation, last: Operation) -> SourceLine | None:
+    """Find the first statement below an operation that sets a name to code that reads what its statement sets.
+
+    None if `last` runs in another function or above it. A branch without `last` does not count.
+    """
+    names = set(operation.statement.names)
+    between = range(operation.statement.line + 1, last.statement.line) if last.code is operation.code else ()
+    source = function_of(operation)
+    uses = {one.line for one in assignments(source) if names & names_in(one.value)}
+    branches = [range(one.lineno, (one.end_lineno or 0) + 1) for one in nodes_in(source) if isinstance(one, ast.If)]
+    taken = [line for line in uses if all(last.statement.line in one for one in branches if line in one)]
+    return last_line_of(source, sorted(set(taken).intersection(between))[:1])
 
 
 def locate_read(operation: Operation, wanted: Callable[[str], bool], excluded: set[SourceLine]) -> SourceLine | None:
@@ -57,25 +79,35 @@ def locate_read(operation: Operation, wanted: Callable[[str], bool], excluded: s
 
 
 def locate_unmixed_return(operation: Operation, wanted: Callable[[str], bool]) -> SourceLine | None:
-    """Find the `return` below an operation, in its own helper function, that returns a wanted name as it is."""
-    for node in returns_below(operation) if len(operation.frames) > 1 else ():
+    """Find the line below an operation, in its own helper function, that returns or renames a wanted name as it is."""
+    source, line = function_of(operation), operation.statement.line
+    if len(operation.frames) < 2:
+        return None
+    renames = [one.node for one in assignments(source) if one.line > line and isinstance(one.node, ast.Assign)]
+    for node in (*returns_below(operation), *renames):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         if any(isinstance(part, ast.Name) and wanted(part.id) for part in parts):
-            return last_line_of(function_of(operation), [node.lineno])
+            return last_line_of(source, [node.lineno])
     return None
 
 
 def locate_returned_argument(operation: Operation) -> SourceLine | None:
-    """Find the `return` below an operation, in its own helper function, that gives an argument back as it came."""
-    code = operation.code
+    """Find the line of an operation's own helper function that gives an argument back as it came.
+
+    That is a `return` below the operation, or what gives the argument the name that is returned: `k_turned = k`.
+    """
+    code, source = operation.code, function_of(operation)
     if code is None or len(operation.frames) < 2:
         return None
     arguments = set(code.co_varnames[: code.co_argcount])
-    arguments -= {name for one in assignments(function_of(operation)) for name in one.targets}
+    arguments -= {name for one in assignments(source) for name in one.targets}
+    renamed = {name: one.line for one in assignments(source) if one.value in arguments for name in one.targets}
     for node in returns_below(operation):
         parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-        if any(isinstance(part, ast.Name) and part.id in arguments for part in parts):
-            return last_line_of(function_of(operation), [node.lineno])
+        names = [part.id for part in parts if isinstance(part, ast.Name)]
+        lines = [renamed.get(name, node.lineno) for name in names if name in arguments or name in renamed]
+        if lines:
+            return last_line_of(source, lines)
     return None
 
 
@@ -122,20 +154,26 @@ def locate_fixed_loop(line: SourceLine | None, operation: Operation) -> SourceLi
 
 
 def locate_discarded(operation: Operation) -> SourceLine | None:
-    """Find the innermost statement that makes an operation's result and neither returns it nor has it read, or None."""
-    for frame in operation.frames:
+    """Find the innermost statement that makes an operation's result and neither returns it nor has it read, or None.
+
+    What a function writes into an argument is its caller's.
+    """
+    for number, frame in enumerate(operation.frames):
         if frame[0].co_name.startswith("<"):  # a comprehension: the statement around it counts
             continue
         statement = enclosing_comprehension(*frame)
+        written = statement.written.partition(".")[0].partition("[")[0]
+        if number + 1 < len(operation.frames) and written in frame[0].co_varnames[: frame[0].co_argcount]:
+            continue
         if not statement.source.startswith("return") and not _is_read(source_of(frame[0]), statement):
             return line_at(statement)
     return None
 
 
 def _is_read(source: Source | None, statement: Statement) -> bool:
-    """Return whether a name that a statement assigns is read anywhere but in its own line; True if it is not known."""
+    """Return whether all names that a statement assigns are read anywhere but in its own line, as far as is known."""
     named = {name for name in statement.names if name}
     if source is None or not named:
         return bool(named) or bool(AUGMENTED.match(statement.source))
     reads = (one for one in ast.walk(source.tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
-    return any(one.id in named and one.lineno != statement.line for one in reads)
+    return named <= {one.id for one in reads if one.lineno != statement.line}

@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +47,12 @@ class PlacedSubject(Subject):
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         module = self.whole.copy(dtype, training=training)
         return woken(module) if self.awake else module
+
+    def with_code(self, code: Callable[..., Any]) -> Self:
+        other = copy(self)
+        other.original, other.whole = code, self.whole.with_code(code)
+        other.code = other.copy(torch.float64)
+        return other
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the whole, with x as the module's input, and return the module's output."""

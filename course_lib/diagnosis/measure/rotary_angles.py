@@ -92,12 +92,13 @@ class RotaryAngles(AfterStructure):
         """The first operation that rotates a projected value."""
         return next((one for one in self.run.in_order(self.descendants) if self._is_projected(one)), None)
 
-    @property
-    def first_lookup(self) -> Operation | None:
-        """The first operation that looks up rows of a table."""
+    def lookup(self, own: set[int]) -> Operation | None:
+        """Return the first operation, among its `own` if there is one, that looks up rows of a table."""
         lookups = ("slice", "index", "select", "index_select")
-        cut = (one for one in self.run.in_order(self.descendants) if not self.dependence.on_input(one.outputs[0]))
-        return next((one for one in (*self.run.in_order(self.readers), *cut) if one.name in lookups), None)
+        cut = [one for one in self.run.in_order(self.descendants) if not self.dependence.on_input(one.outputs[0])]
+        found = [one for one in (*self.run.in_order(self.readers), *cut) if one.name in lookups]
+        later = sorted((one for one in found if one.number in own), key=lambda one: one.number)
+        return next(iter(later or found), None)
 
     def positions_of(self, num_tokens: int, *, after: int = 0) -> Operation | None:
         """Return the first operation, from `after` on, that makes the positions of some tokens for the angles."""

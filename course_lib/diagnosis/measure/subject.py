@@ -5,7 +5,8 @@ import re
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -122,6 +123,13 @@ class Subject:
         module = copy_of(self.original).to("cpu", dtype)
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
+
+    def with_code(self, code: Callable[..., Any]) -> Self:
+        """Return the same subject of other code, such as a copy with another setting."""
+        other = copy(self)
+        other.original = code
+        other.code = other.copy(torch.float64)
+        return other
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""

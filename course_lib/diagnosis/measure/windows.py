@@ -18,6 +18,16 @@ def other_window(attention: Attention) -> tuple[int, int] | None:
     for width in range(1, attention.seen.shape[-1] + 1):
         if width != window and torch.equal(attention.seen, _seen_by(attention, width)):
             return width, window
+    return None if attention.options.causal else _lopsided(attention, window)
+
+
+def _lopsided(attention: Attention, window: int) -> tuple[int, int] | None:
+    """Return the width of the side, of earlier or of later tokens, on which a window differs, and that of the other."""
+    for width in (window - 1, window + 1):
+        both = _seen_by(attention, width), _seen_by(attention, window)
+        for earlier, later in (both, both[::-1]):
+            if torch.equal(attention.seen, torch.where(torch.ones_like(earlier).tril(), earlier, later)):
+                return width, window
     return None
 
 

@@ -66,7 +66,8 @@ def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         lines = (_locate(attention, row, absent, newest_only=absent == [query]) for row in rows)
         evidence = f"query {query} is not compared with the keys of the tokens {absent}"
         lost = _locate_cut_off(attention, rows[0], absent[0])
-        if lost is None and any(map(partial(_overwrites, attention, absent[0]), rows)):
+        of_values = all(absent[0] in row.score_keys for row in rows)  # whose keys are there
+        if of_values or (lost is None and any(map(partial(_overwrites, attention, absent[0]), rows))):
             yield Finding.named("stale-cache", evidence, next(filter(None, lines), None))
         else:
             yield Finding.named("token-missing-from-cache", evidence, lost or next(filter(None, lines), None))
@@ -100,7 +101,11 @@ def _unmasked_row(attention: Attention, path: SoftmaxPath) -> Row | None:
     """Find a row that gives weight to slots of a cache that no token fills, where keys are in order and none masked."""
     tokenless = TokenlessWeights(attention.rows)
     in_order = all(row.score_keys == row.keys == sorted(set(row.keys)) for row in attention.rows.all)
-    return next(filter(tokenless.unexplained, attention.rows.all), None) if in_order and not path.masking else None
+    found = next(filter(tokenless.unexplained, attention.rows.all), None) if in_order else None
+    if found is None or not path.masking:
+        return found
+    before = path.trace.ancestors([found.product.left, found.product.right])
+    return None if any(one.number in before for one in path.masking) else found
 
 
 def _overwrites(attention: Attention, absent: int, row: Row) -> bool:
@@ -199,7 +204,7 @@ def _locate(
         return None
     return (
         locate_cut(attention.rows, row, join, absent)
-        or locate_returned(attention.rows, join, newest_only=newest_only)
-        or locate_write_index(join)
+        or locate_returned(attention.rows, join, absent, newest_only=newest_only)
+        or locate_write_index(join, attention.trace)
         or join.where
     )

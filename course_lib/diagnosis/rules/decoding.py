@@ -9,10 +9,10 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import lines_from_forward, locate_masking
-from course_lib.diagnosis.measure import Visibility
+from course_lib.diagnosis.locate import lines_from_forward, locate_masking, locate_skipped_mask, locate_skipped_step
+from course_lib.diagnosis.measure import SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import SourceLine
+from course_lib.tracing import Operation, SourceLine
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +110,22 @@ def _seen_by(pieces: _Pieces, hidden: Tensor) -> str:
 
 
 def _locate(pieces: _Pieces) -> SourceLine | None:
-    """Find the softmax or the value product of a later piece where the prompt has none, or else the masking."""
+    """Find the softmax of a later piece where the prompt has none, what decides that it is not masked, or its line."""
     rows, path = pieces.visibility.attention.rows, pieces.visibility.path
     product = next(row.product for row in reversed(rows.all) if row.query == pieces.later[-1])
     before = path.trace.ancestors([product.left, product.right])
     softmaxes = [one for one in path.softmaxes if one.number in before]
     prompt = [line for one in path.softmaxes[:1] for line in lines_from_forward(one, path.run.subject)]
     lines = [line for one in softmaxes[-1:] for line in lines_from_forward(one, path.run.subject)]
-    own = [line for line in lines if line not in prompt] or lines[-1:]
-    return own[0] if own else locate_masking(path)
+    own = [line for line in lines if line not in prompt]
+    skipped = _locate_skipped(path, softmaxes[-1]) if softmaxes else None
+    return skipped or next(iter(own or lines[-1:]), None) or locate_masking(path)
+
+
+def _locate_skipped(path: SoftmaxPath, later: Operation) -> SourceLine | None:
+    """Find what decides that the scores of a later softmax are not masked as those of the first one are."""
+    first, masked = path.trace.ancestors(path.softmaxes[0].inputs), path.trace.ancestors(later.inputs)
+    lines = {one.where for one in path.hiding if one.number in masked}
+    own = [one for one in path.hiding if one.number in first and one.where not in lines]
+    step = locate_skipped_step(own[-1], later, path.trace.caller) if own else None
+    return step or locate_skipped_mask(later, path.trace)

@@ -7,7 +7,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_assignment
 from course_lib.diagnosis.measure import Attention
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import LAYOUT, Operation, SourceLine
+from course_lib.tracing import LAYOUT, UNLABELLED, Operation, SourceLine
 from course_lib.wording import counted
 
 COPIES = ("repeat", "index", "index_select", "cat", "stack")
@@ -98,7 +98,7 @@ def _locate_index(attention: Attention, operation: Operation) -> SourceLine | No
         divided = [one for one in ancestors if one.name in DIVISIONS]
         return divided[-1].where if divided else operation.where
     picks = operation.name in ("select", "slice") or operation.name not in LAYOUT
-    return (locate_assignment(operation, "%|//") if picks else None) or operation.where
+    return (locate_assignment(operation, "%|//", in_calls=False) if picks else None) or operation.where
 
 
 def _splitting_queries(attention: Attention) -> Operation | None:
@@ -147,8 +147,11 @@ def _picks_kv_heads(attention: Attention, operation: Operation) -> bool:
     if operation.name not in ("select", "slice"):
         return False
     queries = {row.query_columns[0] for row in attention.rows.all}
-    before, after = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
+    given, made = map(attention.structure.columns_in, (operation.inputs[0], operation.outputs[0]))
+    before, after = given - {UNLABELLED}, made - {UNLABELLED}
     parts = [one for one in attention.run.live_operations if one.inputs[:1] == operation.inputs[:1]]
-    kept = set().union(*(attention.structure.columns_in(one.outputs[0]) for one in parts if one.outputs))
-    # A rotation, too, cuts rows, but reads all parts.
-    return len(after) < len(before) and not before & queries and kept != before
+    kept = set().union(*(attention.structure.columns_in(one.outputs[0]) for one in parts if one.outputs)) - {UNLABELLED}
+    row = attention.rows.all[0]
+    whole = any({*columns[0][:2]} <= after for columns in (row.key_columns, row.value_columns))
+    # A rotation, too, cuts rows, but reads all parts, or cuts a head in two.
+    return whole and len(after) < len(before) and not before & queries and kept != before

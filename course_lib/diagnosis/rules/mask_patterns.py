@@ -166,9 +166,21 @@ def weak_fill(path: SoftmaxPath) -> tuple[Operation, float] | None:
         if operation.name in ("masked_fill", "masked_fill_") and before:
             given = operation.args[2]
             fill = float(given.tensor) if isinstance(given, Value) else float(given)
-            if fill > WEAK:
-                return operation, fill
+        else:
+            fill = _added_fill(path, operation) if before else None
+        if fill is not None and fill > WEAK:
+            return operation, fill
     return None
+
+
+def _added_fill(path: SoftmaxPath, operation: Operation) -> float | None:
+    """Return the negative number that an operation adds to some scores, and 0 to the others; None for another mask."""
+    if operation.name.rstrip("_") not in ("add", "sub"):
+        return None
+    masks = [value.tensor for value in operation.inputs if not path.dependence.on_input(value) and value.tensor.dim()]
+    numbers = masks[0].unique().tolist() if len(masks) == 1 and masks[0].is_floating_point() else []
+    added = sorted(-one for one in numbers) if operation.name.startswith("sub") else numbers
+    return added[0] if len(added) == 2 and added[0] < added[1] == 0 else None
 
 
 def _shows_the_opposite(visibility: Visibility) -> bool:

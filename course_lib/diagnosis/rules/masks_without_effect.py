@@ -14,6 +14,7 @@ from course_lib.diagnosis.locate import (
     locate_made_mask,
     locate_mask_buffer,
     locate_skipped_mask,
+    locate_unused_triangle,
 )
 from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
@@ -100,4 +101,6 @@ def _locate_idle_mask(path: SoftmaxPath) -> SourceLine | None:
         return None
     softmax = path.softmaxes[0]
     flag = locate_argument(softmax, "is_causal", path.run.subject)
-    return flag or locate_skipped_mask(softmax, path.trace) or softmax.where
+    unused = [one for one in path.trace.operations if one.number not in path.run.live]
+    made = flag or locate_unused_triangle(softmax, path.trace, unused)
+    return made or locate_skipped_mask(softmax, path.trace, path.run.subject) or softmax.where

@@ -1,6 +1,7 @@
 """A module must compute the same on all of its paths, and hide the future on each."""
 
 from collections.abc import Iterator
+from importlib import import_module
 
 import torch
 
@@ -11,12 +12,19 @@ from course_lib.diagnosis.measure import (
     FreshRuns,
     OtherPath,
     Run,
+    SoftmaxPath,
+    Stages,
+    Structure,
     Subject,
     SubjectFailed,
+    Visibility,
     other_paths,
     usual_call,
 )
-from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.measure.run import measure_run
+from course_lib.diagnosis.measure.stages import stages_of
+from course_lib.diagnosis.precedence import root_causes
+from course_lib.diagnosis.registry import Rule, apply, collect, rule
 from course_lib.tracing import SourceLine, line_at
 
 SAME = 1e-7
@@ -37,7 +45,7 @@ def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
             continue
         apart = 0.0 if path.training else _apart(run, path)
         if apart > SAME:
-            yield Finding.named("paths-differ", f"{path.name}, the output is up to {apart:.4f} off", _locate(run, path))
+            yield _differing(run, path, apart)
             return
 
 
@@ -58,7 +66,29 @@ def check_pieces(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
     apart = _apart(run, path)
     if apart <= SAME or path.sees_the_future(run.x):  # a pass without a mask is not meant for several tokens
         return
-    yield Finding.named("paths-differ", f"{path.name}, the output is up to {apart:.4f} off", _locate(run, path))
+    yield _differing(run, path, apart)
+
+
+def _differing(run: Run, path: OtherPath, apart: float) -> Finding:
+    """Return the finding of another path, at the line of the mistake that it makes if that has a name."""
+    evidence, mistake = f"{path.name}, the output is up to {apart:.4f} off", _mistake_on(run, path)
+    if mistake is None:
+        return Finding.named("paths-differ", evidence, _locate(run, path))
+    return Finding.named("paths-differ", f"{evidence}; there, {mistake.evidence}", mistake.where)
+
+
+def _mistake_on(run: Run, path: OtherPath) -> Finding | None:
+    """Return what the rules find in the attention of another path alone; None if no named mistake with a line."""
+    subject = path.subject if path.code is None else path.subject.with_code(path.code)
+    measured = [one for one in collect(import_module(__name__.rpartition(".")[0])) if _is_of_attention(one)]
+    found, _ = apply(measured, Stages(measure_run(subject, run.given, run.options)))
+    return next((one for one in root_causes(found) if one.mistake and one.where), None)
+
+
+def _is_of_attention(one: Rule) -> bool:
+    """Return whether a rule judges the attention of a run, and runs the code no other way."""
+    stages = stages_of(one.check)
+    return not {Structure, SoftmaxPath, Attention, Visibility}.isdisjoint(stages) and FreshRuns not in stages
 
 
 def _apart(run: Run, path: OtherPath) -> float:

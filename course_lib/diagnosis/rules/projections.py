@@ -11,8 +11,9 @@ from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, loca
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
+from course_lib.tracing import Operation, SourceLine, Value, line_at, statement_of
 
+KEYWORD = re.compile(r"\b\w+=(?!=)")  # of an argument
 SHARED = re.compile(r"(?<![a-z])(qk|kq)(?!v)|shared|tied", re.I)  # as in `to_qk`
 
 
@@ -31,10 +32,11 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
     count = f"in {shared[roles]} of {len(rows)} rows"
     passed = locate_passed(product.operation, "keys", "values")
     own_keys = any("[" not in name for name in attention.run.unused_parameters)  # not a part of packed weights
-    of_values = own_keys or names_values or passed or not _locate_branch(attention, row, roles, {"keys"})
+    branch = _locate_branch(attention, row, roles, {"keys"})
+    of_values = own_keys or names_values or passed or branch is None or _renames_values(branch)
     if keys_only and "values" not in unused and ("keys" in unused or names_values) and of_values:
         evidence = f"the scores are products of queries and values, {count}"
-        where = passed or _locate_branch(attention, row, roles, {"keys"}) or product.operation.where
+        where = passed or branch or product.operation.where
         unused_keys = "; the keys are never used" if "keys" in unused else ""
         yield Finding.named("scores-from-values", f"{evidence}{unused_keys}", where)
     elif unused or not attention.run.subject.is_module or _is_by_mistake(attention, row):
@@ -93,12 +95,24 @@ def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unuse
     right, wrong = roles[::-1] if roles[0] in unused and roles[1] not in unused else roles
     values = _values_of_roles(attention, row, roles)
     own = trace.ancestors(values[wrong]) - trace.ancestors(values[right]) - structure.score_descendants
-    return _line_of_its_own(trace.operations[min(own)], [product, row.product]) if own else None
+    first = min(own & structure.projection_operations or own, default=None)  # what comes before only arranges tokens
+    if first is None:
+        return None
+    others = [attention.run.trace.operations[number] for number in trace.ancestors(values[right]) - {first}]
+    return _line_of_its_own(trace.operations[first], [product.operation, row.product.operation, *others])
 
 
-def _line_of_its_own(operation: Operation, products: list[Contraction]) -> SourceLine | None:
-    """Return the outermost line that led to an operation and to none of the products."""
-    shared = {frame for product in products for frame in product.operation.frames}
+def _renames_values(line: SourceLine) -> bool:
+    """Return whether a line makes the keys of the values, by their names: `key = split(value)`."""
+    made, _, read = line.text.partition(" = ")
+    read = KEYWORD.sub("", read)
+    roles = [{role_of(name) for name in names_in(part)} & {"keys", "values"} for part in (made, read)]
+    return roles == [{"keys"}, {"values"}]
+
+
+def _line_of_its_own(operation: Operation, others: list[Operation]) -> SourceLine | None:
+    """Return the outermost line that led to an operation and to none of the others."""
+    shared = {frame for other in others for frame in other.frames}
     own = [frame for frame in operation.frames if frame not in shared]
     return line_at(statement_of(*own[-1])) if own else operation.where
 

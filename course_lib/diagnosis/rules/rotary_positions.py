@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import find_join, locate_discarded, locate_returned_argument
+from course_lib.diagnosis.locate import find_join, locate_discarded, locate_request, locate_returned_argument
 from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, rotated_rows
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
@@ -114,9 +114,18 @@ def _one_side(found: _Rotation, side: Literal["queries", "keys"]) -> Finding:
         return Finding.named("rotary-unused", evidence, discarded)
     join = find_join(rows, row, "keys") if side == "keys" and unused else None
     if join is None:
-        rotated = None if found.in_pieces else _locate_rotation(found, product, factor)  # else the cache may rotate
+        # In pieces, the cache may rotate.
+        rotated = None if found.in_pieces else _locate_kept(found) or _locate_rotation(found, product, factor)
         return Finding.named("rotary-unused", evidence, rotated or product.operation.where)
     return Finding.named("rotary-unused", evidence, line_at(join.statement_in(product.operation.code)))
+
+
+def _locate_kept(found: _Rotation) -> SourceLine | None:
+    """Find the line of a function that rotates one side and gives the other back as it came."""
+    run, last = found.attention.run, found.attention.trace.ancestors(found.attention.structure.score_factors)
+    rotating = run.in_order(found.angles.descendants & last)
+    own = [one for one in rotating if one.outputs and found.attention.structure.is_projected(one.outputs[0])]
+    return next(filter(None, map(locate_returned_argument, own)), None)
 
 
 def _locate_rotation(found: _Rotation, product: Contraction, plain: Value) -> SourceLine | None:
@@ -164,19 +173,35 @@ def _equal_keys(found: _Rotation) -> Iterator[Finding]:
 def _locate_unrotated_join(found: _Rotation, row: Row) -> SourceLine | None:
     """Find the line that joins keys which were cached before they were rotated."""
     join, trace = find_join(found.attention.rows, row, "keys"), found.attention.trace
-    if join is None or all(found.angles.readers & trace.ancestors([value]) for value in join.inputs):
+    projected = [] if join is None else [one for one in join.inputs if found.attention.structure.is_projected(one)]
+    if join is None or all(found.angles.readers & trace.ancestors([value]) for value in projected):
         return None
     return join.where
 
 
 def _locate_positions(found: _Rotation) -> SourceLine | None:
     """Find the line that sets the positions of a piece's tokens: a range, or the rows of a table."""
-    rows = found.attention.rows.all
-    products = sorted({row.product.operation.number for row in rows})
-    queries = {row.query for row in rows if row.product.operation.number == products[-1]}
+    rows = found.attention.rows
+    products = sorted({row.product.operation.number for row in rows.all})
+    last = [row for row in rows.all if row.product.operation.number == products[-1]]
     before = products[-2] if len(products) > 1 else 0
-    made = found.angles.positions_of(len(queries), after=before) or found.angles.first_lookup
-    return None if made is None else made.where
+    ancestors = found.attention.trace.ancestors([value for value, _ in rows.score_product(last[0]).sides()])
+    own = {number for number in ancestors if number > before}
+    queries = {row.query for row in last}
+    made = found.angles.positions_of(len(queries), after=before)
+    if made is not None and min(queries) > 0 and float(made.outputs[0].tensor.min()) == min(queries):
+        made = _restarting(found, made, own, queries)
+    made = made or found.angles.lookup(own)
+    return None if made is None else locate_request(made)
+
+
+def _restarting(found: _Rotation, right: Operation, own: set[int], queries: set[int]) -> Operation | None:
+    """Return the first operation that makes positions from 0 on of the right ones; None without one."""
+    restarted = list(range(len(queries)))
+    for operation in found.attention.run.in_order(own & found.attention.trace.descendants({right.number})):
+        if operation.outputs and operation.outputs[0].tensor.unique().tolist() == restarted:
+            return operation
+    return None
 
 
 def _are_repeated(by_head: list[list[RotatedRow]]) -> bool:

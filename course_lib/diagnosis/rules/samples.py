@@ -69,7 +69,7 @@ def _locate_overlay(dependence: Dependence, mixing: Operation) -> SourceLine | N
             return locate_attribute(run.subject, name)
     reordered = [value for value in mixing.inputs if _is_reordered(dependence, value)]
     reordered = reordered if len(reordered) < len(mixing.inputs) else []  # in all of them it is the layout
-    overlaid = _locate_first(dependence, list(mixing.inputs), _is_overlaid)
+    overlaid = _locate_first(dependence, list(mixing.inputs), _is_astray)
     return overlaid or _locate_first(dependence, reordered, _is_reordered)
 
 
@@ -87,6 +87,15 @@ def _is_overlaid(dependence: Dependence, value: Value) -> bool:
         return False
     axes = [axis for axis in range(samples.dim()) if (samples.diff(dim=axis) != 0).any()]
     return len(axes) > 1 or any((tokens.diff(dim=axis) != 0).any() and (tokens >= 0).all() for axis in axes)
+
+
+def _is_astray(dependence: Dependence, value: Value) -> bool:
+    """Return whether samples lie along several axes, or the last, or another than the first, which has their number."""
+    samples = dependence.sample_of(value)
+    if _is_overlaid(dependence, value) or (samples < 0).any() or not samples.dim():
+        return _is_overlaid(dependence, value)
+    varies = [bool((samples.diff(dim=axis) != 0).any()) for axis in range(samples.dim())]
+    return varies[-1] or (len(samples) == dependence.sizes[0] and not varies[0] and any(varies))
 
 
 def _is_misplaced(dependence: Dependence, value: Value) -> bool:

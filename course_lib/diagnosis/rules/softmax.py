@@ -8,9 +8,10 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_rename, locate_softmax_layer
+from course_lib.diagnosis.locate import locate_next_use, locate_rename, locate_softmax_layer
 from course_lib.diagnosis.measure import (
     EXPONENTIALS,
+    MASKS,
     Attention,
     SoftmaxPath,
     TokenlessWeights,
@@ -19,9 +20,10 @@ from course_lib.diagnosis.measure import (
     walked_scale,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Operation, SourceLine
+from course_lib.tracing import LAYOUT, UNLABELLED, Operation, SourceLine
 
 SUMS = ("sum", "cumsum", "mean", "logsumexp", "norm", "linalg_vector_norm")
+BEFORE_SOFTMAX = (*MASKS, "mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "rsub", "neg", "_to_copy")
 
 
 @rule(order=260)
@@ -41,7 +43,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         sigmoid = next((one for one in path.operations if one.name.startswith("sigmoid")), None)
         if sigmoid is not None:
             evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
-        yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_last_change(path))
+        yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_missing_softmax(path))
     elif axis == "queries" and off <= 1e-6:
         yield "softmax runs over the queries, and each query's weights are then divided by their sum, as slots do"
     elif axis == "queries" and _is_transposed(attention, path):
@@ -118,14 +120,26 @@ def _follow_scores(attention: Attention) -> bool:
     return bool((deviation[count > 1] <= 1e-6 * (1e-9 + mean.abs()[count > 1])).all())
 
 
-def _locate_last_change(path: SoftmaxPath) -> SourceLine | None:
-    """Find the last line that changed the scores before they were used as weights."""
+def _locate_missing_softmax(path: SoftmaxPath) -> SourceLine | None:
+    """Find the line that makes the weights without a softmax, or else the one that uses the scores as weights."""
     product = path.scores.structure.value_products[0]
     ancestors = [op for op in path.operations if op.where and op.where != product.operation.where]
     renamed = locate_rename(ancestors[-1], product.operation.statement.line) if ancestors else None
     if renamed is not None and ancestors[-1].code is product.operation.code:
         return renamed
-    return product.operation.where if not ancestors or product.size == 1 else ancestors[-1].where
+    instead = [one for one in ancestors if not _belongs_before_softmax(path, one)] if product.size > 1 else []
+    if instead:
+        return instead[-1].where
+    return (locate_next_use(ancestors[-1], product.operation) if ancestors else None) or product.operation.where
+
+
+def _belongs_before_softmax(path: SoftmaxPath, operation: Operation) -> bool:
+    """Return whether an operation makes, scales, masks or arranges scores, or adds a bias, as right code does."""
+    if operation.number in {product.operation.number for product in path.structure.score_products}:
+        return True
+    if operation.name not in (*BEFORE_SOFTMAX, *LAYOUT):
+        return False
+    return not any(path.dependence.on_input(value) for value in operation.inputs if not path.scores.reaches(value))
 
 
 def _wrong_axis(attention: Attention, path: SoftmaxPath, *, is_off: bool) -> str | None:

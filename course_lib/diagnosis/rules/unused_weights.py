@@ -9,7 +9,7 @@ from itertools import permutations
 from torch import nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import attributes_in_source, locate_return
+from course_lib.diagnosis.locate import attributes_in_source, locate_discarded, locate_return
 from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of, zero_weights
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, line_at
@@ -130,17 +130,20 @@ def _own(run: Run) -> list[Operation]:
 
 
 def _locate_idle(run: Run, operation: Operation) -> SourceLine | None:
-    """Find the last line that an unused operation flows into."""
+    """Find the line that throws away what an operation flows into."""
     after = [one for one in run.in_order(run.trace.descendants({operation.number})) if one.where]
-    return after[-1].where if after else operation.where
+    last = after[-1] if after else operation
+    return locate_discarded(last) or last.where
 
 
 def _locate_dead(run: Run, name: str) -> SourceLine | None:
-    """Find the last line that a parameter flows into, or where the code returns if it is never read."""
+    """Find the line that throws away what a parameter flows into, or where the code returns if it is never read."""
     reads = {value.storage for value in run.parameter_reads.get(name, [])}
     readers = {op.number for op in run.trace.operations if any(value.storage in reads for value in op.inputs)}
     after = [op for op in run.in_order(run.trace.descendants(readers) - run.live) if op.where] if readers else []
-    return after[-1].where if after else locate_return(_own(run)[-1]) if _own(run) else None
+    if after:
+        return locate_discarded(after[-1]) or after[-1].where
+    return locate_return(_own(run)[-1]) if _own(run) else None
 
 
 def _is_optional(run: Run, name: str) -> bool:
