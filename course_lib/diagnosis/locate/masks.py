@@ -131,8 +131,11 @@ def _is_of_code(path: SoftmaxPath, operation: Operation) -> bool:
     return not own or any(code in own for code, _ in operation.frames)
 
 
-def locate_combination(path: SoftmaxPath) -> SourceLine | None:
-    """Find the line where a mask argument meets the code's own mask, gets its axes, or is applied to the scores."""
+def locate_combination(path: SoftmaxPath, *, of_axes: bool = True) -> SourceLine | None:
+    """Find the line where a mask argument meets the code's own mask, gets its axes, or is applied to the scores.
+
+    Unless `of_axes`, it does not matter where it gets its axes.
+    """
     if not path.masking:
         return None
     late = path.masking_after_softmax
@@ -140,7 +143,7 @@ def locate_combination(path: SoftmaxPath) -> SourceLine | None:
     ancestors = [one for one in _ancestors_of_mask(path, masking) if one.where]
     both = [one for one in ancestors if one.name.rstrip("_") in COMBINES]
     axes = [one for one in ancestors if one.name in AXES and one.where != masking.where and _is_of_code(path, one)]
-    return (both or axes or [masking])[-1].where
+    return (both or (axes if of_axes else []) or [masking])[-1].where
 
 
 def locate_alignment(path: SoftmaxPath, product: Operation, num_queries: int) -> SourceLine | None:

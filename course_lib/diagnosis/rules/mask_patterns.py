@@ -55,7 +55,7 @@ def _differs_between_queries(mask: Tensor) -> bool:
 def _locate_inverted(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that negates a given mask, or else the one that combines it with another."""
     negated = locate_negation(path)
-    return locate_combination(path) if negated == locate_masking(path) else negated
+    return locate_combination(path, of_axes=False) if negated == locate_masking(path) else negated
 
 
 # The caller gave the keep mask, so its patterns come before those that merely fit.
