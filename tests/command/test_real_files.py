@@ -354,7 +354,7 @@ def test_the_call_is_guessed_where_names_say_what_is_given(doctor, write):
 
 
 def test_other_tokens_are_given_where_the_code_can_not_do_without(doctor, write):
-    text = HEAD.replace("(self, x):", "(self, x, context=None):\n        self.k(context)", 1)
+    text = HEAD.replace("(self, x):", "(self, x, context=None):\n        len(context)", 1)
     write("model.py", text)
     status, _, said = doctor("model.py:Head", "--args", "11, 7")
     assert status == 0 and "called as m(x, context=x), a guess: give --call for your own" in said
