@@ -154,6 +154,22 @@ class KeptOnceOnly(Base):
         return self.to_out(out), past
 
 
+class KeptInAMethod(Base):
+    def remember(self, past, k, v):
+        if past:
+            k = torch.cat((past["k"], k), dim=2)
+            return k, torch.cat((past["v"], v), dim=2)  # wrong
+        past.update(k=k, v=v)
+        return k, v
+
+    def forward(self, x, past=None):
+        past = {} if past is None else past
+        q, k, v = self.split(self.to_q(x)), self.split(self.to_k(x)), self.split(self.to_v(x))
+        k, v = self.remember(past, k, v)
+        out = weighed(q, k, v, causal(q.shape[-2], k.shape[-2], q)).transpose(1, 2).flatten(2)
+        return self.to_out(out), past
+
+
 def in_pieces(module, x):
     past, rows = None, []
     for piece in (x[:, :PROMPT], *x[:, PROMPT:].split(1, dim=1)):
@@ -251,6 +267,7 @@ CASES = [
     (MaskOfTheFirstPlaces, two_by_two, "mask-skipped-when-cached"), (TurnedKeysDropped, in_pieces, "rotary-unused"),
     (TableOfThePiece, in_pieces, "positions-restart-in-cache"),
     (PositionsFromZero, in_pieces, "positions-restart-in-cache"),
+    (KeptInAMethod, in_pieces, "token-missing-from-cache"),
     (KeptOnceOnly, in_pieces, "token-missing-from-cache"), (NotHandedOn, in_slots, "token-missing-from-cache"),
     (ValuesInFront, in_slots, "stale-cache"), (EmptySlotsSeen, in_slots, "mask-skipped-when-cached"),
     (FirstHeadOfTheSlots, in_slots_of_four, "kv-head-zero-only"),

@@ -102,16 +102,26 @@ def locate_returned(rows: Rows, join: Operation, absent: Sequence[int], *, newes
 
 
 def _locate_returned_cache(operation: Operation) -> SourceLine | None:
-    """Find where the last part of a function's last `return` was set, or else that `return`."""
-    source, below = function_of(operation), returns_below(operation)
-    if not below or not isinstance(below[-1].value, ast.Tuple):
+    """Find where the last part was set of the `return` that ends an operation's branch, or else that `return`."""
+    source, returned = function_of(operation), _return_after(operation)
+    if returned is None or not isinstance(returned.value, ast.Tuple):
         return None
-    last = below[-1].value.elts[-1]
+    last = returned.value.elts[-1]
     named = [one for one in assignments(source) if isinstance(last, ast.Name) and last.id in one.targets]
     lines = [one.line for one in named if isinstance(one.node, ast.Assign)]
     if lines and all(is_in_other_branch(source, line, operation.statement.line) for line in lines):
         return operation.where
-    return last_line_of(source, lines or [below[-1].lineno])
+    return last_line_of(source, lines or [returned.lineno])
+
+
+def _return_after(operation: Operation) -> ast.Return | None:
+    """Return the `return` that ends an operation's branch of an `if`, or else the last one of its function."""
+    line, below = operation.statement.line, returns_below(operation)
+    branches = [branch for node in nodes_in(function_of(operation)) if isinstance(node, ast.If)
+                for branch in (node.body, node.orelse) if branch]  # fmt: skip
+    own = [one[-1] for one in branches if one[0].lineno <= line <= one[-1].lineno]
+    ends = [one for one in below if one in own]
+    return next(iter(ends), below[-1] if below else None)
 
 
 def locate_write_index(join: Operation, trace: Trace) -> SourceLine | None:
