@@ -407,3 +407,14 @@ def test_the_checks_can_fail(browser, tmp_path):
     said = "\n".join(complaints.found)
     for part in ("404: ", "leaves the site: http://127.0.0.1:9/other.js", "error: missing is not defined"):
         assert part in said
+
+
+@pytest.mark.parametrize("lesson", ["02_masks_and_dropout", "08_llama", "12_debugging_attention"])
+def test_no_line_of_a_lesson_is_cut_off_on_a_laptop(browser, home, lesson):
+    with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        page.goto(f"{home}notebooks/{lesson}.html")
+        boxes = page.locator(".cell_input .highlight, .cell_output .highlight").filter(visible=True)
+        scrolls = "one => [one, ...one.querySelectorAll('pre')].some(box => box.scrollWidth > box.clientWidth + 1)"
+        cut = boxes.evaluate_all(f"all => all.filter({scrolls}).map(one => one.innerText)")
+        assert boxes.count() > 30 and not cut, cut

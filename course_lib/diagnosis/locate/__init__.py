@@ -55,6 +55,7 @@ from .statements import (
     locate_return,
     locate_returned_argument,
     locate_unmixed_return,
+    sets_new_name,
 )
 
 __all__ = [
@@ -116,5 +117,6 @@ __all__ = [
     "names_read",
     "number_of",
     "scale_by_choice",
+    "sets_new_name",
     "unmentioned_parts",
 ]

@@ -67,6 +67,12 @@ def locate_next_use(operation: Operation, last: Operation) -> SourceLine | None:
     return last_line_of(source, sorted(set(taken).intersection(between))[:1])
 
 
+def sets_new_name(operation: Operation) -> bool:
+    """Return whether an operation's statement gives a new name to what it reads, as to the weights that it makes."""
+    found = [one for one in assignments(function_of(operation)) if one.line == operation.statement.line]
+    return any(one.names and not one.names & names_in(one.value) for one in found)
+
+
 def locate_read(operation: Operation, wanted: Callable[[str], bool], excluded: set[SourceLine]) -> SourceLine | None:
     """Find the first line below an operation, in the subject's own forward, that reads a wanted name."""
     source, line = forward_of(operation), operation.statement.line

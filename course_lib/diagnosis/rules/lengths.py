@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.measure import Dependence, FreshRuns, Run, SubjectFailed
@@ -31,7 +32,7 @@ def check_followers(dependence: Dependence, fresh: FreshRuns) -> Iterator[Findin
         if apart > SAME * float(expected.abs().nan_to_num(nan=0.0).max()) and _takes_the_same_steps(run, fewer):
             evidence = f"without the last {num_tokens - fewer} of {num_tokens} tokens, the outputs of the first "
             evidence += f"{fewer} are up to {apart:.4f} off, although they see none of those"
-            yield Finding.named("depends-on-length", evidence, _locate(run, fewer))
+            yield Finding.named("depends-on-length", evidence, _locate(run, dependence, fewer))
         return
 
 
@@ -47,13 +48,31 @@ def _takes_the_same_steps(run: Run, fewer: int) -> bool:
     return [one.name for one in trace.operations] == [one.name for one in run.trace.operations]
 
 
-def _locate(run: Run, fewer: int) -> SourceLine | None:
-    """Find the only line that looks up as many rows of a table as there are tokens; None if there are several."""
+def _locate(run: Run, dependence: Dependence, fewer: int) -> SourceLine | None:
+    """Find the first line that gives the same tokens other numbers, which it does not compute from x.
+
+    Else the only line that looks up as many rows of a table as there are tokens; None if there are several.
+    """
     trace, _ = run.subject.trace(run.x[:, :fewer])
+    for one, longer in zip(trace.operations, run.trace.operations, strict=True):
+        fixed = longer.outputs and not dependence.on_input(longer.outputs[0])
+        if longer.where and fixed and not _begins_with(longer.outputs[0].tensor, one.outputs[0].tensor):
+            return longer.where
     shorter = {one.where: one.outputs[0].tensor.shape for one in trace.operations if _is_lookup(trace, one)}
     lookups = ((one.where, one.outputs[0].tensor.shape) for one in run.live_operations if _is_lookup(run.trace, one))
     found = {where for where, shape in lookups if shorter.get(where, shape) != shape}
     return found.pop() if len(found) == 1 else None
+
+
+def _begins_with(longer: Tensor, shorter: Tensor) -> bool:
+    """Return whether a tensor is the other one with more at the end of some axes."""
+    if longer.dim() != shorter.dim():
+        return True  # not comparable
+    for axis, size in enumerate(shorter.shape):
+        if size > longer.shape[axis]:
+            return True
+        longer = longer.narrow(axis, 0, size)
+    return torch.equal(longer, shorter)
 
 
 def _is_lookup(trace: Trace, operation: Operation) -> bool:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_next_use, locate_rename, locate_softmax_layer
+from course_lib.diagnosis.locate import locate_next_use, locate_rename, locate_softmax_layer, sets_new_name
 from course_lib.diagnosis.measure import (
     EXPONENTIALS,
     MASKS,
@@ -123,6 +123,7 @@ def _follow_scores(attention: Attention) -> bool:
 def _locate_missing_softmax(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that makes the weights without a softmax, or else the one that uses the scores as weights."""
     product = path.scores.structure.value_products[0]
+    made = [one.operation for one in path.structure.score_products]
     ancestors = [op for op in path.operations if op.where and op.where != product.operation.where]
     renamed = locate_rename(ancestors[-1], product.operation.statement.line) if ancestors else None
     if renamed is not None and ancestors[-1].code is product.operation.code:
@@ -130,6 +131,8 @@ def _locate_missing_softmax(path: SoftmaxPath) -> SourceLine | None:
     instead = [one for one in ancestors if not _belongs_before_softmax(path, one)] if product.size > 1 else []
     if instead:
         return instead[-1].where
+    if ancestors and ancestors[-1] not in made and sets_new_name(ancestors[-1]):
+        return ancestors[-1].where
     return (locate_next_use(ancestors[-1], product.operation) if ancestors else None) or product.operation.where
 
 
