@@ -32,7 +32,7 @@ def check_followers(dependence: Dependence, fresh: FreshRuns) -> Iterator[Findin
         if apart > SAME * float(expected.abs().nan_to_num(nan=0.0).max()) and _takes_the_same_steps(run, fewer):
             evidence = f"without the last {num_tokens - fewer} of {num_tokens} tokens, the outputs of the first "
             evidence += f"{fewer} are up to {apart:.4f} off, although they see none of those"
-            yield Finding.named("depends-on-length", evidence, _locate(run, dependence, fewer))
+            yield Finding.named("depends-on-length", evidence, _locate(run, fewer))
         return
 
 
@@ -48,20 +48,24 @@ def _takes_the_same_steps(run: Run, fewer: int) -> bool:
     return [one.name for one in trace.operations] == [one.name for one in run.trace.operations]
 
 
-def _locate(run: Run, dependence: Dependence, fewer: int) -> SourceLine | None:
-    """Find the first line that gives the same tokens other numbers, which it does not compute from x.
+def _locate(run: Run, fewer: int) -> SourceLine | None:
+    """Find the only line that looks up as many rows of a table as there are tokens, or that turns its index.
 
-    Else the only line that looks up as many rows of a table as there are tokens; None if there are several.
+    None if several lines look up rows.
     """
     trace, _ = run.subject.trace(run.x[:, :fewer])
-    for one, longer in zip(trace.operations, run.trace.operations, strict=True):
-        fixed = longer.outputs and not dependence.on_input(longer.outputs[0])
-        if longer.where and fixed and not _begins_with(longer.outputs[0].tensor, one.outputs[0].tensor):
-            return longer.where
     shorter = {one.where: one.outputs[0].tensor.shape for one in trace.operations if _is_lookup(trace, one)}
-    lookups = ((one.where, one.outputs[0].tensor.shape) for one in run.live_operations if _is_lookup(run.trace, one))
-    found = {where for where, shape in lookups if shorter.get(where, shape) != shape}
-    return found.pop() if len(found) == 1 else None
+    lookups = [one for one in run.live_operations if _is_lookup(run.trace, one)]
+    lookups = [
+        one for one in lookups if shorter.get(one.where, one.outputs[0].tensor.shape) != one.outputs[0].tensor.shape
+    ]
+    if len({one.where for one in lookups}) != 1:
+        return None
+    for number in sorted(run.trace.ancestors(lookups[0].inputs)):  # what makes the index
+        one, longer = trace.operations[number], run.trace.operations[number]
+        if longer.where and not _begins_with(longer.outputs[0].tensor, one.outputs[0].tensor):
+            return longer.where
+    return lookups[0].where
 
 
 def _begins_with(longer: Tensor, shorter: Tensor) -> bool:

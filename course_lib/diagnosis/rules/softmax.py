@@ -123,7 +123,7 @@ def _follow_scores(attention: Attention) -> bool:
 def _locate_missing_softmax(path: SoftmaxPath) -> SourceLine | None:
     """Find the line that makes the weights without a softmax, or else the one that uses the scores as weights."""
     product = path.scores.structure.value_products[0]
-    made = [one.operation for one in path.structure.score_products]
+    made = {one.operation.where for one in path.structure.score_products}
     ancestors = [op for op in path.operations if op.where and op.where != product.operation.where]
     renamed = locate_rename(ancestors[-1], product.operation.statement.line) if ancestors else None
     if renamed is not None and ancestors[-1].code is product.operation.code:
@@ -131,7 +131,7 @@ def _locate_missing_softmax(path: SoftmaxPath) -> SourceLine | None:
     instead = [one for one in ancestors if not _belongs_before_softmax(path, one)] if product.size > 1 else []
     if instead:
         return instead[-1].where
-    if ancestors and ancestors[-1] not in made and sets_new_name(ancestors[-1]):
+    if ancestors and ancestors[-1].where not in made and sets_new_name(ancestors[-1]):
         return ancestors[-1].where
     return (locate_next_use(ancestors[-1], product.operation) if ancestors else None) or product.operation.where
 

@@ -606,8 +606,8 @@ def places_counted_from_the_end():
             self.places = nn.Embedding(16, 10)
 
         def forward(self, x):
-            at = torch.arange(x.shape[1], device=x.device).flip(0)
-            q, k, v = self.qkv(x + self.places(at))  # wrong
+            at = torch.arange(x.shape[1], device=x.device).flip(0)  # wrong
+            q, k, v = self.qkv(x + self.places(at))
             return self.attend(self.scores(q, k), v)
 
     return FromTheEnd(), some_x(2, 5, 10), {"num_heads": 3}
