@@ -842,3 +842,39 @@ def test_attentions_whose_results_are_added_each_have_their_heads():
     assert diagnose(Beside(), X, num_heads=HEADS, num_kv_heads=HEADS).ok
     assert diagnose(Beside(), X, num_heads=HEADS - 1).mistakes == (None,)
     assert diagnose(Beside(1.0), X, num_heads=HEADS).mistakes == ("missing-scale",)
+
+
+# --- what is made in the constructor ---
+
+
+class Turning(nn.Module):
+    """Frequencies that only the constructor reads, for a table of which `used` says whether anything reads it."""
+
+    def __init__(self, used):
+        super().__init__()
+        self.used = used
+        self.register_buffer("theta", 100 ** -(torch.arange(0, HEAD_DIM, 2) / HEAD_DIM), persistent=False)
+        turns = torch.outer(torch.arange(16.0), self.theta)
+        self.register_buffer("cache", torch.stack([turns.cos(), turns.sin()], -1), persistent=False)
+
+    def forward(self, part):
+        cos, sin = self.cache[: part.shape[2]].to(part).unbind(-1)
+        one, other = part.chunk(2, -1)
+        turned = torch.cat([one * cos - other * sin, one * sin + other * cos], -1)
+        return turned if self.used else part
+
+
+class WithTable(Base):
+    def __init__(self, used):
+        super().__init__()
+        self.rope = Turning(used)
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.merge(F.scaled_dot_product_attention(self.rope(q), self.rope(k), v, is_causal=True))
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_frequencies_of_a_table_that_is_read_are_used(used):
+    report = diagnose(WithTable(used), X, num_heads=HEADS)
+    assert report.mistakes == (() if used else ("rotary-unused",)), report
