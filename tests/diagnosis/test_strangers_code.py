@@ -878,3 +878,36 @@ class WithTable(Base):
 def test_frequencies_of_a_table_that_is_read_are_used(used):
     report = diagnose(WithTable(used), X, num_heads=HEADS)
     assert report.mistakes == (() if used else ("rotary-unused",)), report
+
+
+class HeadsInParameters(nn.Module):
+    """A matrix for each head leads from its result to the output; the width of a head is an argument."""
+
+    def __init__(self, d_in, num_heads, c, out_dim):
+        super().__init__()
+        torch.manual_seed(1)
+        self.c, self.num_heads = c, num_heads
+        self.qkv = nn.Parameter(torch.randn(d_in, 3, num_heads, c) / 3)
+        self.last = nn.Parameter(torch.randn(num_heads, c, out_dim) / 3)
+
+    def forward(self, x):
+        q, k, v = torch.einsum("btd,dshc->sbhtc", x, self.qkv)
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.einsum("bhtc,hco->bto", heads, self.last)
+
+
+class WidthsExchanged(nn.Module):
+    def __init__(self, d_in, num_heads, out_dim):
+        super().__init__()
+        torch.manual_seed(1)
+        self.num_heads = num_heads
+        self.qkv, self.last = nn.Linear(d_in, 3 * out_dim), nn.Linear(out_dim, d_in)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.last(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+def test_an_output_as_wide_as_x_is_right_where_the_width_of_a_head_is_given():
+    assert diagnose(HeadsInParameters(D, HEADS, 5, D), X, num_heads=HEADS).ok
+    assert diagnose(WidthsExchanged(D, HEADS, 15), X, num_heads=HEADS).mistakes == ("output-projection-shape",)
