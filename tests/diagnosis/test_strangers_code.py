@@ -911,3 +911,27 @@ class WidthsExchanged(nn.Module):
 def test_an_output_as_wide_as_x_is_right_where_the_width_of_a_head_is_given():
     assert diagnose(HeadsInParameters(D, HEADS, 5, D), X, num_heads=HEADS).ok
     assert diagnose(WidthsExchanged(D, HEADS, 15), X, num_heads=HEADS).mistakes == ("output-projection-shape",)
+
+
+class TokensFirst(Base):
+    """x is (token, batch, width), and a step takes the keys and values of the steps before."""
+
+    def forward(self, x, past=None):
+        x = x.transpose(0, 1)
+        q, k, v = self.split(x)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        return self.merge(F.scaled_dot_product_attention(q, k, v)).transpose(0, 1), (k, v)
+
+
+def steps(module, x):
+    past, found = None, []
+    for part in x.transpose(0, 1).split(1):
+        out, past = module(part, past)
+        found.append(out)
+    return torch.cat(found).transpose(0, 1)
+
+
+def test_steps_with_the_tokens_on_the_first_axis_are_not_compared_with_one_pass():
+    report = diagnose(TokensFirst(), X, num_heads=HEADS, call=steps)
+    assert report.ok and "not compared with one pass" in str(report), report
