@@ -842,3 +842,96 @@ def test_attentions_whose_results_are_added_each_have_their_heads():
     assert diagnose(Beside(), X, num_heads=HEADS, num_kv_heads=HEADS).ok
     assert diagnose(Beside(), X, num_heads=HEADS - 1).mistakes == (None,)
     assert diagnose(Beside(1.0), X, num_heads=HEADS).mistakes == ("missing-scale",)
+
+
+# --- what is made in the constructor ---
+
+
+class Turning(nn.Module):
+    """Frequencies that only the constructor reads, for a table of which `used` says whether anything reads it."""
+
+    def __init__(self, used):
+        super().__init__()
+        self.used = used
+        self.register_buffer("theta", 100 ** -(torch.arange(0, HEAD_DIM, 2) / HEAD_DIM), persistent=False)
+        turns = torch.outer(torch.arange(16.0), self.theta)
+        self.register_buffer("cache", torch.stack([turns.cos(), turns.sin()], -1), persistent=False)
+
+    def forward(self, part):
+        cos, sin = self.cache[: part.shape[2]].to(part).unbind(-1)
+        one, other = part.chunk(2, -1)
+        turned = torch.cat([one * cos - other * sin, one * sin + other * cos], -1)
+        return turned if self.used else part
+
+
+class WithTable(Base):
+    def __init__(self, used):
+        super().__init__()
+        self.rope = Turning(used)
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.merge(F.scaled_dot_product_attention(self.rope(q), self.rope(k), v, is_causal=True))
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_frequencies_of_a_table_that_is_read_are_used(used):
+    report = diagnose(WithTable(used), X, num_heads=HEADS)
+    assert report.mistakes == (() if used else ("rotary-unused",)), report
+
+
+class HeadsInParameters(nn.Module):
+    """A matrix for each head leads from its result to the output; the width of a head is an argument."""
+
+    def __init__(self, d_in, num_heads, c, out_dim):
+        super().__init__()
+        torch.manual_seed(1)
+        self.c, self.num_heads = c, num_heads
+        self.qkv = nn.Parameter(torch.randn(d_in, 3, num_heads, c) / 3)
+        self.last = nn.Parameter(torch.randn(num_heads, c, out_dim) / 3)
+
+    def forward(self, x):
+        q, k, v = torch.einsum("btd,dshc->sbhtc", x, self.qkv)
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return torch.einsum("bhtc,hco->bto", heads, self.last)
+
+
+class WidthsExchanged(nn.Module):
+    def __init__(self, d_in, num_heads, out_dim):
+        super().__init__()
+        torch.manual_seed(1)
+        self.num_heads = num_heads
+        self.qkv, self.last = nn.Linear(d_in, 3 * out_dim), nn.Linear(out_dim, d_in)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.last(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+def test_an_output_as_wide_as_x_is_right_where_the_width_of_a_head_is_given():
+    assert diagnose(HeadsInParameters(D, HEADS, 5, D), X, num_heads=HEADS).ok
+    assert diagnose(WidthsExchanged(D, HEADS, 15), X, num_heads=HEADS).mistakes == ("output-projection-shape",)
+
+
+class TokensFirst(Base):
+    """x is (token, batch, width), and a step takes the keys and values of the steps before."""
+
+    def forward(self, x, past=None):
+        x = x.transpose(0, 1)
+        q, k, v = self.split(x)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        return self.merge(F.scaled_dot_product_attention(q, k, v)).transpose(0, 1), (k, v)
+
+
+def steps(module, x):
+    past, found = None, []
+    for part in x.transpose(0, 1).split(1):
+        out, past = module(part, past)
+        found.append(out)
+    return torch.cat(found).transpose(0, 1)
+
+
+def test_steps_with_the_tokens_on_the_first_axis_are_not_compared_with_one_pass():
+    report = diagnose(TokensFirst(), X, num_heads=HEADS, call=steps)
+    assert report.ok and "not compared with one pass" in str(report), report

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from course_lib.tracing import Operation, Value, storage_of
@@ -13,6 +14,7 @@ from .structure import AfterStructure, Structure
 TRIGONOMETRY = ("cos", "sin", "polar", "cos_", "sin_")
 TABLE = re.compile(r"cos|sin|freq|rot|rope|theta|angle|phase|cis", re.I)
 ROTATING = re.compile(r"(^|[._])(cos|sin|cis|rope|rotary)", re.I)  # unambiguous names of tables
+ROUNDING = 1e-6  # of cosines that were computed in float32
 RANGES = (
     "arange", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full",
 )  # fmt: skip
@@ -25,13 +27,28 @@ class RotaryAngles(AfterStructure):
     @cached_property
     def tables(self) -> dict[str, int]:
         """The storages of the buffers and attributes that hold cosines, frequencies or angles, by name."""
+        return {name: storage_of(tensor) for name, tensor in self._stored.items()}
+
+    @cached_property
+    def _stored(self) -> dict[str, Tensor]:
         found = {}
         for prefix, module in self.run.subject.modules.items():
             plain = {name: value for name, value in vars(module).items() if isinstance(value, Tensor)}
             for name, tensor in (dict(module.named_buffers(recurse=False)) | plain).items():
                 if TABLE.search(name) and (tensor.is_floating_point() or tensor.is_complex()):
-                    found[f"{prefix}.{name}" if prefix else name] = storage_of(tensor)
+                    found[f"{prefix}.{name}" if prefix else name] = tensor
         return found
+
+    @property
+    def read_as_cosines(self) -> bool:
+        """Whether the run reads another stored tensor that holds the cosines and sines of a table's angles.
+
+        A table of frequencies is read as such, because those are the angles at position 1.
+        """
+        trace, parameters = self.trace, {one.storage for reads in self.run.parameter_reads.values() for one in reads}
+        fixed = [v for op in self.run.live_operations for v in op.inputs if v.made_by is None and v is not trace.x]
+        read = {value.storage: value.tensor for value in fixed if value.storage not in parameters}
+        return any(_holds_cosines(one, table) for one in read.values() for table in self._stored.values())
 
     @cached_property
     def trigonometry(self) -> list[Operation]:
@@ -129,6 +146,20 @@ class RotaryAngles(AfterStructure):
 
     def _is_projected(self, operation: Operation) -> bool:
         return bool(operation.outputs) and self.structure.is_projected(operation.outputs[0])
+
+
+def _holds_cosines(tensor: Tensor, angles: Tensor) -> bool:
+    """Return whether the cosine and the sine of each angle are elements of a tensor; angles of 0 say nothing."""
+    if angles.is_complex() or not (tensor.is_complex() or tensor.is_floating_point()):
+        return False
+    elements = (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).detach().double()
+    elements, turns = elements.flatten().sort()[0], angles.detach().double()[angles != 0]
+    if not turns.numel() or not elements.numel():
+        return False
+    wanted = torch.cat([turns.cos(), turns.sin()])
+    above = torch.searchsorted(elements, wanted).clamp(max=len(elements) - 1)
+    nearest = torch.minimum((elements[above] - wanted).abs(), (elements[(above - 1).clamp(min=0)] - wanted).abs())
+    return bool((nearest < ROUNDING).all())
 
 
 def _is_between(table: Value | None) -> bool:

@@ -9,9 +9,14 @@ from torch import Tensor
 from course_lib.tracing import Contraction, Value
 
 from .attention import Attention
-from .rows import Row
+from .projections import ColumnSet
+from .rows import Row, Rows
 
 SAME = 1e-5  # angles may be rounded to float32
+
+
+Stream = frozenset[int] | None
+Group = tuple[int, Stream, Stream]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +28,15 @@ class RotatedRow:
         query: the query, (c,).
         keys: the keys that it should attend to, (key, c).
         tokens: of these keys.
+        group: the head and, in joint attention, the streams of tokens of the query and of the keys; rows of one group
+            differ by position alone, because the same weights project them.
     """
 
     row: Row
     query: Tensor
     keys: Tensor
     tokens: list[int]
+    group: Group
 
     @property
     def own_cosine(self) -> float | None:
@@ -71,8 +79,24 @@ def rotated_rows(attention: Attention, among: Sequence[Contraction] = ()) -> lis
         if any(side.is_complex() for side in sides):
             return []
         query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
-        found.append(RotatedRow(row, query[0], keys, [key for key, _ in visible]))
+        own = _streams_of(rows, row)
+        streams = [own[key] for key, _ in visible]
+        for stream in dict.fromkeys(streams):
+            chosen = [index for index, one in enumerate(streams) if one == stream]
+            tokens = [visible[index][0] for index in chosen]
+            group = (row.head, _stream_of(rows, row.query_columns), stream)
+            found.append(RotatedRow(row, query[0], keys[chosen], tokens, group))
     return found
+
+
+def _streams_of(rows: Rows, row: Row) -> dict[int, Stream]:
+    """Return the stream of each key's token."""
+    return {key: _stream_of(rows, one) for key, one in zip(row.score_keys, row.key_columns, strict=True)}
+
+
+def _stream_of(rows: Rows, columns: ColumnSet) -> Stream:
+    """Return the tokens that the same weights project; None for pieces, whose tokens are never projected together."""
+    return None if rows.in_pieces else rows.structure.tokens_of_column.get(columns[0])
 
 
 def _beside(product: Contraction, among: Sequence[Contraction]) -> Contraction | None:

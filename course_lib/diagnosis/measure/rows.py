@@ -1,6 +1,6 @@
 """Find the scores, keys and weights behind each row of a value product's result."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from course_lib.tracing import UNLABELLED, Contraction
 
 from .projections import ColumnSet, column_sets
 from .scores import Scores
-from .structure import AfterStructure
+from .structure import AfterStructure, Structure
 
 NO_WEIGHT = 1e-12
 
@@ -93,7 +93,7 @@ class Rows(AfterStructure):
 def find_rows(scores: Scores) -> Rows | None:
     """Find the rows of all value products; None if no known score reaches a value product."""
     rows = [row for product in scores.structure.value_products for row in _rows_of(scores, product)]
-    return Rows(scores.structure, scores, list(_with_heads(rows))) if rows else None
+    return Rows(scores.structure, scores, list(_with_heads(rows, scores.structure))) if rows else None
 
 
 def _rows_of(scores: Scores, product: Contraction) -> Iterator[Row]:
@@ -132,8 +132,11 @@ def _rows_of(scores: Scores, product: Contraction) -> Iterator[Row]:
         )
 
 
-def _with_heads(rows: list[Row]) -> Iterator[Row]:
-    """Number heads in the order of their columns; rows of the same query and columns are parts or further heads."""
+def _with_heads(rows: list[Row], structure: Structure) -> Iterator[Row]:
+    """Number heads in the order of their columns; rows of the same query and columns are parts or further heads.
+
+    In joint attention, where streams of tokens have projections of their own, heads are numbered in each stream.
+    """
     parts: dict[tuple, list[set[int]]] = {}
     keys = []
     for row in rows:
@@ -143,6 +146,18 @@ def _with_heads(rows: list[Row]) -> Iterator[Row]:
             taken.append(set())
         taken[part] |= set(row.keys)
         keys.append((*row.query_columns, part))
-    order = {key: head for head, key in enumerate(sorted(set(keys)))}
+    streams: dict[frozenset[int] | None, list[tuple]] = {}
+    for key in sorted(set(keys)):
+        streams.setdefault(structure.tokens_of_column.get(key[0]), []).append(key)
+    together = len(set(map(len, streams.values()))) == 1 and _are_disjoint(streams)
+    order = {
+        key: head for group in (streams.values() if together else [sorted(set(keys))]) for head, key in enumerate(group)
+    }
     for row, key in zip(rows, keys, strict=True):
         yield replace(row, head=order[key])
+
+
+def _are_disjoint(streams: Iterable[frozenset[int] | None]) -> bool:
+    """Return whether no token is in two streams."""
+    tokens = [token for stream in streams for token in stream or ()]
+    return len(tokens) == len(set(tokens))

@@ -67,6 +67,20 @@ class Structure:
         return self.trace.descendants({product.operation.number for product in self.value_products})
 
     @cached_property
+    def tokens_of_column(self) -> dict[int, frozenset[int]]:
+        """The tokens that each column of weights projects.
+
+        In joint attention, each stream of tokens has projections of its own, whose columns differ from the others'.
+        """
+        found: dict[int, set[int]] = {}
+        for projection in self.projections:
+            columns, tokens = self.columns[projection.out.number], self.dependence.token_of(projection.out)
+            pairs = torch.unique(torch.stack([columns.flatten(), tokens.flatten()]), dim=1)
+            for column, token in pairs.T.tolist():
+                found.setdefault(column, set()).add(token)
+        return {column: frozenset(tokens) for column, tokens in found.items()}
+
+    @cached_property
     def score_factors(self) -> list[Value]:
         """The queries and keys as factors of the score products."""
         return [value for product in self.score_products for value, _ in product.sides()]

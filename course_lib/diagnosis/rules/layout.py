@@ -8,6 +8,7 @@ import torch
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
 from course_lib.diagnosis.measure import BATCH_NORMS, SEVERAL, Attention, Rows, Structure
+from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, Operation, Value, propagate
 
@@ -55,17 +56,17 @@ def _scrambled(rows: Rows) -> str:
     for factors, name in ((rows.scores.left, "first"), (rows.scores.right, "second")):
         if (factors.tokens == SEVERAL).any():
             return f"a row of the {name} factor of the scores holds elements of several tokens"
-    by_head: dict[int, tuple[set, set]] = {}
+    streams = rows.structure.tokens_of_column
+    found: dict[tuple, set[ColumnSet]] = {}  # by head, role and the tokens that the same projection reads
     for row in rows.all:
-        keys, values = by_head.setdefault(row.head, (set(), set()))
-        keys.update(row.key_columns)
-        values.update(row.value_columns)
+        for name, columns in (("keys", row.key_columns), ("values", row.value_columns)):
+            for one in columns:
+                found.setdefault((row.head, name, streams.get(one[0])), set()).add(one)
         if len(set(row.keys)) < len(row.keys) and len({*row.key_columns, *row.value_columns}) > 2:
             return f"in head {row.head}, the keys of query {row.query} belong to the tokens {row.keys}"
-    for head, columns in by_head.items():
-        for name, sets in zip(("keys", "values"), columns, strict=True):
-            if len(sets) > 1:
-                return f"the {name} of head {head} come from {len(sets)} different sets of columns"
+    for (head, name, _), sets in found.items():
+        if len(sets) > 1:
+            return f"the {name} of head {head} come from {len(sets)} different sets of columns"
     return ""
 
 
@@ -100,11 +101,19 @@ def check_merge(attention: Attention) -> Iterator[Finding | str]:
         yield f"behind attention, {norm.where} normalises over the tokens, so that each output depends on all queries"
         return
     row, query = stray[0].tolist()
+    if attention.options.has_call and _are_reordered(reached) and not _views_that_cross(attention):
+        yield f"`call` returns the tokens in another order: output {row} is that of token {query} of x"
+        return
     operation = _first_crossing(attention)
     crossed = f"{len(stray)} of {num_tokens**2} pairs of tokens are crossed"
     evidence = f"what query {query} found reaches row {row} of the output; {crossed}"
     where, draw = operation.where if operation else None, partial(picture_of_layout, attention.run)
     yield Finding.named("merge-without-transpose", evidence, where, draw)
+
+
+def _are_reordered(reached: torch.Tensor) -> bool:
+    """Return whether each query reaches one row (row, query) and each row holds one query, in whatever order."""
+    return bool((reached.sum(0) == 1).all() and (reached.sum(1) == 1).all())
 
 
 def _attends_again(structure: Structure) -> bool:

@@ -13,7 +13,7 @@ from course_lib.diagnosis.locate import (
     locate_return,
     locate_unmixed_return,
 )
-from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, Subject, role_of
+from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine, line_at, statement_of
 
@@ -171,7 +171,7 @@ def check_output_width(attention: Attention) -> Iterator[Finding]:
     """The width of the output."""
     d_in, width = attention.run.x.shape[-1], attention.run.output.tensor.shape[-1]
     merged = attention.rows.num_heads * max(len(row.outputs) for row in attention.rows.all)
-    promised = _promised_width(attention.run.subject, merged)
+    promised = _promised_width(attention, merged)
     if promised is not None and promised != d_in and width == d_in:
         evidence = (
             f"its tokens come out {width} wide, as they came in; the heads together and d_out are {promised} wide"
@@ -179,11 +179,12 @@ def check_output_width(attention: Attention) -> Iterator[Finding]:
         yield Finding.named("output-projection-shape", evidence, _locate_last_weights(attention))
 
 
-def _promised_width(subject: Subject, merged: int) -> int | None:
+def _promised_width(attention: Attention, merged: int) -> int | None:
     """Return the d_out that a module's constructor is given; the width of all heads together if it is not kept.
 
     An argument with a default may stand for the width of x, and one beside the width of a head says nothing of heads.
     """
+    subject, heads = attention.run.subject, attention.rows.num_heads
     if not subject.is_module:
         return None
     try:
@@ -194,7 +195,11 @@ def _promised_width(subject: Subject, merged: int) -> int | None:
     if not needed:  # an attribute alone may name the width of the heads together
         return None
     kept = [value for name in OUT_WIDTHS if isinstance(value := getattr(subject.examined, name, None), int)]
-    return kept[0] if kept else None if any(map(OF_HEADS.search, taken)) else merged
+    if kept:
+        return kept[0]
+    numbers = [getattr(subject.examined, name, None) for name in taken]
+    of_a_head = any(isinstance(one, int) and one == merged // heads != heads for one in numbers)
+    return None if of_a_head or any(map(OF_HEADS.search, taken)) else merged
 
 
 def _locate_last_weights(attention: Attention) -> SourceLine | None:

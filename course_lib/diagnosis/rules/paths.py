@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from importlib import import_module
 
 import torch
+from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.measure import (
@@ -50,7 +51,7 @@ def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
 
 
 @rule(order=501)
-def check_pieces(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
+def check_pieces(attention: Attention, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether decoding in pieces agrees with one pass."""
     run = fresh.run
     if not (attention.rows.in_pieces and run.options.has_call and run.options.causal and run.subject.is_module):
@@ -66,7 +67,22 @@ def check_pieces(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
     apart = _apart(run, path)
     if apart <= SAME or path.sees_the_future(run.x):  # a pass without a mask is not meant for several tokens
         return
+    if _mixes_samples(run.x, path):
+        yield "decoding was not compared with one pass, because the module takes the tokens on the first axis"
+        return
     yield _differing(run, path, apart)
+
+
+def _mixes_samples(x: Tensor, path: OtherPath) -> bool:
+    """Return whether outputs depend on other samples of x (batch, token, width), but not on other tokens."""
+
+    def moves(axis: int) -> bool:
+        changed = x.clone()
+        changed.select(axis, 0).add_(1.0 + torch.arange(x.shape[-1], device=x.device, dtype=x.dtype).cos())
+        apart = (path.subject.run(changed, path.code) - path.output).abs()
+        return float(apart.narrow(axis, 1, x.shape[axis] - 1).amax()) > SAME
+
+    return path.output.shape[:2] == x.shape[:2] and x.shape[0] > 1 and moves(0) and not moves(1)
 
 
 def _differing(run: Run, path: OtherPath, apart: float) -> Finding:

@@ -31,7 +31,7 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
             return
         evidence = "cosines and sines are computed and nothing reads them"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, computed))
-    elif tables and len(unread) == len(tables):
+    elif tables and len(unread) == len(tables) and not angles.read_as_cosines:
         readers = [op for op in run.trace.operations if any(v.storage in tables.values() for v in op.inputs)]
         where = _locate_unused(angles, readers) or locate_attribute(run.subject, unread[0].split(".")[0])
         yield Finding.named("rotary-unused", f"`{unread[0]}` is prepared and never changes the output", where)

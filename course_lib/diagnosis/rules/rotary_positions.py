@@ -50,7 +50,7 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
     if not any(len(one.tokens) > 1 for one in rows):
         return
     found = _Rotation(attention, angles, rows)
-    by_head = [[one for one in rows if one.row.head == head] for head in {one.row.head for one in rows}]
+    by_head = [[one for one in rows if one.group == group] for group in dict.fromkeys(one.group for one in rows)]
     cosines = ([one.own_cosine for one in head if one.own_cosine is not None] for head in by_head)
     apart = any(max(one) - min(one) > SAME for one in cosines if one)  # the angles of a query and its own token's key
     queries_differ = any(not _are_equal([one.query for one in head]) for head in by_head)

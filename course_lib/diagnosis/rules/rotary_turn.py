@@ -27,8 +27,8 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     rows, tolerance = rotated_rows(attention), _tolerance(attention.structure, turns)
     fixed = [value for side in turns.values() for operation in side for value in operation.inputs]
     points = are_given(attention.structure, fixed)
-    for head in sorted({one.row.head for one in rows}):
-        own = [one for one in rows if one.row.head == head]
+    for group in dict.fromkeys(one.group for one in rows):
+        own = [one for one in rows if one.group == group]
         broken = _broken(own, attention.options.causal, tolerance, points=points)
         if broken is not None:
             (q, k), (other_q, other_k), apart = broken
