@@ -61,8 +61,8 @@ def diagnose(
     Args:
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
-            nn.Embedding also token ids, (batch, token). Tokens may have several axes, `(batch, *axes, d_in)`, or, for
-            convolutions, `(batch, d_in, *axes)`; `keep` is then for the tokens in one row.
+            nn.Embedding, or a module like it, also token ids, (batch, token). Tokens may have several axes,
+            `(batch, *axes, d_in)`, or, for convolutions, `(batch, d_in, *axes)`; `keep` is then for one row of tokens.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -124,7 +124,7 @@ def diagnose(
         if not x.is_floating_point():
             found = embedded(subject, x, options.fewest_tokens)
             if found is None:
-                raise not_embeddings(x)
+                raise not_embeddings(module_or_function, x)
             subject, x = found
         check_size(x, fixed=options.fixed_tokens)
         options = _in_groups(options, subject, x, has_grid=has_grid)
