@@ -19,7 +19,7 @@ from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of, seen_by_each
+from .measure.grid import as_row, groups_of, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -97,6 +97,8 @@ def diagnose(
     has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
     if has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
+        if all(one is None for one in (context, keep, lengths, words)):
+            x = smaller_grid(module_or_function, x, call)
         x, call = as_row(module_or_function, x, call or usual)
         lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
