@@ -398,6 +398,33 @@ def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups
     assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
 
 
+class Stripes(Grid):
+    """Tokens in a row are a grid of 4 x 4: one head sees pairs of columns and the others see pairs of rows."""
+
+    def forward(self, x):
+        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1)
+        q, k, v = parts.unflatten(-1, (3, HEADS, HEAD_DIM)).permute(2, 0, 3, 1, 4)
+        columns = self.stripes(
+            *(part[:, :1].unflatten(2, (4, 2, 2)).transpose(2, 3).flatten(3, 4) for part in (q, k, v))
+        )
+        rows = self.stripes(*(part[:, 1:].unflatten(2, (2, 8)) for part in (q, k, v)))
+        columns = columns.unflatten(3, (4, 2)).transpose(2, 3)
+        heads = torch.cat([columns.flatten(2, 4), rows.flatten(2, 3)], dim=1)
+        return self.to_out(heads.transpose(1, 2).flatten(2))
+
+    def stripes(self, q, k, v):
+        scale = 1.0 if self.mistake == "scale" else HEAD_DIM**-0.5
+        return (q @ k.mT * scale).softmax(-2 if self.mistake == "axis" else -1) @ v
+
+
+@pytest.mark.parametrize("mistake", ["", "scale", "axis"])
+def test_heads_that_see_other_stripes_of_a_grid_each_are_no_mistake(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(Stripes(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG.get(mistake, ()), report
+    assert mistake or "give `keep`, (1, head, query, key)" in str(report.remarks), report
+
+
 class Unfolded(WindowsOfRow):
     """Windows that unfold makes, which hides the columns of the heads."""
 
