@@ -19,7 +19,7 @@ from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of, seen_by_each
+from .measure.grid import as_row, groups_of, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -61,8 +61,8 @@ def diagnose(
     Args:
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
-            nn.Embedding also token ids, (batch, token). Tokens may have several axes, `(batch, *axes, d_in)`, or, for
-            convolutions, `(batch, d_in, *axes)`; `keep` is then for the tokens in one row.
+            nn.Embedding, or a module like it, also token ids, (batch, token). Tokens may have several axes,
+            `(batch, *axes, d_in)`, or, for convolutions, `(batch, d_in, *axes)`; `keep` is then for one row of tokens.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -97,6 +97,8 @@ def diagnose(
     has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
     if has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
+        if all(one is None for one in (context, keep, lengths, words)):
+            x = smaller_grid(module_or_function, x, call)
         x, call = as_row(module_or_function, x, call or usual)
         lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
@@ -124,7 +126,7 @@ def diagnose(
         if not x.is_floating_point():
             found = embedded(subject, x, options.fewest_tokens)
             if found is None:
-                raise not_embeddings(x)
+                raise not_embeddings(module_or_function, x)
             subject, x = found
         check_size(x, fixed=options.fixed_tokens)
         options = _in_groups(options, subject, x, has_grid=has_grid)

@@ -20,7 +20,7 @@ def check_arguments(
     if not callable(code):
         raise TypeError(f"module_or_function must be a module or a function, got {type(code).__name__}.")
     if not isinstance(x, Tensor) or not (x.is_floating_point() or takes_ids(code, x)):
-        raise not_embeddings(x)
+        raise not_embeddings(code, x)
     if x.dim() not in ((2, 3) if x.is_floating_point() else (2,)) or x.numel() == 0:
         raise ValueError(f"x must be (batch, token, d_in) or (token, d_in), got the shape {tuple(x.shape)}.")
     if not isinstance(causal, bool):
@@ -105,14 +105,18 @@ def _check_context(context: Any, x: Tensor) -> None:
 
 
 def takes_ids(code: Any, x: Tensor) -> bool:
-    """Return whether x may be token ids: integers, for a module that embeds some."""
-    embeds = isinstance(code, nn.Module) and any(isinstance(module, nn.Embedding) for module in code.modules())
-    return x.dtype in (torch.int64, torch.int32) and embeds
+    """Return whether x may be token ids: integers, for a module, which may embed them."""
+    return x.dtype in (torch.int64, torch.int32) and isinstance(code, nn.Module)
 
 
-def not_embeddings(x: Any) -> TypeError:
+def not_embeddings(code: Any, x: Any) -> TypeError:
     """Return the error for an x that is no tensor of embeddings."""
-    return TypeError(f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings.")
+    reason = "."
+    if isinstance(x, Tensor) and takes_ids(code, x):
+        reason = "; ids need a module inside the model that makes a row of numbers for each."
+    return TypeError(
+        f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings{reason}"
+    )
 
 
 def check_words(words: Any, x: Tensor) -> tuple[str, ...]:

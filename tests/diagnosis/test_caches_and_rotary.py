@@ -397,6 +397,26 @@ class Prefix(Shares):
         return scores.softmax(dim=-1) @ values
 
 
+class Memory(Shares):
+    """Tokens of an earlier segment, in front of those of x, projected with them or by themselves."""
+
+    def __init__(self, together, most=math.inf):
+        super().__init__()
+        self.together, self.most = together, most
+
+    def forward(self, x):
+        memory = torch.randn(2, D_IN, generator=torch.Generator().manual_seed(3)).to(x).expand(len(x), -1, -1)
+        queries, keys, values = self.parts(x)
+        if self.together:
+            _, keys, values = self.parts(torch.cat([memory, x], dim=1))
+        else:
+            _, *others = self.parts(memory)
+            keys, values = (torch.cat(both, dim=1) for both in zip(others, (keys, values), strict=True))
+        scores = queries @ keys.mT
+        scores[..., 2:] = scores[..., 2:].masked_fill(self.hidden(x), -torch.inf)
+        return scores.softmax(dim=-1).clamp(max=self.most) @ values
+
+
 class EmptySlots(Shares):
     def forward(self, x):
         queries, keys, values = self.parts(x)
@@ -420,7 +440,15 @@ def test_a_sink_and_a_prefix_are_no_mistake_and_are_mentioned():
     assert "each head keeps part of its weights for no token" in report.checked[1]
     report = diagnose(Prefix(), some_x())
     assert report.ok, report
-    assert report.checked[1].startswith("each query's weights and those of learned keys sum to 1")
+    assert report.checked[1].startswith("each query's weights and those of learned keys, or of a memory's, sum to 1")
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_keys_of_a_memory_complete_the_rows(together):
+    report = diagnose(Memory(together), some_x())
+    assert report.ok and "of a memory's, sum to 1" in report.checked[1], report
+    (finding,) = diagnose(Memory(together, most=0.3), some_x()).findings
+    assert "don't sum to 1" in finding.title
 
 
 @pytest.mark.parametrize("kind", [EmptySlots, GrowingSink])

@@ -298,6 +298,76 @@ def test_tokens_with_several_axes_are_examined(way, mistake):
     assert groups is None or mistake or groups in str(report.remarks), report
 
 
+class ImageByTables(Grid):
+    """The pixels of (batch, width, row, column) by matrices that are parameters, without a layer that has a width."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        for name in ("to_q", "to_k", "to_v", "to_out"):
+            setattr(self, name, Matrix())
+
+    def forward(self, image):
+        pixels = image.permute(0, 2, 3, 1).flatten(1, 2)
+        return self.attend(pixels, pixels, pixels).unflatten(1, image.shape[2:]).permute(0, 3, 1, 2).contiguous()
+
+
+class Matrix(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(D, D) * D**-0.5)
+
+    def forward(self, x):
+        return torch.tensordot(x, self.table, 1)
+
+
+@pytest.mark.parametrize("mistake", ["", "axis"])
+def test_the_axis_of_the_width_is_known_from_any_parameters(mistake):
+    x = torch.randn(2, D, 2, 3, generator=torch.Generator().manual_seed(0))
+    report = diagnose(ImageByTables(mistake), x, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG.get(mistake, ()) and report.exit_status == int(bool(mistake)), report
+
+
+class ByRowOfKeys(Grid):
+    """The keys of each pixel are the rows and columns of a grid, and softmax runs over both, or over columns alone."""
+
+    def forward(self, grid):
+        batch, rows, columns, _ = grid.shape
+        parts = (part(grid.flatten(1, 2)) for part in (self.to_q, self.to_k, self.to_v))
+        q, k, v = (part.unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for part in parts)
+        scores = (q @ k.mT * HEAD_DIM**-0.5).unflatten(-1, (rows, columns))
+        weights = scores.softmax(-1) if self.mistake else scores.flatten(-2).softmax(-1).view(scores.shape)
+        return self.to_out((weights.flatten(-2) @ v).transpose(1, 2).reshape(batch, rows, columns, D))
+
+
+@pytest.mark.parametrize("mistake", ["", "axis"])
+def test_softmax_over_one_of_the_axes_of_the_keys_is_named(mistake):
+    x = torch.randn(2, 2, 3, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(ByRowOfKeys(mistake), x, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG.get(mistake, ()) and report.exit_status == int(bool(mistake)), report
+
+
+@pytest.mark.parametrize("mistake", ["", *WRONG])
+@pytest.mark.parametrize("way", ["all", "rows", "columns", "windows", "image"])
+def test_a_grid_of_more_tokens_than_can_be_traced_is_cut(way, mistake):
+    shape = (2, D, 8, 8) if way == "image" else (2, 8, 8, D)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    code = Image(mistake) if way == "image" else Grid(mistake, way)
+    report = diagnose(code, x, num_heads=HEADS, causal=False)
+    assert report.exit_status == int(bool(mistake)), report
+    assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
+class OfOneSize(Grid):
+    def forward(self, grid):
+        tokens = grid.reshape(-1, 64, D)  # of 64 pixels, even if they are those of two samples
+        return self.attend(tokens, tokens, tokens).view(grid.shape)
+
+
+def test_a_grid_is_not_cut_where_samples_would_mix():
+    with pytest.raises(ValueError, match=r"x has 64 tokens, .* at most 62 can be traced"):
+        diagnose(OfOneSize(way="all"), torch.randn(2, 8, 8, D), causal=False)
+
+
 class WindowsOfRow(Grid):
     """Windows of 2 x 2 of a grid of 4 x 4 whose tokens come in a row, perhaps shifted by one, as in Swin."""
 
@@ -326,6 +396,33 @@ def test_windows_of_a_grid_whose_tokens_come_in_a_row_are_examined(shift, groups
     assert report.exit_status == int(bool(mistake)), report
     assert mistake or groups in str(report.remarks), report
     assert mistake == "merge" or report.mistakes[:1] == WRONG.get(mistake, ()), report
+
+
+class Stripes(Grid):
+    """Tokens in a row are a grid of 4 x 4: one head sees pairs of columns and the others see pairs of rows."""
+
+    def forward(self, x):
+        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1)
+        q, k, v = parts.unflatten(-1, (3, HEADS, HEAD_DIM)).permute(2, 0, 3, 1, 4)
+        columns = self.stripes(
+            *(part[:, :1].unflatten(2, (4, 2, 2)).transpose(2, 3).flatten(3, 4) for part in (q, k, v))
+        )
+        rows = self.stripes(*(part[:, 1:].unflatten(2, (2, 8)) for part in (q, k, v)))
+        columns = columns.unflatten(3, (4, 2)).transpose(2, 3)
+        heads = torch.cat([columns.flatten(2, 4), rows.flatten(2, 3)], dim=1)
+        return self.to_out(heads.transpose(1, 2).flatten(2))
+
+    def stripes(self, q, k, v):
+        scale = 1.0 if self.mistake == "scale" else HEAD_DIM**-0.5
+        return (q @ k.mT * scale).softmax(-2 if self.mistake == "axis" else -1) @ v
+
+
+@pytest.mark.parametrize("mistake", ["", "scale", "axis"])
+def test_heads_that_see_other_stripes_of_a_grid_each_are_no_mistake(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(Stripes(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG.get(mistake, ()), report
+    assert mistake or "give `keep`, (1, head, query, key)" in str(report.remarks), report
 
 
 class Unfolded(WindowsOfRow):

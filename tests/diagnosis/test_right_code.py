@@ -681,6 +681,25 @@ def test_learned_queries_are_examined(count):
     assert report.ok and f"{count} tokens and a context of {TOKENS}" in str(report), report
 
 
+class MasterQuery(nn.Module):
+    """A learned query of each head is compared with the keys, without a projection, and gives one row for all of x."""
+
+    def __init__(self):
+        super().__init__()
+        self.master, self.k = nn.Parameter(torch.randn(HEADS, 5)), nn.Linear(D_IN, HEADS * 5)
+
+    def forward(self, x):
+        keys = self.k(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        values = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        weights = (self.master[:, None] @ keys.mT / 5**0.5).softmax(-1)
+        return (weights @ values).transpose(1, 2).flatten(2)
+
+
+def test_a_learned_query_for_all_of_x_is_refused_by_name():
+    (finding,) = diagnose(MasterQuery(), torch.randn(2, 5, D_IN), causal=False).findings
+    assert finding.title == "It could not be examined: its queries are not made from x, but from `master`.", finding
+
+
 class Skipping(InFloat32):
     """A layer without positions, by a setting; or one in which they were forgotten."""
 

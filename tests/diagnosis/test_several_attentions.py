@@ -152,6 +152,42 @@ def test_a_model_takes_token_ids():
     assert report.mistakes == ("no-causal-mask",) and names(report) == ["blocks.1.attn"]
 
 
+class Lookup(nn.Module):
+    """An embedding written out, without nn.Embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(VOCABULARY, D))
+
+    def forward(self, ids):
+        return self.table[ids]
+
+
+class OwnEmbedding(GPT):
+    def __init__(self, *attentions):
+        super().__init__(*attentions)
+        self.tokens, self.positions, self.head = Lookup(), Lookup(), nn.Linear(D, VOCABULARY)
+
+
+def test_a_model_of_token_ids_may_embed_them_by_a_module_of_its_own():
+    assert diagnose(OwnEmbedding(attention(), attention()), IDS, num_heads=HEADS).ok
+    report = diagnose(OwnEmbedding(attention(), blind()), IDS, num_heads=HEADS)
+    assert report.mistakes == ("no-causal-mask",) and names(report) == ["blocks.1.attn"]
+
+
+def test_a_model_that_embeds_ids_by_no_module_says_so():
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.attn = nn.Parameter(torch.randn(VOCABULARY, D)), attention()
+
+        def forward(self, ids):
+            return self.attn(self.table[ids])
+
+    with pytest.raises(TypeError, match=r"give it embeddings; ids need a module inside the model"):
+        diagnose(Whole(), IDS)
+
+
 @pytest.mark.parametrize("code", [attention(), lambda ids: ids], ids=["attention", "a function"])
 def test_attention_alone_takes_no_token_ids(code):
     with pytest.raises(TypeError, match=r"x must be a floating-point tensor .* got torch.int64: give it embeddings."):

@@ -5,6 +5,7 @@ from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument, usual_call
 from .context import context_argument
 from .dependence import SEVERAL, Dependence
+from .grid import groups_of
 from .logits import by_query_and_key, intended_logits
 from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .norm_scale import factor_after_norms
@@ -38,6 +39,6 @@ __all__ = [
     "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given",
     "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
     "factor_after_norms", "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum",
-    "has_sink", "influence", "intended_logits", "noise_of", "other_paths", "other_sizes", "other_window", "role_of",
-    "rotated_rows", "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
+    "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "other_paths", "other_sizes", "other_window",
+    "role_of", "rotated_rows", "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

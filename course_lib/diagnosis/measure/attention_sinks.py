@@ -1,4 +1,4 @@
-"""Attention weights that no token receives: those of a sink, a learned prefix or slots that were never filled."""
+"""Attention weights that no token of x receives: of a sink, a learned prefix, a memory or slots never filled."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,22 +20,23 @@ class TokenlessWeights:
 
     @cached_property
     def is_prefix(self) -> bool:
-        """Whether all weights that no token receives belong to learned values, as with a prefix."""
+        """Whether all weights that no token receives belong to learned or projected values, of a prefix or a memory."""
         rows = self.rows.all
         return any(row.tokenless for row in rows) and all(map(self._is_complete, rows))
 
     def unexplained(self, row: Row) -> bool:
-        """Return whether elements that belong to neither a token nor a parameter received a weight."""
+        """Return whether elements that belong to neither a token nor a prefix or memory received a weight."""
         return bool(row.tokenless) and not self._is_complete(row)
 
     def _is_complete(self, row: Row) -> bool:
         return abs(sum(row.weights) + self._learned_weight(row) - 1) <= 1e-6
 
     def _learned_weight(self, row: Row) -> float:
-        """Return the weight that a row gives to values that are read from a parameter."""
+        """Return the weight that a row gives to values that are read from a parameter or projected by one."""
         (weights, weights_at), (values, values_at) = self.rows.scores.weights_and_values(row.product)
         first = row.outputs[0]
         learned = self._learned[values.number].flatten()[values_at[first]] != UNLABELLED
+        learned |= (self.rows.structure.columns[values.number].flatten()[values_at[row.outputs]] != UNLABELLED).all(0)
         if self._has_zero_key:
             learned |= values.tensor.flatten()[values_at[row.outputs]].eq(0).all(0)
         tokenless = self.rows.dependence.token_of(values).flatten()[values_at[first]] == UNLABELLED
@@ -48,10 +49,15 @@ class TokenlessWeights:
 
     @cached_property
     def _learned(self) -> list[Tensor]:
-        """For each value, label the elements that only layout operations separate from a parameter's."""
+        """For each value, label the elements that layout alone separates from a parameter, or what that made."""
+        trace = self.rows.trace
         reads = [value for values in self.rows.run.parameter_reads.values() for value in values]
-        start = {value.number: torch.zeros(value.tensor.shape, dtype=torch.int64) for value in reads}
-        return propagate(self.rows.trace, start)
+        numbers = {value.number for value in reads}
+        readers = {one.number for one in trace.operations if any(value.number in numbers for value in one.inputs)}
+        memories = trace.descendants(readers) - trace.descendants_of_input()
+        made = [value for one in trace.operations if one.number in memories for value in one.outputs]
+        start = {value.number: torch.zeros(value.tensor.shape, dtype=torch.int64) for value in (*reads, *made)}
+        return propagate(trace, start)
 
 
 def has_sink(attention: Attention) -> bool:

@@ -78,10 +78,10 @@ def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tup
 
     Of a run that `failed`, the first pieces are enough.
     """
-    made: dict[nn.Embedding, list[tuple[Tensor, Tensor]]] = {}
+    made: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
     for call in calls:
         given, output = call.inputs.get(0), call.output
-        if not isinstance(call.module, nn.Embedding) or given is None or output is None or given.tensor.dim() == 0:
+        if given is None or output is None or not _embeds(call, given.tensor, output.tensor):
             continue
         pieces = made.setdefault(call.module, [])
         pieces.append((given.tensor, output.tensor))
@@ -92,6 +92,13 @@ def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tup
         if _are(pieces, ids[:, : sum(piece.shape[-1] for piece, _ in pieces)]):
             return module, module(ids).detach()
     return None
+
+
+def _embeds(call: ModuleCall, ids: Tensor, rows: Tensor) -> bool:
+    """Return whether a call made rows of ids: of an nn.Embedding, or of a module without parts inside the model."""
+    if ids.dim() == 0 or ids.is_floating_point() or ids.shape != rows.shape[:-1] or not rows.is_floating_point():
+        return False
+    return isinstance(call.module, nn.Embedding) or (call.outer is not None and not any(call.module.children()))
 
 
 def _last(pieces: list[tuple[Tensor, Tensor]], num_tokens: int) -> list[tuple[Tensor, Tensor]]:

@@ -1,6 +1,7 @@
 """Examine code for tokens with several axes, such as the pixels of a grid, as code for a row of tokens."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .calling import usual_call
+from .options import MOST_TOKENS
 from .run import noise_of
 from .subject import Subject, SubjectFailed
 
@@ -42,9 +44,41 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None)
 
 def _takes_width_first(code: Callable[..., Any], x: Tensor) -> bool:
     modules = list(code.modules()) if isinstance(code, nn.Module) else []
-    widths = {one.in_features for one in modules if isinstance(one, nn.Linear)}
-    widths |= {one.in_channels for one in modules if isinstance(one, CONVOLUTIONS)}
-    return x.shape[1] in widths and x.shape[-1] not in widths
+    layers = {one.in_features for one in modules if isinstance(one, nn.Linear)}
+    layers |= {one.in_channels for one in modules if isinstance(one, CONVOLUTIONS)}
+    weights = {size for one in modules for parameter in one.parameters() for size in parameter.shape}
+    known = next((sizes for sizes in (layers, weights) if not sizes.isdisjoint((x.shape[1], x.shape[-1]))), set())
+    return x.shape[1] in known and x.shape[-1] not in known
+
+
+def smaller_grid(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None) -> Tensor:
+    """Return x, (batch, *axes, width), with shorter axes if its tokens are too many to be traced; x if the code fails.
+
+    The code must take a sample alone, too: a reshape for the old size may move tokens into other samples.
+    """
+    start = 2 if _takes_width_first(code, x) else 1
+    axes = tuple(x.shape[start : start + x.dim() - 2])
+    for sizes in _shorter(axes) if math.prod(axes) > MOST_TOKENS else ():
+        cut = x[(slice(None),) * start + tuple(map(slice, sizes))]
+        row, run = as_row(code, cut.detach().cpu().double(), call)
+        try:
+            subject = Subject(code, run)
+            sizes_of = [subject.run(given).shape[0] for given in (row, row[:1])]
+        except RuntimeError:  # or it can't be copied
+            continue
+        if sizes_of == [len(x), 1]:
+            return cut
+    return x
+
+
+def _shorter(axes: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield sizes of few enough tokens: the longest axis is halved, for axes of different sizes, or all of them are."""
+    for at_once in (1, len(axes)):
+        sizes = list(axes)
+        while math.prod(sizes) > MOST_TOKENS:
+            for axis in sorted(range(len(sizes)), key=lambda axis: -sizes[axis])[:at_once]:
+                sizes[axis] = -(-sizes[axis] // 2)
+        yield tuple(sizes)
 
 
 def seen_by_each(subject: Subject, x: Tensor) -> Tensor | None:

@@ -260,7 +260,7 @@ def _as_run(subject: Subject, reference: Subject) -> Subject:
         return reference
     found = embedded(reference, subject.template)
     if found is None:
-        raise SubjectFailed("expect has no nn.Embedding that the token ids go to, as the model has")
+        raise SubjectFailed("expect has no nn.Embedding, or module like it, that the token ids go to, as the model has")
     return found[0]
 
 

@@ -12,6 +12,7 @@ from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, NOT_EXAMINE
 from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned
 from course_lib.diagnosis.measure import (
     CACHE,
+    SOFTMAXES,
     Dependence,
     FailedRun,
     NoStructure,
@@ -107,7 +108,8 @@ def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
 def check_shape(run: Run) -> Iterator[Finding]:
     """The shape of the output."""
     given, got = tuple(run.x.shape), tuple(run.output.tensor.shape)
-    latents = latents_of(run, got[1]) if len(got) == 3 and got[0] == given[0] and got[1] != given[1] else None
+    fewer = len(got) == 3 and got[0] == given[0] and got[1] != given[1]
+    latents = (latents_of(run, got[1]) or _learned_queries(run)) if fewer else None
     if latents is not None:
         yield latents
     elif len(got) != 3 or got[:2] != given[:2]:
@@ -164,6 +166,24 @@ def latents_of(run: Run, count: int) -> Finding | None:
         if len(shape) > 1 and shape[-2] == count and not name.endswith("weight"):
             title = f"{NOT_EXAMINED}: its queries are not made from x, but from `{name}`."
             return Finding(None, f"`{name}` has the shape {shape}; {GIVE_CONTEXT}, with the queries as x", None, title)
+    return None
+
+
+def _learned_queries(run: Run) -> Finding | None:
+    """Return the finding for code that compares a parameter with x, and then applies softmax; None without."""
+    reads = {value.storage: name for name, values in run.parameter_reads.items() for value in values}
+    from_input = run.trace.descendants_of_input()
+    for softmax in (one for one in run.live_operations if one.name in SOFTMAXES):
+        before = run.trace.ancestors(softmax.inputs[:1])
+        product = next((one for one in contractions(run.trace)[::-1] if one.operation.number in before), None)
+        for value, _ in product.sides() if product else ():
+            made = run.in_order(run.trace.ancestors([value]))
+            sources = (one for operation in made for one in operation.inputs if one.storage in reads)
+            source = next(sources, value if value.storage in reads else None)
+            name = "" if source is None else reads[source.storage]
+            if name and not name.endswith("weight") and from_input.isdisjoint(one.number for one in made):
+                title = f"{NOT_EXAMINED}: its queries are not made from x, but from `{name}`."
+                return Finding(None, "no row of the output belongs to a token of x", softmax.where, title)
     return None
 
 

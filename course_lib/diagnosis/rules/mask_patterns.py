@@ -19,13 +19,25 @@ from course_lib.diagnosis.locate import (
     locate_pattern,
     locate_window,
 )
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, context_argument, other_window, unused_mask
+from course_lib.diagnosis.measure import (
+    Attention,
+    SoftmaxPath,
+    Visibility,
+    context_argument,
+    groups_of,
+    other_window,
+    unused_mask,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.layout import first_scramble
 from course_lib.tracing import Operation, SourceLine, Value
 
 from .idle_scores import hides_everything
 
+GROUPS_OF_HEADS = (
+    "its heads see tokens in different groups, as in the stripes of a grid: taken as meant; give `keep`, (1, head, "
+    "query, key), to have them compared"
+)
 WEAK = -30.0  # exp(-30) is the smallest weight that counts as seen
 
 
@@ -263,10 +275,12 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
 
 
 @rule(order=272)
-def check_missing(visibility: Visibility) -> Iterator[Finding]:
+def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
     """Tokens that are hidden by mistake."""
     missing, expected = visibility.missing, visibility.attention.expected
-    if missing.any():
+    if missing.any() and _in_groups_of_heads(visibility):
+        yield GROUPS_OF_HEADS
+    elif missing.any():
         sample, head, query, key = missing.nonzero()[0].tolist()
         count = f"{int(missing.sum())} of {int(expected.sum())} pairs that should be seen are not"
         evidence = f"in sample {sample}, head {head}, query {query} does not see key {key}; {count}"
@@ -279,3 +293,15 @@ def check_missing(visibility: Visibility) -> Iterator[Finding]:
             yield Finding(None, evidence, None, FOREIGN_KEYS)
             return
         yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)
+
+
+def _in_groups_of_heads(visibility: Visibility) -> bool:
+    """Return whether code of fixed lengths compares tokens in groups only, which differ by head, as stripes."""
+    attention, options = visibility.attention, visibility.attention.options
+    free = options.keep is None and options.window is None and not options.num_context and not options.causal
+    never_compared = attention.scores[visibility.missing].isnan().all()
+    if not (free and options.lengths and never_compared and (attention.seen == attention.seen[:1]).all()):
+        return False
+    heads = attention.seen[0]
+    grouped = [groups_of(seen, of_row=False) is not None for seen in heads if not seen.all()]
+    return all(grouped) and any(groups_of(seen, of_row=True) is not None for seen in heads)

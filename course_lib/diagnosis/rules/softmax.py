@@ -75,8 +75,20 @@ def _unexplained_sums(attention: Attention, path: SoftmaxPath, sums: str) -> Ite
     elif _is_unnormalised(attention, path):
         evidence = f"the exponentials of the scores are the weights, and nothing divides them by their sum: {sums}"
         yield Finding.named("no-softmax", evidence, where, draw)
+    elif part := _part_of_keys(attention, path):
+        evidence = f"softmax runs over {part} keys at a time; over all keys the weights sum to {sums}"
+        yield Finding.named("softmax-wrong-axis", evidence, _locate_softmax(path), draw)
     elif not _is_explained(attention):
         yield Finding.unnamed("the weights of a row don't sum to 1", f"row sums from {sums}", where, draw)
+
+
+def _part_of_keys(attention: Attention, path: SoftmaxPath) -> int:
+    """Return over how many keys at a time the only softmax runs, if a row has several such parts; else 0."""
+    if len(path.named_softmaxes) != 1 or len(path.softmaxes) != 1 or _axis_of(path) != "keys":
+        return 0
+    sums, size = attention.weights.sum(-1), _size_of_axis(path.named_softmaxes[0])
+    is_whole = (sums - sums.round()).abs().max() < 1e-6 and sums.max() > 1.5
+    return size if is_whole and size < attention.weights.shape[-1] else 0
 
 
 def _is_difference(path: SoftmaxPath) -> bool:
@@ -150,7 +162,7 @@ def _wrong_axis(attention: Attention, path: SoftmaxPath, *, is_off: bool) -> str
     axis = _axis_of(path)
     if axis is not None:
         return axis if axis != "keys" else None
-    if is_off and path.named_softmaxes and _has_one_element(path.named_softmaxes[0]):
+    if is_off and path.named_softmaxes and _size_of_axis(path.named_softmaxes[0]) == 1:
         return "axis of length 1"
     return _summing_to_one(attention) if path.softmaxes and is_off else None
 
@@ -186,9 +198,9 @@ def _axis_of(path: SoftmaxPath) -> str | None:
     return {(True, False): "keys", (False, True): "queries", (True, True): "heads"}.get(same)
 
 
-def _has_one_element(softmax: Operation) -> bool:
-    """Return whether a softmax makes every weight 1."""
-    return softmax.outputs[0].tensor.shape[softmax.args[1]] == 1
+def _size_of_axis(softmax: Operation) -> int:
+    """Return how many numbers a softmax normalises together; a single one becomes 1."""
+    return softmax.outputs[0].tensor.shape[softmax.args[1]]
 
 
 def _is_constant(rows: Tensor) -> bool:
