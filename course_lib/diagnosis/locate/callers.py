@@ -65,7 +65,7 @@ def _obeyed_in(node: ast.AST) -> set[str]:
 def locate_request(operation: Operation) -> SourceLine | None:
     """Find the line that asks for positions: the call of a helper that counts from zero, or the operation's own line.
 
-    A helper that is told where to begin, by an argument or by its module, is itself at fault.
+    A helper that gets where to begin, from an argument or from its module, is itself at fault.
     """
     line = operation.where
     for (code, _), outer in pairwise(operation.frames):

@@ -8,9 +8,9 @@ from course_lib.diagnosis.measure import Attention, Row, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, Operation, SourceLine, Value, line_at
 
-LETTERS = re.compile(r"(?<![a-z])w?([qkv]{2,3})(?![a-z])", re.I)  # as in `to_qkv`, `kv_proj` and `Wqkv`
+INITIALS = re.compile(r"(?<![a-z])w?([qkv]{2,3})(?![a-z])", re.I)  # as in `to_qkv`, `kv_proj` and `Wqkv`
 NORM = re.compile(r"norm|(^|[._])ln", re.I)
-ROLE_OF_LETTER = {"q": "queries", "k": "keys", "v": "values"}
+ROLE_OF_INITIAL = {"q": "queries", "k": "keys", "v": "values"}
 
 
 @rule(order=232)
@@ -56,7 +56,7 @@ def check_packed_names(attention: Attention) -> Iterator[str]:
 def _roles_played(attention: Attention) -> dict[str, set[str]]:
     """Return the roles that the numbers of each parameter reach: name -> some of queries, keys and values."""
     scores, trace = attention.rows.scores, attention.trace
-    factors: dict[str, list[Value]] = {role: [] for role in ROLE_OF_LETTER.values()}
+    factors: dict[str, list[Value]] = {role: [] for role in ROLE_OF_INITIAL.values()}
     for product in attention.structure.value_products:
         factors["values"].append(scores.weights_and_values(product)[1][0])
         right = scores.keys_are_right(product)
@@ -80,7 +80,7 @@ def _role_in(name: str) -> tuple[str | None, str]:
     """Return the role in the name of a parameter, None without one, and the rest of the name."""
     parts = name.split(".")
     for at in reversed(range(len(parts))):
-        if LETTERS.search(parts[at]):
+        if INITIALS.search(parts[at]):
             return None, ""
         if role_of(parts[at]):
             return role_of(parts[at]), ".".join([*parts[:at], "", *parts[at + 1 :]])
@@ -88,11 +88,11 @@ def _role_in(name: str) -> tuple[str | None, str]:
 
 
 def _orders_in(names: list[str], roles: set[str]) -> dict[str, list[str]]:
-    """Return the orders of some roles that names tell by their letters: "kv_proj" -> keys, values."""
+    """Return the orders of some roles that names tell by their initials: "kv_proj" -> keys, values."""
     found = {}
     for name in names:
-        letters = LETTERS.search(name)
-        order = [ROLE_OF_LETTER[one] for one in letters[1].lower()] if letters else []
+        initials = INITIALS.search(name)
+        order = [ROLE_OF_INITIAL[one] for one in initials[1].lower()] if initials else []
         if set(order) == roles and len(order) == len(roles):
             found[name] = order
     return found
