@@ -40,7 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ("--machines", "set the course up on bare machines, nothing else"),
     ):
         only.add_argument(part, action="store_true", help=help_)
-    workers = min(4, (os.cpu_count() or 1) + 1)  # one more than cores, because many tests wait for a browser or a sandbox
+    workers = min(4, (os.cpu_count() or 1) + 1)  # one more than cores: many tests wait
     parser.add_argument("--workers", type=int, default=workers, help="processes (default: %(default)s)")
 
 
