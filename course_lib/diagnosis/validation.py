@@ -105,8 +105,8 @@ def _check_context(context: Any, x: Tensor) -> None:
 
 
 def takes_ids(code: Any, x: Tensor) -> bool:
-    """Return whether x may be token ids: integers, for a module, which may embed them."""
-    return x.dtype in (torch.int64, torch.int32) and isinstance(code, nn.Module)
+    """Return whether x may be token ids: one integer for each token, for a module, which may embed them."""
+    return x.dtype in (torch.int64, torch.int32) and x.dim() <= 2 and isinstance(code, nn.Module)
 
 
 def not_embeddings(code: Any, x: Any) -> TypeError:
