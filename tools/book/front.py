@@ -18,8 +18,8 @@ FRAME = f'<iframe loading="lazy" src="{VIEW}" title="A recorded run of the weigh
 HERO = """\
 <figure class="hero recording">
 {frame}
-<picture><source media="(max-width: 575px)" srcset="_static/pictures/{portrait}">
-<img src="_static/pictures/{picture}" alt="{words}"></picture>
+<picture><source media="(max-width: 575px)" srcset="_static/pictures/{portrait}" {portrait_size}>
+<img src="_static/pictures/{picture}" {size} alt="{words}"></picture>
 <figcaption>{caption}</figcaption>
 </figure>"""
 PROOF_LESSON, PROOF_SAYS = "05_weight_split.ipynb", "agree to twelve decimals"
@@ -57,7 +57,9 @@ def hero(pictures: Path) -> str:
         frame=FRAME,
         words=escape(" ".join(picture.description.split())),
         picture=PICTURE,
+        size=_size(picture.svg),
         portrait=PORTRAIT,
+        portrait_size=_size(picture.portrait),
         caption=escape(picture.caption) + more,
     )
 
@@ -79,3 +81,8 @@ def write_front(root: Path, source: Path) -> None:
     for name, part in parts.items():
         text = text.replace(f"{{{{ {name} }}}}", part.strip())
     page.write_text(text, encoding="utf-8")
+
+
+def _size(svg: str) -> str:
+    """Return a drawing's width and height as attributes, so that its room is kept while it loads."""
+    return " ".join(re.findall(r' ((?:width|height)="\d[\d.]*")', svg)[:2])
