@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -12,18 +13,22 @@ if TYPE_CHECKING:
     from course_lib.pictures import Picture
 
 
-def picture_of_weights(attention: Attention, path: SoftmaxPath, logits: Tensor | None = None) -> Picture | None:
+def picture_of_weights(
+    attention: Attention, path: SoftmaxPath, intended: Callable[[], Tensor | None] | None = None
+) -> Picture | None:
     """Draw the weights of head 0, beside the intended ones if these are known; None if they are not weights.
 
     Args:
-        logits: the intended ones (head, query, key), -inf where hidden; left out, the code's own with the right mask.
+        attention, path: of a run.
+        intended: computes the logits (head, query, key) that the code should have, -inf where hidden, or None if they
+            are not known; left out, they are the code's own with the right mask.
     """
     from course_lib.pictures import compare, heatmap
 
     weights = attention.weights[0, 0]
     if _are_no_weights(weights):
         return None
-    tokens, logits = _token_labels(attention), intended_logits(attention, path) if logits is None else logits
+    tokens, logits = _token_labels(attention), intended_logits(attention, path) if intended is None else intended()
     if logits is None:
         return heatmap(weights.clamp(max=1), tokens)
     right = logits[0].softmax(-1).nan_to_num()

@@ -121,6 +121,20 @@ def test_a_scale_before_the_product_counts_once(on_queries, on_keys, on_scores, 
     torch.testing.assert_close(right, wrong.tril() / wrong.tril().sum(-1, keepdim=True), atol=1e-9, rtol=0)
 
 
+def test_without_known_logits_nothing_is_called_attention(monkeypatch):
+    """Behind a soft cap, scores of another scale can't be computed from those that the softmax gets."""
+    to_q, to_k = (torch.randn(11, 7, generator=torch.Generator().manual_seed(seed)) for seed in (1, 2))
+
+    def capped(x):
+        scores = 5 * ((x @ to_q) @ (x @ to_k).mT / 11**0.5 / 5).tanh()
+        future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        return scores.masked_fill(future, -torch.inf).softmax(-1) @ x
+
+    monkeypatch.setattr("course_lib.pictures.compare", lambda *_, **names: pytest.fail("two tables"))
+    (finding,) = diagnose(capped, X).findings
+    assert finding.mistake == "wrong-scale" and "Rows are queries" in finding.picture.caption
+
+
 def test_the_tokens_are_called_by_their_words_or_numbers():
     module, words = MultiHeadAttention(11, 21, 3, causal=False), ["Dream", "big", "and", "work", "hard"]
     told = {"num_heads": 3, "call": lambda m, x: m(x)}  # without a mask, although it takes one

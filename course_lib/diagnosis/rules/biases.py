@@ -28,7 +28,7 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         scaled = _scaling_after(path, operation)
         if all(slope > 0 for slope in slopes):
             evidence = f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
-            draw = partial(picture_of_weights, attention, path, _turned(attention, path, operation))
+            draw = partial(picture_of_weights, attention, path, partial(_turned, attention, path, operation))
             yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation), draw)
             return
         if scaled is not None:

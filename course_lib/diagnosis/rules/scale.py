@@ -48,7 +48,7 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
     normalised = factor_before_scores(attention.structure) is None
     if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, path, factor)):
         return
-    draw = partial(picture_of_weights, attention, path, _scaled(attention, path, right / factor))
+    draw = partial(picture_of_weights, attention, path, partial(_scaled, attention, path, right / factor))
     chosen = None if given else scale_by_choice(attention.run.subject, factor)
     asked = f"scale={given:g} was given" if given else f"for head_dim {head_dim} it should be {right:.4f}"
     several = attention.fitted_scale is None and len(attention.structure.score_products) > 1

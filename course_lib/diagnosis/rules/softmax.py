@@ -48,7 +48,8 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         yield "softmax runs over the queries, and each query's weights are then divided by their sum, as slots do"
     elif axis == "queries" and _is_transposed(attention, path):
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
-        draw = partial(picture_of_weights, attention, path, intended_logits(attention, path, transposed=True))
+        intended = partial(intended_logits, attention, path, transposed=True)
+        draw = partial(picture_of_weights, attention, path, intended)
         yield Finding.named("weights-transposed", evidence, _locate_transposed(attention), draw)
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
