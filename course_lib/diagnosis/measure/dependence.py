@@ -97,15 +97,17 @@ def _bits(run: Run, axis: int, count: int) -> list[Tensor]:
         seen = replay(trace, other)
         if routes and _differs(run, other, seen[run.output.number]):
             raise NotFound("its router decides on sizes, and so its trace holds for one input only")
-        for value, bits in zip(trace.values, found, strict=True):
-            now = seen[value.number]
-            if now is not value.tensor and not torch.equal(now, value.tensor):  # most tensors do not change
-                bits |= changed(now, value.tensor).long() << index
+        _set_bit(index, found, seen, [value.tensor for value in trace.values])
         if alive:
-            for now, before, bits in zip(replay(trace, other, before=alive), with_all, found, strict=True):
-                if now is not before and not torch.equal(now, before):
-                    bits |= changed(now, before).long() << index
+            _set_bit(index, found, replay(trace, other, before=alive), with_all)
     return found
+
+
+def _set_bit(index: int, found: list[Tensor], now: list[Tensor], before: list[Tensor]) -> None:
+    """Set one bit in the elements of `found` whose elements of `now` and `before` differ."""
+    for bits, new, old in zip(found, now, before, strict=True):
+        if new is not old and not torch.equal(new, old):  # most tensors do not change
+            bits |= changed(new, old).long() << index
 
 
 def _all_alive(run: Run) -> dict[tuple[int, int], Change]:
