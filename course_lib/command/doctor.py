@@ -45,7 +45,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
     add("--lengths", type=_numbers, metavar="4,16", help="the only numbers of tokens that the code takes")
     add("--not-normalised", action="store_true", help="weights don't sum to 1 on purpose, as with a sigmoid")
-    add("--context", type=int, metavar="TOKENS", help="tokens of cross-attention's context, which --call gets third")
+    add(
+        "--context",
+        metavar="CODE",
+        help="cross-attention's context, which --call gets third: its number of tokens, if "
+        'it is as wide as x, or "torch.randn(2, 7, 24)"',
+    )
     add("--expect", metavar="NAME", help="right code in the same file, built in the same way, to compare with")
     add_output(parser)
 
@@ -59,7 +64,9 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     target = split(typed)
     say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
     heads = (args.num_heads, args.num_kv_heads)
-    opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.keep), heads=heads)
+    opened = open_target(
+        target, args.args, args.call, args.device, names=(args.x, args.keep, args.context), heads=heads
+    )
     say(args, opened.notes, notes)
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
@@ -70,7 +77,9 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
         options["expect"] = open_target(
             target._replace(name=args.expect), args.args, None, args.device, heads=heads
         ).code
-    return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args, x)})
+    if args.context is not None:
+        options["context"] = _context(evaluate("--context", args.context, opened.module), x)
+    return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args)})
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
@@ -89,15 +98,21 @@ def _diagnosed(opened: Opened, x: Any, options: dict[str, Any]) -> Any:
         raise CourseError(str(error)) from None
 
 
-def _intentions(args: argparse.Namespace, x: Any) -> dict[str, Any]:
-    """Return the options of `diagnose` that say what is meant, as far as no code has to be opened for them."""
+def _context(given: Any, x: Any) -> Any:
+    """Return the context that --context stands for: a tensor as it is, a number of tokens as so many as wide as x."""
     import torch
 
-    if args.context is not None and args.context < 1:
-        raise CourseError(f"--context must be at least 1, got {args.context}.")
-    generator = torch.Generator().manual_seed(1)
-    context = None if args.context is None else torch.randn(len(x), args.context, x.shape[-1], generator=generator)
-    told = {"scale": args.scale, "window": args.window, "lengths": args.lengths, "context": context}
+    if isinstance(given, torch.Tensor):
+        return given
+    if not isinstance(given, int) or given < 1:
+        remedy = "give a number of tokens, at least 1, or a tensor of the shape (batch, tokens, width)"
+        raise CourseError(f"--context is {given!r}: {remedy}.")
+    return torch.randn(len(x), given, x.shape[-1], generator=torch.Generator().manual_seed(1))
+
+
+def _intentions(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of `diagnose` that say what is meant, as far as no code has to be opened for them."""
+    told = {"scale": args.scale, "window": args.window, "lengths": args.lengths}
     return told | {"normalised": not args.not_normalised}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
-from .finding import Finding
+from .finding import Finding, error_message
 from .measure.run import Run
 from .measure.stages import Stages
 
@@ -64,5 +64,5 @@ def apply(rules: list[Rule], stages: Stages) -> tuple[list[Finding], list[str]]:
         except Exception as error:  # the subject's code may break a rule; the others still count
             if not isinstance(stages.attempt, Run):
                 raise
-            remarks.append(f"not checked: {one.title} ({type(error).__name__}: {error})")
+            remarks.append(f"not checked: {one.title} ({error_message(error)})")
     return findings, remarks

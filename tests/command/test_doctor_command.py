@@ -61,6 +61,15 @@ class Grouped(nn.Module):
         return self.to_out((weights @ v).transpose(1, 2).flatten(2))
 
 
+class Cross(nn.Module):
+    def __init__(self, d_in, d_context):
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = nn.Linear(d_in, 8), nn.Linear(d_context, 8), nn.Linear(d_context, 8)
+
+    def forward(self, x, context):
+        return F.scaled_dot_product_attention(self.to_q(x), self.to_k(context), self.to_v(context))
+
+
 class WithoutLinears(nn.Module):
     def __init__(self, d_in, head_dim):
         super().__init__()
@@ -404,3 +413,13 @@ def test_what_is_meant_can_be_said(doctor):
     assert status == 1 and "it does not compute what `expect` computes" in shown
     status, shown, _ = doctor("Head", *head, "--window", "3")
     assert status == 1 and "window=3 was given" in shown
+
+
+def test_a_context_is_so_many_tokens_or_a_tensor_of_any_width(doctor):
+    cross = ("Cross", "--call", "lambda m, x, c: m(x, c)", "--not-causal")
+    assert doctor(*cross, "--args", "11, 11", "--context", "7")[0] == 0
+    assert doctor(*cross, "--args", "11, 6", "--context", "torch.randn(2, 7, 6)")[0] == 0
+    for given in ("0", "'seven'"):
+        status, _, said = doctor(*cross, "--args", "11, 11", "--context", given)
+        remedy = "give a number of tokens, at least 1, or a tensor of the shape (batch, tokens, width)."
+        assert status == 2 and f"--context is {given}: {remedy}" in said

@@ -71,10 +71,10 @@ def test_a_rule_is_found_by_its_place_and_runs_where_its_stage_is_reached(packag
 def test_a_rule_that_raises_is_told_and_the_others_count():
     def check(run: Run):
         """Whether something is right."""
-        raise KeyError("odd")
+        raise ValueError("odd\nand on a second line")
 
     findings, remarks = apply([Rule(check, 0), *RULES], stages(SingleHeadAttention(11, 7)))
-    assert findings == [] and remarks[0] == "not checked: whether something is right (KeyError: 'odd')"
+    assert findings == [] and remarks[0] == "not checked: whether something is right (ValueError: odd)"
 
     def fails(failed: FailedRun):
         raise KeyError("odd")

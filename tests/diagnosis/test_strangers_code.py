@@ -935,3 +935,45 @@ def steps(module, x):
 def test_steps_with_the_tokens_on_the_first_axis_are_not_compared_with_one_pass():
     report = diagnose(TokensFirst(), X, num_heads=HEADS, call=steps)
     assert report.ok and "not compared with one pass" in str(report), report
+
+
+def dot_by_dot(x):
+    rows = []
+    for tokens in x:
+        scores = [[torch.dot(query, key) / math.sqrt(D) for key in tokens[: at + 1]] for at, query in enumerate(tokens)]
+        rows.append([torch.stack(row).softmax(0) @ tokens[: len(row)] for row in scores])
+    return torch.stack([torch.stack(row) for row in rows])
+
+
+def test_every_rule_reads_scores_that_are_computed_one_by_one():
+    report = diagnose(dot_by_dot, X)
+    assert report.ok and not any("not checked" in one for one in report.remarks)
+
+
+class OnlyFuture(Base):
+    def forward(self, x):
+        return self.merge(F.scaled_dot_product_attention(*self.split(x), is_causal=True))
+
+
+def test_code_that_takes_no_mask_has_none_beside_the_flag():
+    report = diagnose(OnlyFuture(), X, keep=(torch.arange(5) < 3).expand(2, 5))
+    assert report.mistakes == (None,) and "tokens are seen that `keep` hides" in report.in_words()
+
+
+class ValuesTiled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.q, self.kv, self.out = nn.Linear(D, 4 * HEAD_DIM), nn.Linear(D, 4 * HEAD_DIM), nn.Linear(4 * HEAD_DIM, D)
+
+    def forward(self, x):
+        q, kv = (made(x).unflatten(-1, (-1, HEAD_DIM)).transpose(1, 2) for made in (self.q, self.kv))
+        k, v = kv.chunk(2, dim=1)
+        k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+def test_what_is_tiled_is_said():
+    finding = diagnose(ValuesTiled(), X, num_heads=4).findings[0]
+    assert finding.mistake == "kv-heads-tiled"
+    assert "read the values of the kv heads [0, 1, 0, 1] instead of [0, 0, 1, 1]" in finding.evidence

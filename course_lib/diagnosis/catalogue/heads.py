@@ -59,7 +59,7 @@ HEADS = (
     ),
     Mistake(
         "kv-heads-tiled",
-        "Shared key heads are laid out 0, 1, 0, 1 instead of 0, 0, 1, 1.",
+        "Shared kv heads are laid out 0, 1, 0, 1 instead of 0, 0, 1, 1.",
         "`repeat` tiles the kv heads, while consecutive query heads should share one: `repeat_interleave`. Query "
         "heads then read the keys that were trained for others. Shapes and speed are the same, and only weights "
         "from elsewhere show it.",

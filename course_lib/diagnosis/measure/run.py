@@ -273,7 +273,7 @@ def _informative_inputs(x: Tensor, *, fixed: bool, fewest: int) -> list[Tensor]:
 
 def noise_of(shape: Sequence[int], *, seed: int) -> Tensor:
     """Return random elements that are the same in every diagnosis."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 class NotFound(Exception):

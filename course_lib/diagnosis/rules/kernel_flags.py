@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from course_lib.diagnosis.finding import Finding, error_message
 from course_lib.diagnosis.measure import FailedRun, FreshRuns, Run, UntraceableRun, Visibility
+from course_lib.diagnosis.measure.calling import mask_argument
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line
 
@@ -48,11 +49,17 @@ def check_mask_beside_flag(visibility: Visibility, fresh: FreshRuns) -> Iterator
             )
             yield Finding.named("is-causal-with-mask", f"{evidence}combine them", call.line)
             return
-        if _only_the_flag_counts(visibility):
+        if (call.masked or _takes_a_mask(visibility)) and _only_the_flag_counts(visibility):
             mask = "a mask, which is not read" if call.masked else "no mask"
             evidence = f"the kernel gets is_causal=True and {mask}: what only the mask hides gets a weight"
             yield Finding.named("is-causal-with-mask", evidence, call.line)
             return
+
+
+def _takes_a_mask(visibility: Visibility) -> bool:
+    """Return whether a mask may have reached the code, or it should make one of a window of its own."""
+    options, code = visibility.attention.options, visibility.attention.run.subject.original
+    return options.has_call or options.window is not None or mask_argument(code) is not None
 
 
 def _only_the_flag_counts(visibility: Visibility) -> bool:

@@ -36,7 +36,8 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
             return
         tiled = reads == [head % count for head in range(heads)] or sorted(reads) == right
         if 1 < count < heads and right and reads != right and tiled and not _are_subtracted(attention):
-            evidence = f"query heads 0 to {heads - 1} read the kv heads {reads} instead of {right}"
+            of = "" if role == "keys" else "values of the "
+            evidence = f"query heads 0 to {heads - 1} read the {of}kv heads {reads} instead of {right}"
             yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True))
             return
 

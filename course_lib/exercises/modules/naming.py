@@ -142,7 +142,7 @@ class WrongRun:
         if mistake == "nan-on-hidden-rows":
             return bool(self.ran.result.isnan().any())
         if mistake == "kv-heads-tiled":
-            return "read the kv heads [0, 1," in finding["evidence"]  # not another order, such as 1, 1, 0, 0
+            return "kv heads [0, 1," in finding["evidence"]  # not another order, such as 1, 1, 0, 0
         several, shared = sizes.num_heads > 1, sizes.num_kv_heads < sizes.num_heads
         return (
             mistake not in OF_OTHER_RUNS
