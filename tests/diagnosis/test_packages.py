@@ -44,7 +44,9 @@ class Conformer(Base):
 
 def test_a_convolution_behind_attention_is_no_wrong_merge():
     report = diagnose(Conformer(), X, causal=False, num_heads=HEADS)
-    assert report.ok and "convolves over the tokens, so that an output depends on several queries" in str(report), report
+    assert report.ok and "convolves over the tokens, so that an output depends on several queries" in str(report), (
+        report
+    )
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
@@ -53,21 +55,25 @@ def test_a_wrong_merge_before_a_convolution_is_found(kernel):
     assert report.mistakes == ("merge-without-transpose",), report
 
 
-class Areas(Base):
+class Areas(nn.Module):
     """The pixels of a grid see those of their own half of it; a convolution of the values shows all of them."""
 
     def __init__(self, mistake=""):
-        super().__init__(mistake)
-        self.near = nn.Conv2d(D, D, 5, padding=2, groups=D)
+        super().__init__()
+        torch.manual_seed(1)
+        self.mistake, self.to_out = mistake, nn.Linear(D, D)
+        self.to_qkv, self.near = nn.Linear(D, 3 * D), nn.Conv2d(D, D, 7, padding=3, groups=D)
 
     def forward(self, grid):
         batch, _, rows, columns = grid.shape
-        x = grid.flatten(2).mT.reshape(2 * batch, -1, D)
-        q, k, v = self.split(x)
+        parts = self.to_qkv(grid.flatten(2).mT).reshape(2 * batch, -1, 3, HEADS, HEAD_DIM)  # each half a sample
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
         scale = 1.0 if self.mistake == "scale" else HEAD_DIM**-0.5
-        found = self.merge((q @ k.mT * scale).softmax(-1) @ v)
-        found, values = (one.reshape(batch, -1, D).mT.unflatten(2, (rows, columns)) for one in (found, self.to_v(x)))
-        return found + self.near(values)
+        found, values = (
+            one.transpose(1, 2).reshape(batch, -1, D).mT.unflatten(2, (rows, columns))
+            for one in ((q @ k.mT * scale).softmax(-1) @ v, v)
+        )
+        return self.to_out((found + self.near(values)).movedim(1, -1)).movedim(-1, 1)
 
 
 @pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("missing-scale",))])
