@@ -82,3 +82,102 @@ def test_areas_of_a_grid_beside_a_convolution_are_no_hidden_tokens(mistake, foun
     report = diagnose(Areas(mistake), grid, causal=False, num_heads=HEADS)
     assert report.mistakes == found, report
     assert mistake or "in 2 groups" in str(report.remarks), report
+
+
+class Block(Base):
+    """Cross-attention with a residual connection."""
+
+    def forward(self, queries, rows):
+        (q, _, _), (_, k, v) = self.split(queries), self.split(rows)
+        q = q / HEAD_DIM**0.5 if self.mistake == "scale" else q
+        return queries + self.merge(F.scaled_dot_product_attention(q, k, v))
+
+
+class Induced(nn.Module):
+    """Learned rows read the tokens, and the tokens, or nobody, read what these found."""
+
+    def __init__(self, num_rows, mistake=("", ""), pooled=False):
+        super().__init__()
+        self.rows, self.pooled = nn.Parameter(torch.randn(1, num_rows, D)), pooled
+        self.collect, self.spread = (Block(one) for one in mistake)
+
+    def forward(self, x):
+        found = self.collect(self.rows.expand(len(x), -1, -1), x)
+        return found if self.pooled else self.spread(x, found)
+
+
+class InducedByPyTorch(Induced):
+    """The same with PyTorch's layer, which puts the tokens on the first axis."""
+
+    def __init__(self, num_rows, pooled=False):
+        super().__init__(num_rows, pooled=pooled)
+        self.collect, self.spread = (Packaged() for _ in range(2))
+
+
+class Packaged(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.attn = nn.MultiheadAttention(D, HEADS, batch_first=True)
+
+    def forward(self, queries, rows):
+        return queries + self.attn(queries, rows, rows, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("num_rows", [2, 3])
+def test_learned_rows_of_pytorchs_layer_are_told_from_samples(num_rows):
+    report = diagnose(InducedByPyTorch(num_rows, pooled=True), X, causal=False, num_heads=HEADS)
+    assert report.ok, report
+
+
+@pytest.mark.parametrize(("mistake", "found"), [(("", ""), ()), (("scale", ""), ("wrong-scale",))])
+def test_learned_rows_that_are_added_again_are_no_dead_parameter(mistake, found):
+    report = diagnose(Induced(4, mistake), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == found and len(report.attentions) == 2, report
+
+
+@pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("wrong-scale",))])
+@pytest.mark.parametrize("num_rows", [1, 2, 3])
+def test_learned_rows_may_be_as_many_as_samples(num_rows, mistake, found):
+    report = diagnose(Induced(num_rows, (mistake, ""), pooled=True), X, causal=False, num_heads=HEADS)
+    assert report.mistakes == found, report
+
+
+class TwoStages(nn.Module):
+    """Each row of a grid attends along itself; then its columns do, by way of learned rows."""
+
+    def __init__(self, mistake=""):
+        super().__init__()
+        self.along, self.collect, self.spread = Block(), Block(), Block(mistake)
+        self.rows = nn.Parameter(torch.randn(4, 2, D))
+
+    def forward(self, grid):
+        batch, num_rows = grid.shape[:2]
+        x = grid.flatten(0, 1)
+        x = self.along(x, x).unflatten(0, (batch, num_rows)).transpose(1, 2).flatten(0, 1)
+        x = self.spread(x, self.collect(self.rows.repeat(batch, 1, 1), x))
+        return x.unflatten(0, (batch, -1)).transpose(1, 2)
+
+
+@pytest.mark.parametrize(("mistake", "found"), [("", ()), ("scale", ("wrong-scale",))])
+def test_what_an_earlier_attention_is_made_of_is_not_dead_in_a_later_one(mistake, found):
+    grid = torch.randn(2, 3, 4, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(TwoStages(mistake), grid, causal=False, num_heads=HEADS)
+    assert report.mistakes == found and len(report.attentions) == 3, report
+
+
+class PooledQueries(Base):
+    """The queries of a grid are pooled, so that the output is a smaller grid."""
+
+    def forward(self, grid):
+        q, k, v = self.split(grid.flatten(1, 2))
+        pooled = q.mT.flatten(1, 2).unflatten(2, grid.shape[1:3])  # (batch, width, row, column)
+        q = F.max_pool2d(pooled, 2).flatten(2).unflatten(1, (HEADS, HEAD_DIM)).mT
+        found = self.merge(F.scaled_dot_product_attention(q, k, v))
+        return found.unflatten(1, (grid.shape[1] // 2, -1))
+
+
+def test_a_smaller_grid_of_pooled_queries_is_not_accused():
+    grid = torch.randn(2, 4, 6, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(PooledQueries(), grid, causal=False, num_heads=HEADS)
+    assert report.exit_status == 2 and "its output is a smaller grid, as of pooled queries" in str(report), report
