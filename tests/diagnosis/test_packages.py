@@ -181,3 +181,47 @@ def test_a_smaller_grid_of_pooled_queries_is_not_accused():
     grid = torch.randn(2, 4, 6, D, generator=torch.Generator().manual_seed(0))
     report = diagnose(PooledQueries(), grid, causal=False, num_heads=HEADS)
     assert report.exit_status == 2 and "its output is a smaller grid, as of pooled queries" in str(report), report
+
+
+class Kept(Base):
+    """What a statement computes is kept by a call that Python has no source of, for the backward pass."""
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        kept = []
+        kept.append((q * 2).detach())
+        if self.mistake == "dropped":
+            q.clamp(-9, 9)
+        return self.merge(F.scaled_dot_product_attention(q, k, v))
+
+
+@pytest.mark.parametrize(("mistake", "found"), [("", ()), ("dropped", ("value-unused",))])
+def test_what_a_call_keeps_is_no_dropped_result(mistake, found):
+    assert diagnose(Kept(mistake), X, causal=False, num_heads=HEADS).mistakes == found
+
+
+class FeedForward(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.act, self.narrow = nn.Linear(D, 20), nn.Tanh(), nn.Linear(20, D)
+
+    def forward(self, x):
+        return self.narrow(self.act(self.wide(x)))
+
+
+class Layer(Base):
+    """Keeps what its feed-forward part, which runs on request, has, too."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.activation = nn.Tanh()
+        self.feed_forward = nn.Linear(D, D) if mistake else FeedForward()
+
+    def forward(self, x, deep=False):
+        x = x + self.merge(F.scaled_dot_product_attention(*self.split(x)))
+        return self.feed_forward(x) if deep else x
+
+
+@pytest.mark.parametrize(("mistake", "found"), [("", ()), ("idle", ("dead-parameter",))])
+def test_an_activation_that_a_part_has_again_is_no_dead_part(mistake, found):
+    assert diagnose(Layer(mistake), X, causal=False, num_heads=HEADS).mistakes == found
