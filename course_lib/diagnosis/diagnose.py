@@ -129,7 +129,7 @@ def diagnose(
                 raise not_embeddings(module_or_function, x)
             subject, x = found
         check_size(x, fixed=options.fixed_tokens)
-        options = _in_groups(options, subject, x, has_grid=has_grid)
+        options = _in_groups(replace(options, has_grid=has_grid), subject, x)
         stages = measure(subject, x, options)
         shared: frozenset[str] = frozenset()
         if expect is not None and differs_from_reference(stages.attempt):
@@ -143,17 +143,17 @@ def diagnose(
         return replace(report, remarks=(*report.remarks, said)) if said else report
 
 
-def _in_groups(options: Options, subject: Subject, x: Tensor, *, has_grid: bool) -> Options:
+def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:
     """Return the options with what the tokens of a grid, or of a row that the code makes a grid, see of each other."""
     free = options.keep is None and options.window is None and not options.num_context
-    may_be_grid = has_grid or (bool(options.lengths) and not options.causal)
+    may_be_grid = options.has_grid or (bool(options.lengths) and not options.causal)
     seen = seen_by_each(subject, x) if free and may_be_grid else None
     if seen is None:
         return options
-    groups = groups_of(seen, of_row=not has_grid)
+    groups = groups_of(seen, of_row=not options.has_grid)
     if groups is not None:
         return replace(options, keep=groups, in_groups=True)
-    return replace(options, of_axes=has_grid and not options.causal and not bool(seen.all()))
+    return replace(options, of_axes=options.has_grid and not options.causal and not bool(seen.all()))
 
 
 def _report(name: str, stages: Stages, shared: frozenset[str]) -> Report:

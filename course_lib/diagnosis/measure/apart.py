@@ -5,7 +5,7 @@ grid. Each of the three is then given to the code in a tensor of its own, behind
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -57,7 +57,7 @@ def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:
     applied = parts[2].at
     if chosen is None or not search.agree(chosen) or search.joins_samples(chosen[0], applied):
         return None
-    output = search.output(applied, parts[0].rows, search.batch(chosen[0]))
+    output = search.output(applied, parts[0].rows, chosen[0])
     return None if output is None else search.place(chosen, output, product)
 
 
@@ -74,6 +74,12 @@ def _chosen(*parts: list[_Entry]) -> tuple[int, ...] | None:
         if one.number in projected[1] & projected[2]:
             return of_queries, one.number
     return of_queries, of_keys, of_values
+
+
+def _is_of_one_row(moved: Tensor, rows: int) -> bool:
+    """Return whether the elements of a factor that moved are those of one row; samples may be as many as rows."""
+    axes = [axis for axis in (-1, -2) if moved.shape[axis] == rows]
+    return any(int(moved.movedim(axis, -1).flatten(0, -2).any(0).sum()) == 1 for axis in axes)
 
 
 class _Search:
@@ -143,10 +149,11 @@ class _Search:
             first = self._moved(number, 0, part.value)
         except Exception:  # the steps depend on x, or on weights that the first call made, and can't be run again
             return False
-        if part.rows == 1 or not first.any():
+        if part.rows == 1:
             return bool(first.any())
         second = self._moved(number, 1, part.value)
-        return bool(second.any()) and not bool((first & second).any())
+        apart = not bool((first & second).any())
+        return apart and _is_of_one_row(first, part.rows) and _is_of_one_row(second, part.rows)
 
     def _moved(self, number: int, row: int, value: Value) -> Tensor:
         """Return which elements of a value change with a row of what an operation makes."""
@@ -180,15 +187,22 @@ class _Search:
     def batch(self, number: int) -> int:
         return math.prod(self._made(number).tensor.shape[:-2])
 
-    def output(self, applied: Operation, rows: int, batch: int) -> int | None:
+    def output(self, applied: Operation, rows: int, queries: int) -> int | None:
         """Return the first operation after a projection, or else the last, that gives a row for each query."""
-        flow, trace = self._flow, self._trace
+        flow, trace, batch = self._flow, self._trace, self.batch(queries)
         if trace.output is None:
             return None
         numbers = [
             one for one in flow.passed_after([applied.number], trace.output) if one not in (OUTPUT, applied.number)
         ]
-        able = [one for one in numbers if self._is_able(one) and self._is_row_of(one, rows, batch)]
+        moved = self._moved_by_first_sample(queries) if batch == rows else None  # the axes may be told by that alone
+        able = [
+            one
+            for one in numbers
+            if self._is_able(one)
+            and self._is_row_of(one, rows, batch)
+            and (moved is None or not moved(self._made(one)).flatten(0, -3)[1:].any())
+        ]
         own = [one for one in able if not flow.behind[one] & ~flow.behind[applied.number]]
         after = trace.descendants({applied.number})
         for number in own:
@@ -197,15 +211,21 @@ class _Search:
                 return number
         return own[-1] if own else None
 
+    def _moved_by_first_sample(self, number: int) -> Callable[[Value], Tensor]:
+        """Return a function that says which elements of a value change with the first sample of some rows."""
+        made = self._made(number).tensor
+        change = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
+        change[1:] = 0
+        now = self._changed(number, change.view(made.shape))
+        return lambda value: (now[value.number] - value.tensor).abs() > 1e-9
+
     def _is_row_of(self, number: int, rows: int, batch: int) -> bool:
         shape = self._made(number).tensor.shape
         return shape[-2] == rows and math.prod(shape[:-2]) == batch
 
     def place(self, chosen: tuple[int, ...], output: int, product: ScoreProduct) -> Place:
         """Return the place, with the rows that the code computed."""
-        trace, line = self._trace, product.operation.where
-        after = set[int]().union(*(self._after(number) for number in chosen))
-        numbers = sorted(after & trace.ancestors([self._made(output)]) - set(chosen))
+        line = product.operation.where
         points = [self._point(number) for number in chosen]
         shapes = [tuple(self._made(number).tensor.shape) for number in chosen]
         given, *others = (self._made(number).tensor.flatten(0, -3) for number in chosen)
@@ -215,8 +235,21 @@ class _Search:
             widths = (given.shape[-1], memory.shape[-1])
             place = replace(place, num_context=memory.shape[1], widths=widths)
             given = as_one(given, memory)
-        apart = Apart(points, shapes, self._point(output), numbers)
+        apart = Apart(points, shapes, self._point(output), self._read(chosen, output))
         return replace(place, apart=apart, given=given.contiguous())
+
+    def _read(self, chosen: tuple[int, ...], output: int) -> frozenset[int]:
+        """Return the storages that operations from the rows to the output read, and that neither of these made."""
+        trace, operations, inside = self._trace, self._trace.operations, set[int]()
+        after, todo = set[int]().union(*(self._after(number) for number in chosen)), [output]
+        while todo:
+            number = todo.pop()
+            if number in after and number not in inside and number not in chosen:
+                inside.add(number)
+                todo += [one for value in operations[number].inputs for one in trace.writers_of(value, number)]
+        made = inside.union(chosen)
+        inputs = (value for number in inside for value in operations[number].inputs)
+        return frozenset(value.storage for value in inputs if value.made_by not in made)
 
     def _after(self, number: int) -> set[int]:
         return self._trace.descendants_of_input() if number == X else self._trace.descendants({number})

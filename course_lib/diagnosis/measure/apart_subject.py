@@ -30,8 +30,7 @@ class ApartSubject(Subject):
         vars(self).update(vars(whole))
         self.whole, self.place, self._apart, self.template = whole, place, apart, template
         self.code = whole.copy(torch.float64)
-        read = {value.storage for number in apart.numbers for value in trace.operations[number].inputs}
-        self._read = {name for name, one in whole.parameters.items() if storage_of(one) in read}
+        self._read = {name for name, one in whole.parameters.items() if storage_of(one) in apart.read}
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:

@@ -20,7 +20,7 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None)
     """Return the tokens of x, (batch, *axes, width), as (batch, token, width), and how to run code on these.
 
     Code with weights for the width of the second axis of x and none for that of the last gets (batch, width, *axes).
-    A context, if `call` takes one, stays as it is.
+    A context, if `call` takes one, stays as it is. The output may be a grid of another size, as of pooled queries.
     """
     run = call or usual_call(code)
     first = _takes_width_first(code, x)
@@ -33,9 +33,6 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None)
     def run_on_row(code: Any, tokens: Tensor, *context: Tensor) -> Any:
         output = run(code, to_grid(tokens).contiguous(), *context)
         if not isinstance(output, Tensor) or output.dim() != x.dim():
-            return output
-        own = output.shape[2:] if first else output.shape[1:-1]
-        if own != axes:
             return output
         return output.flatten(2).mT if first else output.flatten(1, -2)
 

@@ -28,6 +28,7 @@ class Options:
         num_context: how many of the tokens, the last ones, are keys and values alone, because they are a context.
         offered: the argument, with its value, that the code was given so that it masks; "" for none.
         in_groups: whether `keep` shows the groups, such as windows, in which the tokens of a grid see each other.
+        has_grid: whether x had several axes of tokens.
         of_axes: whether the tokens of a grid see others by several attentions, each of which is along one axis.
         expect: a module or function that computes what the code should, or None.
     """
@@ -45,6 +46,7 @@ class Options:
     num_context: int = 0
     offered: str = ""
     in_groups: bool = False
+    has_grid: bool = False
     of_axes: bool = False
     expect: Callable[..., Any] | None = None
 

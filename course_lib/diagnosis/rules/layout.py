@@ -1,5 +1,6 @@
 """Check how heads are split and merged: every row must be whole, and every result must reach its own row."""
 
+import math
 from collections.abc import Iterator
 from functools import partial
 
@@ -96,9 +97,9 @@ def check_merge(attention: Attention) -> Iterator[Finding | str]:
     stray = (reached & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
     if not len(stray) or _attends_again(attention.structure):
         return
-    norm = _norm_over_tokens(attention.structure)
-    if norm is not None and not _views_that_cross(attention):
-        yield f"behind attention, {norm.where} normalises over the tokens, so that each output depends on all queries"
+    behind = _behind_attention(attention.structure)
+    if behind and not _views_that_cross(attention):
+        yield f"behind attention, {behind}"
         return
     row, query = stray[0].tolist()
     if attention.options.has_call and _are_reordered(reached) and not _views_that_cross(attention):
@@ -125,11 +126,20 @@ def _attends_again(structure: Structure) -> bool:
     return any(dependence.combines_tokens(value) for sides in of_input for value in sides)
 
 
-def _norm_over_tokens(structure: Structure) -> Operation | None:
-    """Return the norm behind attention that takes its mean over the tokens, as an InstanceNorm does."""
-    after = structure.run.in_order(structure.value_product_descendants & structure.run.live)
-    norms = (one for one in after if one.name in BATCH_NORMS and one.where)
-    return next((one for one in norms if structure.dependence.combines_tokens(one.outputs[0])), None)
+def _behind_attention(structure: Structure) -> str:
+    """Name what combines the results of several queries as a layer of its own, a norm or a convolution; "" without."""
+    for one in structure.run.in_order(structure.value_product_descendants & structure.run.live):
+        if one.where and one.name in BATCH_NORMS and structure.dependence.combines_tokens(one.outputs[0]):
+            return f"{one.where} normalises over the tokens, so that each output depends on all queries"
+        if one.where and one.name == "convolution" and _slides_over_tokens(structure, one):
+            return f"{one.where} convolves over the tokens, so that an output depends on several queries"
+    return ""
+
+
+def _slides_over_tokens(structure: Structure, convolution: Operation) -> bool:
+    """Return whether the axes that a kernel of more than one slides over are those of the tokens."""
+    made, kernel = convolution.outputs[0].tensor.shape[2:], convolution.inputs[1].tensor.shape[2:]
+    return math.prod(made) == structure.dependence.sizes[1] and max(kernel) > 1
 
 
 def _first_crossing(attention: Attention) -> Operation | None:

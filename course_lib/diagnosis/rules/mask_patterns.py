@@ -29,6 +29,7 @@ from course_lib.diagnosis.measure import (
     unused_mask,
 )
 from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.rules.groups import groups_in_words
 from course_lib.diagnosis.rules.layout import first_scramble
 from course_lib.tracing import Operation, SourceLine, Value
 
@@ -278,8 +279,9 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
 def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
     """Tokens that are hidden by mistake."""
     missing, expected = visibility.missing, visibility.attention.expected
-    if missing.any() and _in_groups_of_heads(visibility):
-        yield GROUPS_OF_HEADS
+    if missing.any() and _in_groups(visibility):
+        heads = visibility.attention.seen[0]
+        yield GROUPS_OF_HEADS if (heads != heads[0]).any() else groups_in_words(heads[0])
     elif missing.any():
         sample, head, query, key = missing.nonzero()[0].tolist()
         count = f"{int(missing.sum())} of {int(expected.sum())} pairs that should be seen are not"
@@ -295,8 +297,8 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
         yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)
 
 
-def _in_groups_of_heads(visibility: Visibility) -> bool:
-    """Return whether code of fixed lengths compares tokens in groups only, which differ by head, as stripes."""
+def _in_groups(visibility: Visibility) -> bool:
+    """Return whether code of fixed lengths compares tokens in groups only, such as stripes, perhaps others by head."""
     attention, options = visibility.attention, visibility.attention.options
     free = options.keep is None and options.window is None and not options.num_context and not options.causal
     never_compared = attention.scores[visibility.missing].isnan().all()
@@ -304,4 +306,6 @@ def _in_groups_of_heads(visibility: Visibility) -> bool:
         return False
     heads = attention.seen[0]
     grouped = [groups_of(seen, of_row=False) is not None for seen in heads if not seen.all()]
-    return all(grouped) and any(groups_of(seen, of_row=True) is not None for seen in heads)
+    if not all(grouped):
+        return False
+    return any(groups_of(seen, of_row=not options.has_grid) is not None for seen in heads)

@@ -24,7 +24,7 @@ def check_built(run: Run) -> Iterator[Finding]:
             continue  # the rules about projections know whether its role is played by another one
         inside = [one for one in run.subject.parameters if one == name or one.startswith(f"{name}.")]
         part = owner._modules.get(attribute)
-        unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, part)
+        unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, owner, part)
         if not unused:
             continue
         evidence, where = f"`{name}` is built and no line uses it", locate_attribute(run.subject, attribute)
@@ -36,9 +36,13 @@ def check_built(run: Run) -> Iterator[Finding]:
         return
 
 
-def _is_idle(run: Run, part: nn.Module | None) -> bool:
-    """Return whether a part is an activation that was not called, and that no operation of its name stands in for."""
-    if part is None or type(part).__module__ != "torch.nn.modules.activation":
+def _is_idle(run: Run, owner: nn.Module, part: nn.Module | None) -> bool:
+    """Return whether a part is an activation that was not called, and that nothing stands in for.
+
+    That may be an operation of its name, or the same activation in another part, which a run may not reach.
+    """
+    again = any(type(one) is type(part) and one is not part for one in owner.modules())
+    if part is None or again or type(part).__module__ != "torch.nn.modules.activation":
         return False
     applied = {operation.name.replace("_", "") for operation in run.trace.operations}
     return part not in {call.module for call in run.trace.calls} and type(part).__name__.lower() not in applied

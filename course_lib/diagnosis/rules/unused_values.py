@@ -62,7 +62,8 @@ def _unread_values(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
             yield store, f"{part}, one of {len(names)} parts, is never read"
     for node in dropped_results(body.source):
         made = body.made_in(node)
-        shape = _unread_shape(run, made) if all(_is_pure(body, one) for one in made) else ""
+        computes = bool(made) and _computes(node.value, made[-1]) and all(_is_pure(body, one) for one in made)
+        shape = _unread_shape(run, made) if computes else ""
         if shape:
             yield node, f"what this line computes, {shape}, is given no name"
 
@@ -88,6 +89,21 @@ def _unread_part(run: Run, made: list[Operation], names: list[str], unread: list
 def _is_of_tokens(body: Body, name: str) -> bool:
     """Return whether statements of a function that name a variable compute something from tokens."""
     return any(name in names_in(operation.statement_in(body.code).source) for operation in body.operations)
+
+
+def _computes(node: ast.expr, last: Operation) -> bool:
+    """Return whether a statement's last operation is what it computes, and nothing that it gives to a call.
+
+    A call that has no source in Python may keep what it is given, as `append` and `save_for_backward` do.
+    """
+    if not isinstance(node, ast.Call):
+        return True
+    given = [*node.args, *(one.value for one in node.keywords)]
+    if not any(isinstance(one, (ast.Call, ast.BinOp)) for part in given for one in ast.walk(part)):
+        return True
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+    own = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "self"
+    return own or called.rstrip("_") in last.name
 
 
 def _is_pure(body: Body, operation: Operation) -> bool:
