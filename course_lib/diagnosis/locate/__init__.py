@@ -11,6 +11,7 @@ from .attributes import (
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .callers import locate_request
+from .changed_lines import Change
 from .choices import scale_by_choice
 from .constants import (
     SCALINGS,
@@ -57,14 +58,17 @@ from .statements import (
     locate_unmixed_return,
     sets_new_name,
 )
+from .versions import differing_lines, locate_difference
 
 __all__ = [
     "SCALINGS",
+    "Change",
     "attributes_in_source",
     "attributes_read",
     "changes_nothing",
     "dead_parts",
     "dead_stores",
+    "differing_lines",
     "dropped_results",
     "find_join",
     "lines_from_forward",
@@ -75,6 +79,7 @@ __all__ = [
     "locate_attribute_read",
     "locate_combination",
     "locate_cut",
+    "locate_difference",
     "locate_discarded",
     "locate_fill",
     "locate_fixed_loop",

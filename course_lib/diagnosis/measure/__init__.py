@@ -14,7 +14,7 @@ from .other_paths import OtherPath, other_paths
 from .probes import influence, other_sizes
 from .projections import column_sets
 from .reach import find_leak
-from .reference import compare
+from .reference import Comparison, Difference, compare
 from .roles import OUTPUT, role_of, unused_roles
 from .rotary_angles import RotaryAngles, are_given
 from .rotated_rows import SAME, RotatedRow, rotated_rows
@@ -34,7 +34,7 @@ from .windows import other_window, unused_mask
 
 __all__ = [
     "BATCH_NORMS", "CACHE", "EXPONENTIALS", "LAYER_NORMS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME",
-    "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath",
+    "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference", "FailedRun", "FreshRuns", "NoStructure", "OtherPath",
     "RotaryAngles", "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath",
     "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given",
     "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
