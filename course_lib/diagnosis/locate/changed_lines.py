@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from course_lib.tracing import Source, end_of, is_foreign, read_source, source_of
+from course_lib.tracing import Source, SourceLine, end_of, is_foreign, read_source, source_of
 
 ALIKE = 0.5  # of the lines of two texts that are versions of each other
+LONGEST = 100  # characters of the reference that are shown
 COMMENT = re.compile(r"(^|\s)#[^'\"]*$")
 
 
@@ -32,6 +33,15 @@ class Change:
     lines: tuple[int, ...]
     right: str
     is_gap: bool
+
+    @property
+    def said(self) -> str:
+        """What the reference has there, in words."""
+        line = SourceLine(self.file, self.lines[0])
+        right = self.right if len(self.right) <= LONGEST else f"{self.right[:LONGEST]}..."
+        if self.is_gap:
+            return f"below {line} `expect` also has `{right}`"
+        return f"in place of {line} `expect` has " + (f"`{right}`" if right else "nothing")
 
     @cached_property
     def pointed(self) -> dict[int, int]:

@@ -34,11 +34,12 @@ from .windows import other_window, unused_mask
 
 __all__ = [
     "BATCH_NORMS", "CACHE", "EXPONENTIALS", "LAYER_NORMS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME",
-    "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference", "FailedRun", "FreshRuns", "NoStructure", "OtherPath",
-    "RotaryAngles", "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath",
-    "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given",
-    "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
-    "factor_after_norms", "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum",
-    "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "other_paths", "other_sizes", "other_window",
-    "role_of", "rotated_rows", "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
+    "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference", "FailedRun",
+    "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor",
+    "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights",
+    "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "by_query_and_key", "cache_argument",
+    "column_sets", "compare", "context_argument", "factor_after_norms", "find_distance", "find_elementwise",
+    "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits",
+    "noise_of", "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask",
+    "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -30,6 +30,7 @@ class Options:
         in_groups: whether `keep` shows the groups, such as windows, in which the tokens of a grid see each other.
         of_axes: whether the tokens of a grid see others by several attentions, each of which is along one axis.
         expect: a module or function that computes what the code should, or None.
+        expect_call: how to run it, (code, x) -> output; None for as the code.
     """
 
     causal: bool
@@ -47,6 +48,7 @@ class Options:
     in_groups: bool = False
     of_axes: bool = False
     expect: Callable[..., Any] | None = None
+    expect_call: Callable[..., Any] | None = None
 
     @property
     def fixed_tokens(self) -> bool:

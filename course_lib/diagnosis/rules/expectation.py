@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from course_lib.diagnosis.finding import AS_EXPECTED, NOT_AS_EXPECTED, NOT_EXAMINED, Finding, error_message
-from course_lib.diagnosis.locate import Change, differing_lines, locate_difference
+from course_lib.diagnosis.locate import differing_lines, locate_difference
 from course_lib.diagnosis.measure import Comparison, Difference, Run, SubjectFailed, compare
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import Operation
 from course_lib.wording import listed
 
 
@@ -37,7 +37,7 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         evidence += _first_wrong(comparison, found, found.operation)
     changed = locate_difference(comparison, differing_lines(comparison), found.operation)
     if changed is not None:
-        evidence += f"; {said_of_change(*changed)}"
+        evidence += f"; {changed[1].said}"
     where = changed[0] if changed else found.operation.where if found.operation else None
     yield Finding.unnamed(NOT_AS_EXPECTED, evidence, where)
 
@@ -48,10 +48,3 @@ def _first_wrong(comparison: Comparison, found: Difference, operation: Operation
     said = f"; `{operation.name}` makes the first tensor, of the shape {shape}, that `expect` never computes"
     maker = None if found.nearest is None else comparison.trace.operations[found.nearest.made_by or 0].where
     return said + (f" (the nearest, at {maker}, is up to {found.apart:.4g} apart)" if maker else "")
-
-
-def said_of_change(line: SourceLine, change: Change) -> str:
-    """Say what a reference has in place of a changed line."""
-    if change.is_gap:
-        return f"below {line} `expect` also has `{change.right}`"
-    return f"in place of {line} `expect` has " + (f"`{change.right}`" if change.right else "nothing")
