@@ -132,8 +132,7 @@ def diagnose(
         options = _in_groups(options, subject, x, has_grid=has_grid)
         stages = measure(subject, x, options)
         shared = Shared()
-        differing = None if expect is None else differing_from_reference(stages.attempt)
-        if differing is not None:
+        if expect is not None and (differing := differing_from_reference(stages.attempt)) is not None:
             found = diagnose(
                 expect, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads, keep=keep,
                 call=expect_call or given_call, words=words, context=context, scale=scale, window=window,

@@ -12,7 +12,7 @@ from .attributes import (
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .callers import locate_request
 from .changed_lines import Change
-from .choices import scale_by_choice
+from .choices import branch_by_choice, scale_by_choice
 from .constants import (
     SCALINGS,
     locate_idle_scaling,
@@ -40,7 +40,7 @@ from .masks import (
     locate_unused_triangle,
     locate_window,
 )
-from .mentions import unmentioned_parts
+from .mentions import base_that_builds, unmentioned_parts
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
 from .skipped import locate_skipped_step
@@ -65,6 +65,8 @@ __all__ = [
     "Change",
     "attributes_in_source",
     "attributes_read",
+    "base_that_builds",
+    "branch_by_choice",
     "changes_nothing",
     "dead_parts",
     "dead_stores",

@@ -11,6 +11,7 @@ from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .norm_scale import factor_after_norms
 from .options import MOST_TOKENS
 from .other_paths import OtherPath, other_paths
+from .precision import rounded_to
 from .probes import influence, other_sizes
 from .projections import column_sets
 from .reach import find_leak
@@ -40,6 +41,6 @@ __all__ = [
     "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "by_query_and_key", "cache_argument",
     "column_sets", "compare", "context_argument", "factor_after_norms", "find_distance", "find_elementwise",
     "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits",
-    "noise_of", "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "unused_mask",
+    "noise_of", "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "rounded_to", "unused_mask",
     "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip
