@@ -18,7 +18,7 @@ SCALINGS = ("mul", "mul_", "div", "div_")
 HIDDEN = -1e3  # lower numbers are a mask
 
 
-@rule(order=255)
+@rule(order=255, of_dot_products=True)
 def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias falls with distance."""
     for operation in path.masking:
@@ -38,7 +38,7 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
-@rule(order=256)
+@rule(order=256, of_dot_products=True)
 def check_scaled_mask(visibility: Visibility) -> Iterator[Finding]:
     """Whether a mask is scaled with the scores."""
     path = visibility.path

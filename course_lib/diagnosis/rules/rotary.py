@@ -18,7 +18,7 @@ ROTARY = re.compile("rot|rope", re.I)
 SUMS = ("add", "add_", "sub", "sub_")
 
 
-@rule(order=420)
+@rule(order=420, of_dot_products=True)
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
     run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_positions
@@ -70,7 +70,7 @@ def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine |
     return discarded or angles.structure.score_products[0].operation.where
 
 
-@rule(order=421)
+@rule(order=421, of_dot_products=True)
 def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
     """Whether the values are rotated."""
     structure = scores.structure

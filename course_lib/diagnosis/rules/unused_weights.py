@@ -83,7 +83,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
         return
 
 
-@rule(order=403)
+@rule(order=403, of_dot_products=True)
 def check_norms(structure: Structure) -> Iterator[Finding]:
     """Whether queries and keys each have their own norm."""
     run, product = structure.run, structure.score_products[0].operation
