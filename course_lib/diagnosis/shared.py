@@ -37,10 +37,8 @@ class Shared:
         if isinstance(where, SourceLine) and where.file == change.file and where.line in change.pointed:
             return finding
         line = SourceLine(change.file, change.lines[0])
-        seen = f", seen at {where}" if where else ""
-        return replace(
-            finding, where=line, evidence=f"{finding.evidence}{seen}; {change.said}, and nothing else differs"
-        )
+        seen = f"{finding.evidence}, seen at {where}" if where else finding.evidence
+        return replace(finding, where=line, evidence=f"{seen}; {change.said}, and no other line differs")
 
 
 def _kind(finding: Finding) -> str:

@@ -346,6 +346,23 @@ def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
     assert report.verdict == "it could not be examined."
 
 
+class Padded(Base):
+    """Attention of one token more, as where the number of tokens must fill a grid; its row is cut off again."""
+
+    weigh = staticmethod(weights_of)
+
+    def attend(self, q, k, v):
+        q, k, v = (F.pad(one, (0, 0, 0, 1)) for one in (q, k, v))
+        return (self.weigh(q @ k.mT / 2) @ v)[:, :, :-1]
+
+
+def test_the_row_of_padding_that_is_cut_off_needs_no_query():
+    assert mistakes(Padded()) == ()
+    assert mistakes(Padded(weigh=lambda scores: scores.softmax(-1))) == ("no-causal-mask",)
+    (finding,) = diagnose(Padded(weigh=lambda s: weights_of(s * 2)), X, num_heads=HEADS).findings
+    assert finding.mistake == "missing-scale", finding
+
+
 # --- options where intent can't be known ---
 
 
