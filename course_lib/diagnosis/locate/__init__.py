@@ -14,13 +14,11 @@ from .callers import locate_request
 from .changed_lines import Change
 from .choices import branch_by_choice, scale_by_choice
 from .constants import (
-    SCALINGS,
     locate_idle_scaling,
     locate_scaling,
     locate_skipped_scaling,
     locate_sum_of_products,
     locate_unused_scaling,
-    number_of,
 )
 from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
 from .devices import move_given_devices
@@ -61,7 +59,6 @@ from .statements import (
 from .versions import differing_lines, locate_difference
 
 __all__ = [
-    "SCALINGS",
     "Change",
     "attributes_in_source",
     "attributes_read",
@@ -122,7 +119,6 @@ __all__ = [
     "move_given_devices",
     "names_in",
     "names_read",
-    "number_of",
     "scale_by_choice",
     "sets_new_name",
     "unmentioned_parts",

@@ -14,11 +14,11 @@ from course_lib.tracing import LAYOUT, Operation, Trace, Value
 from .calling import call_with
 from .embedded import EmbeddedSubject, embedded
 from .run import Attempt, Run, measure_run
+from .scalings import SCALINGS
 from .shared_mask import Make, shared_mask, shared_parameters
 from .subject import Subject, SubjectFailed
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
-SCALINGS = ("mul", "div", "mul_", "div_")
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # of a BatchNorm, which learns them
 
 

@@ -9,12 +9,11 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_made_attribute
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, by_query_and_key, intended_logits
+from course_lib.diagnosis.measure import SCALINGS, Attention, SoftmaxPath, Visibility, by_query_and_key, intended_logits
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, storage_of
 
 SUMS = ("add", "add_", "sub", "sub_", "baddbmm", "rsub")
-SCALINGS = ("mul", "mul_", "div", "div_")
 HIDDEN = -1e3  # lower numbers are a mask
 
 

@@ -17,6 +17,7 @@ from course_lib.diagnosis.locate import (
     scale_by_choice,
 )
 from course_lib.diagnosis.measure import (
+    SCALINGS,
     Attention,
     RotaryAngles,
     SoftmaxPath,
@@ -31,7 +32,6 @@ from course_lib.tracing import UNLABELLED, Value
 from .idle_scores import hides_everything
 
 Element = tuple[int, int, int]  # sample, token, column of weights
-SCALINGS = ("mul", "div", "mul_", "div_")
 EXACT = 1.5e-3  # a BatchNorm multiplies by 1 / (1 + eps) ** 0.5, and eps is 1e-3 at most
 
 

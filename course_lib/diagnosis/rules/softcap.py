@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import SCALINGS, attributes_in_source, locate_attribute, number_of
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility
+from course_lib.diagnosis.locate import attributes_in_source, locate_attribute
+from course_lib.diagnosis.measure import SCALINGS, Attention, SoftmaxPath, Visibility, number_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Value
 
