@@ -1,4 +1,4 @@
-"""Recognise numbers that were rounded to 16 bits, whatever dtype holds them now."""
+"""Recognise numbers that were rounded to a narrow dtype, whatever dtype holds them now."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ FEWEST = 4  # numbers that show it
 
 
 def rounded_to(tensor: Tensor) -> torch.dtype | None:
-    """Return the 16-bit dtype that holds all of a tensor's numbers exactly; None if none does, or any would."""
+    """Return the narrow dtype that holds all of a tensor's numbers exactly; None if none does, or any would."""
     numbers = (torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor).detach().double()
     fractions = numbers[numbers * PLAIN != (numbers * PLAIN).round()]
     if (not tensor.is_floating_point() and not tensor.is_complex()) or fractions.numel() < FEWEST:

@@ -160,7 +160,9 @@ def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:
         The row, as of either product, and the index of the key.
     """
     scores, added = attention.rows.scores, _added_scores(attention)
-    for row in attention.rows.all if added is not None else ():
+    if added is None:
+        return None
+    for row in attention.rows.all:
         others = added[row.scores].tolist()
         keys = scores.right if scores.keys_are_right(row.product) else scores.left
         part = replace(

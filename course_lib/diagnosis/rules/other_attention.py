@@ -45,7 +45,7 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
         yield _not_examined(REDUCED, reduced)
 
 
-@rule(order=7)
+@rule(order=9)
 def check_sums(structure: Structure) -> Iterator[str]:
     """Scores that are no dot products."""
     if structure.is_additive:
