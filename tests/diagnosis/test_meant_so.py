@@ -152,32 +152,14 @@ class Cached(nn.Module):
     def prepare_on_gpu(self, batch, tokens, device="cuda"):
         self.prepare(batch, tokens, device)
 
-    def prepare_for(self, x):
-        self.kept = torch.zeros(x.shape, dtype=x.dtype)
-
     def forward(self, x):
         self.kept[:, : x.shape[1]] = self.k(x)
         return attend(self.q(x), self.kept[:, : x.shape[1]], self.v(x))
 
 
-def prepared(module, x):
-    module.prepare(*x.shape[:2])
-    return module(x)
-
-
 def prepared_on_gpu(module, x):
     module.prepare_on_gpu(*x.shape[:2])
     return module(x)
-
-
-def prepared_for_x(module, x):
-    module.prepare_for(x)
-    return module(x)
-
-
-def test_what_a_method_prepares_without_a_tensor_is_where_its_caller_wants_it():
-    assert diagnose(Cached(), X, call=prepared).ok
-    assert diagnose(Cached(), X, call=prepared_for_x).mistakes == ("device-pinned",)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="then it runs")

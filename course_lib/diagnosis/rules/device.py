@@ -127,21 +127,11 @@ class _FakeDevice(FunctionWatch):
             self._made_here.setdefault(number, line)
 
     def _are_outside(self, frames: list[FrameType]) -> bool:
-        """Return whether the code that calls the subject decides where a tensor is made.
-
-        It makes it itself, in a function of its own, or in a method that gets no tensor, and so knows no device, such
-        as one that prepares a cache.
-        """
+        """Return whether the code that calls the subject makes a tensor, by itself or in a function of its own."""
         if self._caller is None or not any(frame.f_code is self._caller for frame in frames):
             return False
-        of_modules = [frame for frame in frames if id(frame.f_locals.get("self")) in self._modules]
-        if frames[0].f_code is self._caller or not of_modules:
-            return frames[0].f_code is self._caller or bool(self._modules)
-        called = of_modules[-1]
-        given = called.f_code.co_varnames[1 : called.f_code.co_argcount + called.f_code.co_kwonlyargcount]
-        return called.f_code.co_name != "forward" and not any(
-            True for _ in tensors_in([called.f_locals.get(name) for name in given])
-        )
+        in_modules = (frame for frame in frames if id(frame.f_locals.get("self")) in self._modules)
+        return frames[0].f_code is self._caller or (bool(self._modules) and next(in_modules, None) is None)
 
 
 def _is_elsewhere(argument: Any) -> bool:
