@@ -10,7 +10,7 @@ from typing import Any
 
 from .clone import CourseError
 from .examining import add_output, add_sizes, add_targets, examine, input_of, say, with_guessed_call
-from .target import Opened, evaluate, open_setup, open_target, split
+from .target import Heads, Opened, Target, evaluate, open_setup, open_target, split
 
 EXAMPLES = """\
 examples:
@@ -51,7 +51,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="cross-attention's context, which --call gets third: its number of tokens, if "
         'it is as wide as x, or "torch.randn(2, 7, 24)"',
     )
-    add("--expect", metavar="NAME", help="right code in the same file, built in the same way, to compare with")
+    add("--expect", metavar="NAME", help="right code, of the same file or as FILE.py:NAME, built in the same way")
+    add("--expect-call", metavar="CODE", help="how to run that, if not by --call with the names of its own file")
     add_output(parser)
 
 
@@ -74,12 +75,17 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     if opened.call is None:
         opened = with_guessed_call(opened, x, args, notes)
     if args.expect is not None:
-        options["expect"] = open_target(
-            target._replace(name=args.expect), args.args, None, args.device, heads=heads
-        ).code
+        options["expect"] = _reference(target, args, heads)
     if args.context is not None:
         options["context"] = _context(evaluate("--context", args.context, opened.module), x)
     return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args)})
+
+
+def _reference(target: Target, args: argparse.Namespace, heads: Heads) -> tuple[Any, Any]:
+    """Return the right code and how to run it: `--call` reads the helpers of the file that the right code is in."""
+    own = split(args.expect) if ":" in args.expect else target._replace(name=args.expect)
+    opened = open_target(own, args.args, args.expect_call or args.call, args.device, heads=heads)
+    return opened.code, opened.call if args.expect_call or own.place != target.place else None
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:

@@ -3,9 +3,9 @@
 from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
-from .finding import RANDOM, Finding
+from .finding import NOT_JUDGED, RANDOM, Finding
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
-from .report import NOT_JUDGED, Report
+from .report import Report
 
 __all__ = [
     "CATALOGUE",

@@ -18,7 +18,8 @@ def confirm(stages: Stages) -> Iterator[str]:
     heads = counted(attention.rows.num_heads, "head")
     context = attention.options.num_context
     tokens = f"{num_tokens - context} tokens" + (f" and a context of {context}" if context else "")
-    yield f"{heads} of width {attention.structure.head_dim}, traced with {batch} samples of {tokens}"
+    width = "" if attention.structure.is_additive else f" of width {attention.structure.head_dim}"
+    yield f"{heads}{width}, traced with {batch} samples of {tokens}"
     hides = (~attention.expected & attention.present[..., None])[..., num_tokens - context if context else 0 :].any()
     if not attention.options.normalised:
         yield from ["hidden tokens get 0"] * bool(hides)

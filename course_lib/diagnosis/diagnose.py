@@ -16,13 +16,14 @@ from .attention_report import AttentionReport, said_once, sentences
 from .confirm import confirm
 from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_message
 from .known_patterns import add_pattern_evidence
+from .locate import differing_lines
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
 from .measure.grid import as_row, groups_of, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
-from .measure.reference import differs_from_reference
+from .measure.reference import differing_from_reference
 from .measure.run import Attempt, Run, UntraceableRun
 from .measure.score_products import find_score_products
 from .measure.stages import Stages
@@ -31,7 +32,7 @@ from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
 from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
-from .shared import kinds, unshared
+from .shared import Shared
 from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
 
 
@@ -50,7 +51,7 @@ def diagnose(
     window: int | None = None,
     lengths: Sequence[int] | None = None,
     normalised: bool = True,
-    expect: Callable[..., Any] | None = None,
+    expect: Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]] | None = None,
 ) -> Report:
     """Find out whether code computes attention, and if not, which mistake it makes and where.
 
@@ -78,7 +79,8 @@ def diagnose(
         lengths: the only numbers of tokens that the code takes, such as those of a table of biases.
         normalised: False for weights that don't sum to 1 on purpose, such as those of a sigmoid.
         expect: right code for the same x, a module with the same parameters or a function. Both are traced, and the
-            first value that the right code does not compute is pointed at.
+            first value that the right code does not compute is pointed at. It is run by `call`, too, or by a function
+            of its own, `expect=(right, call)`, which also makes what is given to it, such as a mask or frequencies.
 
     Returns:
         Report.
@@ -95,28 +97,26 @@ def diagnose(
         True
     """
     has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
+    expect, expect_call = check_expected(expect)
     if has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
         if all(one is None for one in (context, keep, lengths, words)):
             x = smaller_grid(module_or_function, x, call)
+        expect_call = as_row(module_or_function, x, expect_call)[1] if expect_call else None
         x, call = as_row(module_or_function, x, call or usual)
         lengths = lengths or [x.shape[1]]
     check_arguments(module_or_function, x, causal, num_heads, num_kv_heads, keep, call, context)
     numbers = check_intentions(scale, window, lengths, normalised, x)
-    check_expected(expect)
     given, given_call = x, call
     labels = check_words(words, x)
     name = getattr(module_or_function, "__name__", None) or type(module_or_function).__name__
+    x, call = _in_batch(module_or_function, given, given_call, context)
+    own_call = None if expect is None or expect_call is None else _in_batch(expect, given, expect_call, context)[1]
     options = Options(causal and context is None, num_heads, num_kv_heads, None if keep is None else keep.cpu(),
-                      call is not None, labels, scale, window, numbers, normalised, expect=expect)  # fmt: skip
+                      call is not None, labels, scale, window, numbers, normalised, expect=expect,
+                      num_context=0 if context is None else context.shape[-2], expect_call=own_call)  # fmt: skip
     if context is not None:
-        x, call = _with_context(module_or_function, x, context, call)
-        options = replace(options, num_context=context.shape[-2], has_call=True)
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
-    elif x.dim() == 2 and x.is_floating_point():
-        of_sample = call or (lambda code, tokens: code(tokens))
-        x, call = x[None], lambda code, batch: torch.stack([of_sample(code, sample) for sample in batch])
-        options = replace(options, has_call=True)
     with _one_thread():
         try:
             subject = Subject(module_or_function, call)
@@ -131,16 +131,29 @@ def diagnose(
         check_size(x, fixed=options.fixed_tokens)
         options = _in_groups(replace(options, has_grid=has_grid), subject, x)
         stages = measure(subject, x, options)
-        shared: frozenset[str] = frozenset()
-        if expect is not None and differs_from_reference(stages.attempt):
-            shared = kinds(diagnose(
+        shared = Shared()
+        if expect is not None and (differing := differing_from_reference(stages.attempt)) is not None:
+            found = diagnose(
                 expect, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads, keep=keep,
-                call=given_call, words=words, context=context, scale=scale, window=window, lengths=lengths,
-                normalised=normalised,
-            ).findings)  # fmt: skip
+                call=expect_call or given_call, words=words, context=context, scale=scale, window=window,
+                lengths=lengths, normalised=normalised,
+            ).findings  # fmt: skip
+            shared = Shared.of(found, [] if expect_call else differing_lines(differing))
         report = _report(name, stages, shared)
         said = said_of_quantised(module_or_function)
         return replace(report, remarks=(*report.remarks, said)) if said else report
+
+
+def _in_batch(
+    code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None, context: Tensor | None
+) -> tuple[Tensor, Callable[..., Any] | None]:
+    """Return x as (batch, token, width), with its context if there is one, and how to run the code on it."""
+    if context is not None:
+        return _with_context(code, x, context, call)
+    if x.dim() != 2 or not x.is_floating_point():
+        return x, call
+    of_sample = call or (lambda code, tokens: code(tokens))
+    return x[None], lambda code, batch: torch.stack([of_sample(code, sample) for sample in batch])
 
 
 def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:
@@ -156,7 +169,7 @@ def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:
     return replace(options, of_axes=options.has_grid and not options.causal and not bool(seen.all()))
 
 
-def _report(name: str, stages: Stages, shared: frozenset[str]) -> Report:
+def _report(name: str, stages: Stages, shared: Shared) -> Report:
     if isinstance(stages.attempt, Run) and any(one.depth > 1 for one in find_score_products(stages.attempt.trace)):
         return _report_of_several(name, stages.attempt, examine_each(stages.attempt, _rules()), shared)
     if isinstance(stages.attempt, Run) and stages.attempt.options.of_axes:
@@ -182,9 +195,9 @@ def _with_context(
     return joined(x[None], context[None]), joined_call(of_samples, x[None], context[None])
 
 
-def _report_of_one(name: str, stages: Stages, shared: frozenset[str]) -> Report:
+def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:
     findings, remarks = apply(_rules(), stages)
-    findings = list(unshared(findings, shared))
+    findings = list(shared.left(findings))
     if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
         findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
@@ -206,7 +219,7 @@ def _unseen(stages: Stages) -> Finding:
     return Finding(None, reason, title=f"{NOT_EXAMINED}: its attention weights were not seen.")
 
 
-def _report_of_part(name: str, attempt: Attempt, shared: frozenset[str]) -> Report | None:
+def _report_of_part(name: str, attempt: Attempt, shared: Shared) -> Report | None:
     """Return the report of attention that begins after steps that combine the tokens; None if it can't be found.
 
     Code whose output has no row for each token, nor for each query, is not reported so: that is the first thing to say.
@@ -220,8 +233,8 @@ def _report_of_part(name: str, attempt: Attempt, shared: frozenset[str]) -> Repo
     return _report_of_several(name, attempt, attentions, shared)
 
 
-def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], shared: frozenset[str]) -> Report:
-    attentions = [replace(one, findings=unshared(one.findings, shared)) for one in attentions]
+def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], shared: Shared) -> Report:
+    attentions = [replace(one, findings=shared.left(one.findings)) for one in attentions]
     whole = examine_whole(run, attentions, _rules(), shared)
     findings = (*said_once(attentions), *whole.findings)
     if AS_EXPECTED in whole.remarks:

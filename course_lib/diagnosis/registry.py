@@ -9,6 +9,7 @@ from types import ModuleType
 from .finding import Finding, error_message
 from .measure.run import Run
 from .measure.stages import Stages
+from .measure.structure import Structure
 
 Check = Callable[..., Iterator[Finding] | Iterator[str] | Iterator[Finding | str]]  # findings, or what is worth knowing
 
@@ -20,10 +21,12 @@ class Rule:
     Attributes:
         check: the function; it runs if the stages that its parameters name by their types were reached.
         order: findings of a rule with a lower order are likelier to be the cause.
+        of_dot_products: whether it is about queries and keys as factors of a dot product, and not about weights.
     """
 
     check: Check
     order: int
+    of_dot_products: bool = False
 
     @property
     def file(self) -> str:
@@ -37,9 +40,9 @@ class Rule:
         return first[0].lower() + first[1:]
 
 
-def rule(*, order: int) -> Callable[[Check], Rule]:
+def rule(*, order: int, of_dot_products: bool = False) -> Callable[[Check], Rule]:
     """Turn a function into a rule, as in `@rule(order=280)`."""
-    return lambda check: Rule(check, order)
+    return lambda check: Rule(check, order, of_dot_products)
 
 
 def collect(package: ModuleType) -> list[Rule]:
@@ -53,7 +56,11 @@ def apply(rules: list[Rule], stages: Stages) -> tuple[list[Finding], list[str]]:
     """Return the findings of the rules, by order, and their remarks."""
     findings: list[Finding] = []
     remarks: list[str] = []
+    structure = stages.reach(Structure)
+    is_additive = structure is not None and structure.is_additive
     for one in rules:
+        if is_additive and one.of_dot_products:
+            continue
         try:
             needed = stages.arguments(one.check)
             for found in () if needed is None else one.check(*needed):

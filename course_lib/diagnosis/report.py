@@ -10,10 +10,9 @@ from course_lib.markup import backticks_to_code
 from course_lib.wording import counted, listed
 
 from .attention_report import AttentionReport
-from .finding import UNSEEN_WINDOW, Finding
+from .finding import NOT_JUDGED, UNSEEN_WINDOW, Finding
 
 NO_MASK = "no-causal-mask"
-NOT_JUDGED = "the scale of the scores was not judged"
 ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
 
 

@@ -31,7 +31,7 @@ from .measure.stages import Stages, stages_of
 from .measure.subject import Subject
 from .precedence import root_causes
 from .registry import Rule, apply
-from .shared import unshared
+from .shared import Shared
 
 OF_WHOLE = {
     "cache",
@@ -166,16 +166,14 @@ def _subject_of(run: Run, place: Place) -> Subject:
     return SegmentSubject(run.subject, place, run.x, run.trace)
 
 
-def examine_whole(
-    run: Run, attentions: list[AttentionReport], rules: list[Rule], shared: frozenset[str]
-) -> AttentionReport:
+def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule], shared: Shared) -> AttentionReport:
     """Probe the code from outside, and look for what is wrong wherever it is.
 
     Effects of what was found are left out, and so is what is `shared` with a reference.
     """
     stages = Stages(run)
     found, remarks = apply([one for one in rules if _is_of_whole(one)], stages)
-    findings = unshared(found, shared)
+    findings = shared.left(found)
     inner = [finding for attention in attentions for finding in attention.findings]
     causes = root_causes([*inner, *findings])
     said = {finding.title for finding in inner if finding.mistake is None}

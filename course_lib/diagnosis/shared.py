@@ -1,15 +1,45 @@
-"""Leave out what the doctor finds in a reference as well, because it can't be why the code differs from it."""
+"""Compare findings with those of a reference: what both have can't be why the code differs from it."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from course_lib.tracing import SourceLine
 
 from .finding import Finding
+from .locate import Change
 
 
-def kinds(findings: Iterable[Finding]) -> frozenset[str]:
-    """Return the mistakes of findings, or their titles where they have no name."""
-    return frozenset(one.mistake or one.title for one in findings)
+@dataclass(frozen=True)
+class Shared:
+    """What is known from a reference that computes something else.
+
+    Attributes:
+        kinds: the mistakes, or the titles without a name, of what was found in the reference.
+        only: the one change between the texts of both, which is then why the code differs; None if there are more.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    only: Change | None = None
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding], changes: list[Change]) -> "Shared":
+        """Return what the findings of the reference and the changed lines say."""
+        return cls(frozenset(map(_kind, findings)), changes[0] if len(changes) == 1 else None)
+
+    def left(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings that the reference does not have, each with the one changed line, if there is one."""
+        return tuple(self._pointed(one) for one in findings if _kind(one) not in self.kinds)
+
+    def _pointed(self, finding: Finding) -> Finding:
+        where, change = finding.where, self.only
+        if change is None or not finding.examined:
+            return finding
+        if isinstance(where, SourceLine) and where.file == change.file and where.line in change.pointed:
+            return finding
+        line = SourceLine(change.file, change.lines[0])
+        seen = f"{finding.evidence}, seen at {where}" if where else finding.evidence
+        return replace(finding, where=line, evidence=f"{seen}; {change.said}, and no other line differs")
 
 
-def unshared(findings: Iterable[Finding], shared: frozenset[str]) -> tuple[Finding, ...]:
-    """Return the findings that the reference does not share; without a reference that differs, all of them."""
-    return tuple(one for one in findings if (one.mistake or one.title) not in shared)
+def _kind(finding: Finding) -> str:
+    return finding.mistake or finding.title

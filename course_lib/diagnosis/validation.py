@@ -1,6 +1,6 @@
 """Check the arguments of `diagnose`, with one sentence for each problem."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -70,15 +70,19 @@ def check_size(x: Tensor, *, fixed: bool) -> None:
         )
 
 
-def check_expected(expect: Any) -> None:
-    """Refuse a reference that can't be run.
+def check_expected(expect: Any) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+    """Return a reference and how to run it, None for as the code, and refuse one that can't be run.
 
     Raises:
         TypeError: as `diagnose`.
     """
-    if expect is not None and (not callable(expect) or isinstance(expect, type)):
-        got = f"the class {expect.__name__}" if isinstance(expect, type) else type(expect).__name__
+    reference, call = expect if isinstance(expect, tuple) and len(expect) == 2 else (expect, None)
+    if reference is not None and (not callable(reference) or isinstance(reference, type)):
+        got = f"the class {reference.__name__}" if isinstance(reference, type) else type(reference).__name__
         raise TypeError(f"expect must be a module or a function that computes what the code should, got {got}.")
+    if call is not None and not callable(call):
+        raise TypeError(f"expect=(reference, call) needs a function of (code, x) as call, got {type(call).__name__}.")
+    return reference, call
 
 
 def _check_counts(**numbers: Any) -> None:

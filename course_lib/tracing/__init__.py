@@ -7,7 +7,7 @@ from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
 from .randomness import draws, drops_out
 from .replay import Change, replay
-from .source import Source, source_of
+from .source import Source, end_of, read_source, source_of
 from .source_line import SourceLine, is_foreign, last_line
 from .statement import Statement, enclosing_comprehension, line_at, statement_of
 from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
@@ -37,6 +37,7 @@ __all__ = [
     "draws",
     "drops_out",
     "enclosing_comprehension",
+    "end_of",
     "is_foreign",
     "last_line",
     "layout_of",
@@ -45,6 +46,7 @@ __all__ = [
     "operation_name",
     "outer_products",
     "propagate",
+    "read_source",
     "replay",
     "shape_stride_offset",
     "source_of",

@@ -67,6 +67,11 @@ class Operation:
         """The innermost statement of the author."""
         return statement_of(*self.frames[0]) if self.frames else Statement()
 
+    @cached_property
+    def statements(self) -> tuple[Statement, ...]:
+        """The author's statements that led to it, the innermost first."""
+        return tuple(statement_of(*frame) for frame in self.frames)
+
     @property
     def outermost_statement(self) -> Statement:
         """The statement of the traced forward itself."""

@@ -404,6 +404,18 @@ def test_the_bench_needs_the_clone(tmp_path, monkeypatch, capsys):
     assert "is not inside a clone of attention-course" in capsys.readouterr().err
 
 
+def test_a_reference_in_another_file_is_called_with_the_helpers_of_its_own(tmp_path, capsys):
+    """`--call` is read in both files, so that a wrong helper of the caller is found as well."""
+    helper = "\n\ndef scaled(code, x):\n    return code(x * 2)\n"
+    (tmp_path / "right.py").write_text(CODE + helper)
+    (tmp_path / "wrong.py").write_text(CODE + helper.replace("x * 2", "x * 3"))
+    both = ("--args", "11, 7", "--call", "scaled", "--expect", f"{tmp_path / 'right.py'}:Head")
+    assert main(["doctor", f"{tmp_path / 'right.py'}:Head", *both]) == 0
+    assert main(["doctor", f"{tmp_path / 'wrong.py'}:Head", *both]) == 1
+    shown = capsys.readouterr().out
+    assert "return code(x * 3)" in shown and "`return code(x * 2)`" in shown
+
+
 def test_what_is_meant_can_be_said(doctor):
     head = ("--args", "11, 7")
     assert doctor("Unscaled", *head, "--scale", "1.0")[0] == 0 and doctor("Head", *head, "--scale", "1.0")[0] == 1
@@ -411,6 +423,8 @@ def test_what_is_meant_can_be_said(doctor):
     assert doctor("Head", *head, "--expect", "Head")[0] == 0
     status, shown, _ = doctor("Head", *head, "--expect", "Unscaled")
     assert status == 1 and "it does not compute what `expect` computes" in shown
+    at_once = ("--call", "lambda m, x: m(x)", "--expect-call", "lambda m, x: -m(x)")
+    assert doctor("Head", *head, "--expect", "Head", *at_once)[0] == 1
     status, shown, _ = doctor("Head", *head, "--window", "3")
     assert status == 1 and "window=3 was given" in shown
 

@@ -284,29 +284,83 @@ class HeadsLast(Paired):
         return torch.einsum("qkh,hkd->hqd", scores.masked_fill(hidden, -torch.inf).softmax(1), v)
 
 
+class TwoLayers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Additive(), Additive(weigh=lambda scores: scores.softmax(-1))
+
+    def forward(self, x):
+        return self.second(x + self.first(x))
+
+
+@pytest.mark.parametrize("kind", [Additive, Paired, HeadsLast])
+def test_additive_attention_is_judged_by_its_weights(kind):
+    report = diagnose(kind(), X, num_heads=HEADS)
+    assert report.ok, report
+    assert report.verdict == "this is attention, nothing wrong was found; the scale of the scores was not judged."
+    (said,) = report.not_judged
+    assert said.startswith("this is additive attention: ") and "nor were projections" in said
+
+
 @pytest.mark.parametrize(("weigh", "found"), [
-    (lambda scores: scores.softmax(-1), ("no-causal-mask",)),
-    (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-2), (None,)),
+    (lambda scores: scores.softmax(-1), "no-causal-mask"),
+    (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-2), "softmax-wrong-axis"),
+    (lambda scores: scores.masked_fill(later(scores), 0).softmax(-1), "mask-with-zero"),
+    (lambda scores: scores.softmax(-1).masked_fill(later(scores), 0), "mask-after-softmax"),
+    (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-1).mT, "weights-transposed"),
+    (lambda scores: scores.masked_fill(later(scores), -1e9).softmax(-1).softmax(-1), "double-softmax"),
+    (lambda scores: scores.masked_fill(later(scores).mT, -1e9).softmax(-1), "mask-transposed"),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", [Additive, Paired])
-def test_additive_attention_that_sees_the_future_is_found(kind, weigh, found):
+def test_mistakes_in_the_weights_of_additive_attention_are_named(kind, weigh, found):
     report = diagnose(kind(weigh=weigh), X, num_heads=HEADS)
-    assert report.mistakes == found and report.exit_status == 1, report
-    assert "output of token 0 moves when token 1 changes" in report.findings[0].evidence
+    assert report.mistakes == (found,) and report.exit_status == 1, report
+
+
+def test_the_heads_of_additive_attention_may_be_averaged():
+    class Averaged(Additive):
+        def attend(self, q, k, v):
+            return super().attend(q, k, v).mean(1, keepdim=True).expand(v.shape)
+
+    report = diagnose(Averaged(), X, num_heads=HEADS)
+    assert report.ok and any("averaged, as in the last layer of graph attention" in one for one in report.remarks)
+
+
+def test_of_several_layers_of_additive_attention_none_is_cleared():
+    report = diagnose(TwoLayers(), X)
+    assert report.exit_status == 1 and "output of token 0 moves when token" in str(report), report
+    report = diagnose(TwoLayers(), X, causal=False)
+    assert report.exit_status == 2 and "additive attention" in str(report), report
 
 
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(Linear, "linear attention"), (CausalLinear, "linear attention"), (Recurrent, "linear attention"),
      (Channel, "channel attention"), (Distance, "attention by distance"),
-     (WrittenDistance, "attention by distance"), (Additive, "additive attention"), (Paired, "additive attention"),
-     (HeadsLast, "additive attention")],
+     (WrittenDistance, "attention by distance")],
 )  # fmt: skip
 def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
     report = diagnose(kind(), X, num_heads=HEADS)
     (finding,) = report.findings
     assert finding.mistake is None and finding.title.startswith(f"It could not be examined: this is {name}: "), report
     assert report.verdict == "it could not be examined."
+
+
+class Padded(Base):
+    """Attention of one token more, as where the number of tokens must fill a grid; its row is cut off again."""
+
+    weigh = staticmethod(weights_of)
+
+    def attend(self, q, k, v):
+        q, k, v = (F.pad(one, (0, 0, 0, 1)) for one in (q, k, v))
+        return (self.weigh(q @ k.mT / 2) @ v)[:, :, :-1]
+
+
+def test_the_row_of_padding_that_is_cut_off_needs_no_query():
+    assert mistakes(Padded()) == ()
+    assert mistakes(Padded(weigh=lambda scores: scores.softmax(-1))) == ("no-causal-mask",)
+    (finding,) = diagnose(Padded(weigh=lambda s: weights_of(s * 2)), X, num_heads=HEADS).findings
+    assert finding.mistake == "missing-scale", finding
 
 
 # --- options where intent can't be known ---

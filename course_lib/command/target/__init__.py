@@ -1,6 +1,6 @@
 """Find, import and build what `course doctor` examines, with one sentence for each error."""
 
-from .building import evaluate
+from .building import Heads, evaluate
 from .calls import guess_call
 from .opening import Opened, load, open_target
 from .repository import repository_of
@@ -10,6 +10,7 @@ from .width import ANY, runs, why_not, width_of
 
 __all__ = [
     "ANY",
+    "Heads",
     "Opened",
     "Target",
     "evaluate",

@@ -11,15 +11,14 @@ from .attributes import (
 )
 from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .callers import locate_request
-from .choices import scale_by_choice
+from .changed_lines import Change
+from .choices import branch_by_choice, scale_by_choice
 from .constants import (
-    SCALINGS,
     locate_idle_scaling,
     locate_scaling,
     locate_skipped_scaling,
     locate_sum_of_products,
     locate_unused_scaling,
-    number_of,
 )
 from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
 from .devices import move_given_devices
@@ -39,7 +38,7 @@ from .masks import (
     locate_unused_triangle,
     locate_window,
 )
-from .mentions import unmentioned_parts
+from .mentions import base_that_builds, unmentioned_parts
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
 from .skipped import locate_skipped_step
@@ -57,14 +56,18 @@ from .statements import (
     locate_unmixed_return,
     sets_new_name,
 )
+from .versions import differing_lines, locate_difference
 
 __all__ = [
-    "SCALINGS",
+    "Change",
     "attributes_in_source",
     "attributes_read",
+    "base_that_builds",
+    "branch_by_choice",
     "changes_nothing",
     "dead_parts",
     "dead_stores",
+    "differing_lines",
     "dropped_results",
     "find_join",
     "lines_from_forward",
@@ -75,6 +78,7 @@ __all__ = [
     "locate_attribute_read",
     "locate_combination",
     "locate_cut",
+    "locate_difference",
     "locate_discarded",
     "locate_fill",
     "locate_fixed_loop",
@@ -115,7 +119,6 @@ __all__ = [
     "move_given_devices",
     "names_in",
     "names_read",
-    "number_of",
     "scale_by_choice",
     "sets_new_name",
     "unmentioned_parts",

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.diagnosis.measure import SoftmaxPath, Structure, Subject
+from course_lib.diagnosis.measure import SCALINGS, SoftmaxPath, Structure, Subject, number_of
 from course_lib.tracing import Operation, SourceLine, Trace, Value, source_of
 
 from .arguments import locate_argument
@@ -16,21 +16,9 @@ from .callers import OF_SCALE, locate_constructed, locate_lone_number, locate_nu
 from .masks import skipped_blocks
 from .sources import assignments_above, function_of, last_line_of
 
-SCALINGS = ("mul", "div", "mul_", "div_")
 SCALES = re.compile(r"sqrt|\*\* ?\(?-?0?\.5|scal|temper")
 EXACT = 1e-6
 POWERS = (1, -1, 0.5, -0.5, 2)  # of a number, in the factor that an operation multiplies by
-
-
-def number_of(operation: Operation) -> float | None:
-    """Return the number that an operation multiplies by; None if it is none."""
-    factor = operation.args[1] if len(operation.args) > 1 else None
-    if isinstance(factor, Value):
-        tensor = factor.tensor
-        factor = float(tensor) if tensor.dim() == 0 and not tensor.is_complex() else None
-    if isinstance(factor, bool) or not isinstance(factor, (int, float)) or not factor:
-        return None
-    return 1 / factor if operation.name.startswith("div") else float(factor)
 
 
 def locate_number(operation: Operation) -> SourceLine | None:

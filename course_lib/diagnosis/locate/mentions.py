@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from course_lib.diagnosis.measure import Run
+from course_lib.diagnosis.measure import Run, Subject
 from course_lib.tracing import source_of
 
 from .attributes import BUILDING, own_classes
-from .sources import nodes_in
+from .sources import assignments, nodes_in
 
 # Ways to reach a part without its name.
 DYNAMIC = {
@@ -39,6 +39,23 @@ def unmentioned_parts(run: Run) -> Iterator[tuple[str, nn.Module, str]]:
                 continue  # a bias, which may be kept for another module
             if name not in outside and not _mentions(owner, name, built=idle):
                 yield f"{path}.{name}" if path else name, owner, name
+
+
+def base_that_builds(subject: Subject, name: str) -> str | None:
+    """Return the base class that builds a part which the `forward` of a class derived from it does not use.
+
+    Other classes that derive from it may. None if the part, given by its name from the outside, is the class's own.
+    """
+    path = name.partition("[")[0].split(".")
+    for depth, attribute in enumerate(path):
+        owner = subject.modules.get(".".join(path[:depth]))
+        classes = [] if owner is None else own_classes([owner])
+        running = next((at for at, cls in enumerate(classes) if "forward" in vars(cls)), len(classes))
+        for cls in classes[running + 1 :]:
+            source = source_of(cls)
+            if source is not None and any(one.targets & {f"self.{attribute}"} for one in assignments(source)):
+                return cls.__name__
+    return None
 
 
 def _names_what_it_uses(owner: nn.Module) -> bool:

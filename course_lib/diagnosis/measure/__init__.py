@@ -11,15 +11,17 @@ from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .norm_scale import factor_after_norms
 from .options import MOST_TOKENS
 from .other_paths import OtherPath, other_paths
+from .precision import rounded_to
 from .probes import influence, other_sizes
 from .projections import column_sets
 from .reach import find_leak
-from .reference import compare
+from .reference import Comparison, Difference, compare
 from .roles import OUTPUT, role_of, unused_roles
 from .rotary_angles import RotaryAngles, are_given
 from .rotated_rows import SAME, RotatedRow, rotated_rows
 from .rows import Row, Rows
 from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun, noise_of
+from .scalings import SCALINGS, number_of
 from .scores import Scores
 from .second_prompt import FreshRuns, SecondPrompt
 from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
@@ -34,11 +36,12 @@ from .windows import other_window, unused_mask
 
 __all__ = [
     "BATCH_NORMS", "CACHE", "EXPONENTIALS", "LAYER_NORMS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME",
-    "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Dependence", "FailedRun", "FreshRuns", "NoStructure", "OtherPath",
-    "RotaryAngles", "RotatedRow", "Row", "Rows", "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath",
-    "Stages", "Structure", "Subject", "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given",
-    "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
-    "factor_after_norms", "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum",
-    "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "other_paths", "other_sizes", "other_window",
-    "role_of", "rotated_rows", "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
+    "SCALINGS", "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference",
+    "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows", "Run",
+    "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed",
+    "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "by_query_and_key",
+    "cache_argument", "column_sets", "compare", "context_argument", "factor_after_norms", "find_distance",
+    "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink", "influence",
+    "intended_logits", "noise_of", "number_of", "other_paths", "other_sizes", "other_window", "role_of",
+    "rotated_rows", "rounded_to", "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from course_lib.tracing import LAYOUT, Trace, storage_of
 
 from .place import Apart, Place, Point
-from .segment_subject import Feed, Reached
+from .segment_subject import Feed, Reached, used_in
 from .subject import Subject
 
 
@@ -30,6 +30,7 @@ class ApartSubject(Subject):
         vars(self).update(vars(whole))
         self.whole, self.place, self._apart, self.template = whole, place, apart, template
         self.code = whole.copy(torch.float64)
+        self.used, self.used_parameters = used_in(trace, whole.parameters)
         self._read = {name for name, one in whole.parameters.items() if storage_of(one) in apart.read}
 
     @property

@@ -5,9 +5,8 @@ import math
 from course_lib.tracing import Operation
 
 from .norm_names import LAYER_NORMS
+from .scalings import SCALINGS, number_of
 from .structure import Structure
-
-SCALINGS = ("mul", "mul_", "div", "div_")
 
 
 def factor_after_norms(structure: Structure) -> float | None:
@@ -26,7 +25,7 @@ def factor_after_norms(structure: Structure) -> float | None:
         after = structure.trace.descendants({norms[-1].number}) - {norms[-1].number}
         for operation in way:
             if operation.number in after:
-                factor *= _number_of(structure, operation)
+                factor *= _factor_of(structure, operation)
     return factor
 
 
@@ -49,20 +48,10 @@ def _has_mean_square_1(norm: Operation) -> bool:
     return norm.name in LAYER_NORMS or (abs(float(made.square().mean()) - 1) < 0.02 and made.shape[-1] > 1)
 
 
-def _number_of(structure: Structure, operation: Operation) -> float:
-    """Return the plain number that an operation multiplies by; 1 for any other operation."""
+def _factor_of(structure: Structure, operation: Operation) -> float:
+    """Return the plain number that an operation multiplies by; 1 for any other operation, or a learned number."""
     given = [value for value in operation.inputs if structure.dependence.on_input(value)]
-    if operation.name not in SCALINGS or len(given) != 1 or len(operation.args) < 2:
-        return 1.0
     parameters = {read.storage for reads in structure.run.parameter_reads.values() for read in reads}
-    others = [value for value in operation.inputs if value is not given[0]]
-    if others and (others[0].tensor.numel() != 1 or others[0].storage in parameters):
-        return 1.0
-    number = (
-        float(others[0].tensor)
-        if others
-        else next((float(a) for a in operation.args if isinstance(a, (int, float))), 1.0)
-    )
-    if number == 0 or not math.isfinite(number):
-        return 1.0
-    return 1 / number if operation.name.startswith("div") else number
+    learned = any(value.storage in parameters for value in operation.inputs)
+    number = number_of(operation) if operation.name in SCALINGS and len(given) == 1 and not learned else None
+    return number if number is not None and math.isfinite(number) else 1.0

@@ -31,6 +31,7 @@ class Options:
         has_grid: whether x had several axes of tokens.
         of_axes: whether the tokens of a grid see others by several attentions, each of which is along one axis.
         expect: a module or function that computes what the code should, or None.
+        expect_call: how to run it, (code, x) -> output; None for as the code.
     """
 
     causal: bool
@@ -49,6 +50,7 @@ class Options:
     has_grid: bool = False
     of_axes: bool = False
     expect: Callable[..., Any] | None = None
+    expect_call: Callable[..., Any] | None = None
 
     @property
     def fixed_tokens(self) -> bool:

@@ -14,11 +14,11 @@ from course_lib.tracing import LAYOUT, Operation, Trace, Value
 from .calling import call_with
 from .embedded import EmbeddedSubject, embedded
 from .run import Attempt, Run, measure_run
+from .scalings import SCALINGS
 from .shared_mask import Make, shared_mask, shared_parameters
 from .subject import Subject, SubjectFailed
 
 RELATIVE, ABSOLUTE = 1e-7, 1e-9
-SCALINGS = ("mul", "div", "mul_", "div_")
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # of a BatchNorm, which learns them
 
 
@@ -191,7 +191,7 @@ def compare(run: Run) -> Comparison | None:
         plain = _called(run, f"without `{run.options.offered or names[0]}`")
         if plain is not None and not plain.is_equal:
             return plain
-    usual = _compare(run, _as_run(subject, Subject(expect, subject.given_call)))
+    usual = _compare(run, _as_run(subject, Subject(expect, run.options.expect_call or subject.given_call)))
     masked = _masked(run, names) if names and usual.is_equal else None
     return masked or usual
 
@@ -245,13 +245,13 @@ def _learned(module: nn.Module) -> dict[str, Tensor]:
     return dict(module.named_parameters()) | buffers
 
 
-def differs_from_reference(attempt: Attempt) -> bool:
-    """Return whether code that runs computes something else than its reference, which runs as well."""
+def differing_from_reference(attempt: Attempt) -> Comparison | None:
+    """Return the comparison of code that computes something else than its reference; None if it doesn't, or fails."""
     try:
         comparison = compare(attempt) if isinstance(attempt, Run) else None
     except (SubjectFailed, RuntimeError):
-        return False
-    return comparison is not None and not comparison.is_equal
+        return None
+    return None if comparison is None or comparison.is_equal else comparison
 
 
 def _as_run(subject: Subject, reference: Subject) -> Subject:

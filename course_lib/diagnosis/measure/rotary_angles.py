@@ -9,6 +9,7 @@ from torch import Tensor
 
 from course_lib.tracing import Operation, Value, storage_of
 
+from .precision import STEPS, rounded_to
 from .structure import AfterStructure, Structure
 
 TRIGONOMETRY = ("cos", "sin", "polar", "cos_", "sin_")
@@ -159,7 +160,12 @@ def _holds_cosines(tensor: Tensor, angles: Tensor) -> bool:
     wanted = torch.cat([turns.cos(), turns.sin()])
     above = torch.searchsorted(elements, wanted).clamp(max=len(elements) - 1)
     nearest = torch.minimum((elements[above] - wanted).abs(), (elements[(above - 1).clamp(min=0)] - wanted).abs())
-    return bool((nearest < ROUNDING).all())
+    return bool((nearest < _rounding(tensor)).all())
+
+
+def _rounding(tensor: Tensor) -> float:
+    narrow = rounded_to(tensor)
+    return ROUNDING if narrow is None else STEPS[narrow]
 
 
 def _is_between(table: Value | None) -> bool:

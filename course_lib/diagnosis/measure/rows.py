@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
+from torch import Tensor
 
-from course_lib.tracing import UNLABELLED, Contraction
+from course_lib.tracing import UNLABELLED, Contraction, replay
 
 from .projections import ColumnSet, column_sets
+from .run import changed
 from .scores import Scores
 from .structure import AfterStructure, Structure
 
@@ -93,7 +95,22 @@ class Rows(AfterStructure):
 def find_rows(scores: Scores) -> Rows | None:
     """Find the rows of all value products; None if no known score reaches a value product."""
     rows = [row for product in scores.structure.value_products for row in _rows_of(scores, product)]
+    rows = _without_padding(scores, rows)
     return Rows(scores.structure, scores, list(_with_heads(rows, scores.structure))) if rows else None
+
+
+def _without_padding(scores: Scores, rows: list[Row]) -> list[Row]:
+    """Leave out the rows of queries that come from no token, as padding does, if their results are cut off again."""
+    padding, run = [row for row in rows if row.query == UNLABELLED], scores.run
+    if len(padding) in (0, len(rows)):
+        return rows
+    moves: dict[int, Tensor] = {}
+    for row in padding:
+        move = moves.setdefault(row.product.operation.number, torch.zeros_like(row.product.out.tensor))
+        move.view(-1)[row.outputs] = 1.0
+    seen = replay(scores.trace, after={number: partial(torch.add, move) for number, move in moves.items()})
+    reached = bool(changed(seen[run.output.number], run.output.tensor).any())
+    return rows if reached else [row for row in rows if row.query != UNLABELLED]
 
 
 def _rows_of(scores: Scores, product: Contraction) -> Iterator[Row]:

@@ -95,7 +95,8 @@ class Run(Attempt):
     def unused_parameters(self) -> list[str]:
         """The matrices that do not affect the output, in order: "k_proj.weight", or "w[3]" for part of a packed matrix.
 
-        A matrix that affects another tensor of tokens that the module returns, which `call` leaves out, is used.
+        A matrix that affects another tensor of tokens that the module returns, which `call` leaves out, is used, and
+        so is one that this part of some code does not need, but another part does.
         Biases are left out because that of the keys never has an effect.
         """
         found = []
@@ -104,7 +105,7 @@ class Run(Attempt):
             if tensor.dim() < 2:
                 continue
             if not values or not self._matters(values, slice(None)):
-                found.append(name)
+                found += [] if name in self.subject.used_parameters else [name]
             elif tensor.dim() > 2 and tensor.shape[0] <= 6 and all(v.tensor.shape == tensor.shape for v in values):
                 found += [f"{name}[{part}]" for part in range(len(tensor)) if not self._matters(values, part)]
         return found

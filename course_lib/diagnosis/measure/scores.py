@@ -121,7 +121,7 @@ def find_scores(structure: Structure) -> Scores | None:
         bits = [structure.dependence.samples[v.number].flatten()[at[:, 0]] for v, at in product.sides()]
         samples.append(only_bit(bits[0] | bits[1]))
         left, right = (value.tensor.flatten()[at] for value, at in product.sides())
-        dot_products.append((left * right).sum(1))
+        dot_products.append(out.flatten() if structure.is_additive else (left * right).sum(1))
     left, right = _factors(structure, 0), _factors(structure, 1)
     labels = propagate(structure.trace, start)
     return Scores(structure, left, right, torch.cat(samples), torch.cat(dot_products), labels)

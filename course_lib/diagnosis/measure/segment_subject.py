@@ -32,6 +32,7 @@ class SegmentSubject(Subject):
         vars(self).update(vars(whole))
         self.whole, self.place, self.template = whole, place, template
         self.code = whole.copy(torch.float64)
+        self.used, self.used_parameters = used_in(trace, whole.parameters)
         self._read = self._names_read(trace)
 
     @property
@@ -89,6 +90,14 @@ class SegmentSubject(Subject):
         own = {value.storage for number in numbers for value in trace.operations[number].inputs}
         elsewhere = {value.storage for operation in trace.operations for value in operation.inputs} - own
         return {name for storage, name in names.items() if storage not in elsewhere}
+
+
+def used_in(trace: Trace, parameters: dict[str, nn.Parameter]) -> tuple[set[tuple[str, tuple]], set[str]]:
+    """Return the names and frames of the operations that reach the output, and the parameters that they read."""
+    live = [trace.operations[number] for number in (trace.ancestors([trace.output]) if trace.output else ())]
+    read = {value.storage for operation in live for value in operation.inputs}
+    names = {name for name, one in parameters.items() if storage_of(one) in read}
+    return {(operation.name, operation.frames) for operation in live}, names
 
 
 class Reached(BaseException):

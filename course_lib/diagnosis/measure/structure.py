@@ -12,9 +12,11 @@ from torch import Tensor
 
 from course_lib.tracing import UNLABELLED, Contraction, Operation, Trace, Value, contractions, outer_products
 
+from .additive import additive_products
 from .dependence import Dependence
 from .projections import find_projections
 from .run import NotFound, Run
+from .softmaxes import SOFTMAXES
 from .token_sums import find_token_sum
 
 CHOOSING = {"topk", "sort", "argsort"}
@@ -32,6 +34,7 @@ class Structure:
         score_products: the products of queries and keys; at least one.
         score_descendants: the operations that a score flows into.
         value_products: the products of attention weights and values; may be empty.
+        is_additive: whether the "score products" are sums of a query's and a key's numbers, and no dot products.
     """
 
     dependence: Dependence
@@ -41,6 +44,7 @@ class Structure:
     score_products: list[Contraction]
     score_descendants: set[int]
     value_products: list[Contraction]
+    is_additive: bool = False
 
     @property
     def run(self) -> Run:
@@ -121,12 +125,14 @@ def find_structure(dependence: Dependence) -> Structure:
     """Find the products of attention.
 
     Raises:
-        NotFound: no product compares tokens.
+        NotFound: no product compares tokens, nor does a sum that is read by one softmax alone.
     """
     trace = dependence.run.trace
     products = contractions(trace)
     projections, columns = find_projections(dependence, products)
     score_products = _without_indexers(dependence, _score_products(dependence, products, projections))
+    is_additive = not score_products
+    score_products = score_products or additive_products(dependence, products)
     if not score_products:
         raise NotFound("no product compares one token with another")
     descendants = trace.descendants({product.operation.number for product in score_products})
@@ -136,7 +142,15 @@ def find_structure(dependence: Dependence) -> Structure:
     # A prompt that only fills a cache, or a speculative token that is rejected, does not reach the output.
     reaching = [product for product in value_products if product.operation.number in dependence.run.live]
     found = reaching or value_products
-    return Structure(dependence, products, projections, columns, score_products, descendants, found)
+    if is_additive and _is_compared_again(dependence, found):
+        raise NotFound("no product compares one token with another, and another attention follows")
+    return Structure(dependence, products, projections, columns, score_products, descendants, found, is_additive)
+
+
+def _is_compared_again(dependence: Dependence, value_products: list[Contraction]) -> bool:
+    """Return whether the results of value products go to another softmax, which would not be examined."""
+    after = dependence.run.trace.descendants({product.operation.number for product in value_products})
+    return any(one.name in SOFTMAXES for one in dependence.run.in_order(after & dependence.run.live))
 
 
 def _without_indexers(dependence: Dependence, products: list[Contraction]) -> list[Contraction]:

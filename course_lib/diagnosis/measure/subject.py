@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import nullcontext
 from copy import copy
 from typing import Any, Self
@@ -53,6 +53,8 @@ class Subject:
         rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
         awake: whether weights that are all zeros are replaced by random ones, because nothing passes through them.
         talking_heads: the operations that combine heads, which are left out.
+        used: the names and frames of the operations that reach the output of the whole code, if this is a part of it.
+        used_parameters: the parameters that these read.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
 
     Raises:
@@ -61,6 +63,8 @@ class Subject:
     """
 
     makes_x = awake = False
+    used: Set[tuple[str, tuple]] = frozenset()
+    used_parameters: Set[str] = frozenset()
 
     def __init__(self, code: Callable[..., Any], call: Call | None = None) -> None:
         if not callable(code):

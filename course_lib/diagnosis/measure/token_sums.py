@@ -1,5 +1,6 @@
 """Find tokens that meet in a sum, as in linear, channel or additive attention, or in a distance, not a dot product."""
 
+from collections.abc import Iterator
 from itertools import combinations
 from typing import NamedTuple
 
@@ -57,7 +58,12 @@ def find_elementwise(dependence: Dependence) -> Operation | None:
 
 
 def find_pair_scores(dependence: Dependence) -> Operation | None:
-    """Return the live softmax of scores each of which comes from one query and one key; None without."""
+    """Return the first live softmax of scores each of which comes from one query and one key; None without."""
+    return next(pair_softmaxes(dependence), None)
+
+
+def pair_softmaxes(dependence: Dependence) -> Iterator[Operation]:
+    """Yield the live softmaxes of scores each of which comes from one query and one key."""
     num_tokens = dependence.sizes[1]
     own = 1 << torch.arange(num_tokens)
     for operation in dependence.run.live_operations:
@@ -65,11 +71,9 @@ def find_pair_scores(dependence: Dependence) -> Operation | None:
         if table is None or not dependence.combines_tokens(table):
             continue
         axes = [axis for axis, size in enumerate(table.tensor.shape) if size == num_tokens]
-        for pair in combinations(axes, 2):
-            tokens = dependence.tokens[table.number].movedim(pair, (-2, -1))
-            if not (tokens & ~(own[:, None] | own)).any():
-                return operation
-    return None
+        pairs = (dependence.tokens[table.number].movedim(pair, (-2, -1)) for pair in combinations(axes, 2))
+        if any(not (tokens & ~(own[:, None] | own)).any() for tokens in pairs):
+            yield operation
 
 
 def _is_table(dependence: Dependence, operation: Operation, num_tokens: int) -> bool:

@@ -9,16 +9,15 @@ from torch import Tensor
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import locate_made_attribute
-from course_lib.diagnosis.measure import Attention, SoftmaxPath, Visibility, by_query_and_key, intended_logits
+from course_lib.diagnosis.measure import SCALINGS, Attention, SoftmaxPath, Visibility, by_query_and_key, intended_logits
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, storage_of
 
 SUMS = ("add", "add_", "sub", "sub_", "baddbmm", "rsub")
-SCALINGS = ("mul", "mul_", "div", "div_")
 HIDDEN = -1e3  # lower numbers are a mask
 
 
-@rule(order=255)
+@rule(order=255, of_dot_products=True)
 def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias falls with distance."""
     for operation in path.masking:
@@ -38,7 +37,7 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
-@rule(order=256)
+@rule(order=256, of_dot_products=True)
 def check_scaled_mask(visibility: Visibility) -> Iterator[Finding]:
     """Whether a mask is scaled with the scores."""
     path = visibility.path

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import (
@@ -159,8 +160,10 @@ def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:
         The row, as of either product, and the index of the key.
     """
     scores, added = attention.rows.scores, _added_scores(attention)
+    if added is None:
+        return None
     for row in attention.rows.all:
-        others = [added.get(score, score) for score in row.scores]
+        others = added[row.scores].tolist()
         keys = scores.right if scores.keys_are_right(row.product) else scores.left
         part = replace(
             row,
@@ -174,21 +177,19 @@ def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:
     return None
 
 
-def _added_scores(attention: Attention) -> dict[int, int]:
-    """Return the score that is added to each, where both are products."""
-    scores, live = attention.rows.scores, attention.run.live_operations
+def _added_scores(attention: Attention) -> Tensor | None:
+    """Return, for each score, the one that is added to it, or itself; None unless scores are added to scores."""
+    scores, structure, live = attention.rows.scores, attention.structure, attention.run.live_operations
     of_weights = attention.trace.descendants({op.number for op in live if op.name in (*SOFTMAXES, *EXPONENTIALS)})
-    structure = attention.structure
     numbers = structure.score_descendants - of_weights - structure.value_product_descendants
-    added: dict[int, int] = {}
+    added = torch.arange(len(scores.dot_products))
     for operation in live:
-        if operation.name not in SUMS or operation.number not in numbers:
-            continue
         labels = [scores.labels[value.number] for value in operation.inputs]
-        if len(labels) == 2 and labels[0].shape == labels[1].shape:
-            pairs = zip(labels[0].flatten().tolist(), labels[1].flatten().tolist(), strict=True)
-            added |= {one: other for one, other in pairs if UNLABELLED not in (one, other)}
-    return added
+        sums = operation.name in SUMS and operation.number in numbers and len(labels) == 2
+        if sums and labels[0].shape == labels[1].shape:
+            both = (labels[0] != UNLABELLED) & (labels[1] != UNLABELLED)
+            added[labels[0][both]] = labels[1][both]
+    return None if torch.equal(added, torch.arange(len(added))) else added
 
 
 def _locate(

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 
 from course_lib.diagnosis.finding import AS_EXPECTED, NOT_AS_EXPECTED, NOT_EXAMINED, Finding, error_message
-from course_lib.diagnosis.measure import Run, SubjectFailed, compare
+from course_lib.diagnosis.locate import differing_lines, locate_difference
+from course_lib.diagnosis.measure import Comparison, Difference, Run, SubjectFailed, compare
 from course_lib.diagnosis.registry import rule
+from course_lib.tracing import Operation
 from course_lib.wording import listed
 
 
@@ -31,12 +33,18 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         return
     evidence = f"{comparison.how}, " if comparison.how else ""
     evidence += f"its output is up to {found.output:.4g} off from that of `expect`"
-    if found.operation is None:
-        yield Finding.unnamed(NOT_AS_EXPECTED, evidence)
-        return
-    shape = tuple(found.operation.outputs[0].tensor.shape)
-    evidence += f"; `{found.operation.name}` makes the first tensor, of the shape {shape}, that `expect` never computes"
+    if found.operation is not None:
+        evidence += _first_wrong(comparison, found, found.operation)
+    changed = locate_difference(comparison, differing_lines(comparison), found.operation)
+    if changed is not None:
+        evidence += f"; {changed[1].said}"
+    where = changed[0] if changed else found.operation.where if found.operation else None
+    yield Finding.unnamed(NOT_AS_EXPECTED, evidence, where)
+
+
+def _first_wrong(comparison: Comparison, found: Difference, operation: Operation) -> str:
+    """Say which tensor the reference lacks, and which of its own is most like it."""
+    shape = tuple(operation.outputs[0].tensor.shape)
+    said = f"; `{operation.name}` makes the first tensor, of the shape {shape}, that `expect` never computes"
     maker = None if found.nearest is None else comparison.trace.operations[found.nearest.made_by or 0].where
-    if maker is not None:
-        evidence += f" (the nearest, at {maker}, is up to {found.apart:.4g} apart)"
-    yield Finding.unnamed(NOT_AS_EXPECTED, evidence, found.operation.where)
+    return said + (f" (the nearest, at {maker}, is up to {found.apart:.4g} apart)" if maker else "")

@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from traceback import walk_tb
 
 import torch
 from torch import nn
@@ -28,6 +29,7 @@ from course_lib.tracing import FACTORS, Value, contractions, last_line
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
+DEVICE = re.compile(r"(\w*_)?dev(ice)?")
 BAD_CALL = re.compile(r"missing|positional argument|unexpected keyword|takes \d")
 NOT_GIVEN = re.compile(r"NoneType|must (be )?(provide|specif|give|pass)|is required|should be provided|be None", re.I)
 REMEDY = "let `call` make that from x, such as lambda module, x: module(x, context=x.flip(1))"
@@ -43,6 +45,9 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
         yield _of_float64(failed, evidence)
     elif "same device" in evidence:
         yield Finding.named("device-pinned", evidence, line)
+    elif asks_for_gpu(error) and (method := _with_own_device(failed)):
+        evidence += f"; let `call` give `{method}` the device of x"
+        yield Finding(None, evidence, line, f"{NOT_EXAMINED}: `call` lets it put a tensor on a GPU.")
     elif asks_for_gpu(error):
         found = Finding.named("device-pinned", f"{evidence}; make the device that of x, or an argument", line)
         yield replace(found, title="A tensor is put on a GPU wherever the input is.")
@@ -53,6 +58,16 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
         yield Finding.named("output-projection-shape", evidence, where)
     else:
         yield Finding.of_error(error, _remedy(failed))
+
+
+def _with_own_device(failed: FailedRun) -> str | None:
+    """Return the method, other than `forward`, that `call` could have given a device; None if that is not at fault."""
+    frames = [frame.f_code for frame, _ in walk_tb(failed.error.__traceback__)]
+    called = frames[frames.index(failed.subject.caller) + 1 :] if failed.subject.caller in frames else []
+    for code in called[:1]:
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return code.co_name if code.co_name != "forward" and any(map(DEVICE.fullmatch, names)) else None
+    return None
 
 
 def _of_float64(failed: FailedRun, evidence: str) -> Finding:

@@ -36,7 +36,7 @@ def check_scores_merged(path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
-@rule(order=210)
+@rule(order=210, of_dot_products=True)
 def check_heads(attention: Attention) -> Iterator[Finding | str]:
     """Whether each head has its own queries, keys and scores."""
     heads, first = attention.rows.num_heads, attention.rows.first_of_head

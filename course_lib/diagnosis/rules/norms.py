@@ -14,7 +14,7 @@ from course_lib.tracing import FACTORS, UNLABELLED, Operation, contractions
 AXES = {"mean": 1, "sum": 1, "var": 1, "std": 1, "var_mean": 1, "linalg_vector_norm": 2, "norm": 2}
 
 
-@rule(order=135)
+@rule(order=135, of_dot_products=True)
 def check_norm(structure: Structure) -> Iterator[Finding]:
     """The axis over which queries and keys are normalised."""
     heads = _heads(structure)

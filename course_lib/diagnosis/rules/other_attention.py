@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
+from course_lib.diagnosis.finding import NOT_EXAMINED, NOT_JUDGED, Finding
 from course_lib.diagnosis.measure import (
     SOFTMAXES,
     Dependence,
     NoStructure,
+    Structure,
     find_distance,
     find_elementwise,
     find_leak,
@@ -42,6 +43,13 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
         yield replace(_not_examined(ADDITIVE, pairs), evidence=NO_PRODUCT)
     elif (reduced := _reduced(dependence)) is not None:
         yield _not_examined(REDUCED, reduced)
+
+
+@rule(order=9)
+def check_sums(structure: Structure) -> Iterator[str]:
+    """Scores that are no dot products."""
+    if structure.is_additive:
+        yield f"{ADDITIVE}, so {NOT_JUDGED}, nor were projections, norms, biases and rotary positions"
 
 
 def _leaking(dependence: Dependence, softmax: Operation) -> Iterator[Finding]:

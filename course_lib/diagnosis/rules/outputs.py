@@ -101,6 +101,9 @@ def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     if len(values) == 1 < len(queries) and not structure.run.unused_parameters:
         yield "all heads read one value, and their results are averaged, as interpretable attention does"
         return
+    if structure.is_additive:
+        yield "its heads' results are averaged, as in the last layer of graph attention"
+        return
     first = min(product.operation.number for product in structure.value_products)
     after = structure.value_product_descendants - {first}
     sums = [op for op in attention.run.live_operations if op.number in after and op.name in SUMS]

@@ -7,7 +7,13 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_passed, locate_renamed_role, locate_shared_module, names_in
+from course_lib.diagnosis.locate import (
+    branch_by_choice,
+    locate_passed,
+    locate_renamed_role,
+    locate_shared_module,
+    names_in,
+)
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
@@ -17,8 +23,8 @@ KEYWORD = re.compile(r"\b\w+=(?!=)")  # of an argument
 SHARED = re.compile(r"(?<![a-z])(qk|kq)(?!v)|shared|tied", re.I)  # as in `to_qk`
 
 
-@rule(order=230)
-def check_projections(attention: Attention) -> Iterator[Finding]:
+@rule(order=230, of_dot_products=True)
+def check_projections(attention: Attention) -> Iterator[Finding | str]:
     """The projections of queries, keys and values."""
     rows = attention.rows.all
     row = next((row for row in rows if _shares_a_role(row)), None)
@@ -33,12 +39,15 @@ def check_projections(attention: Attention) -> Iterator[Finding]:
     passed = locate_passed(product.operation, "keys", "values")
     own_keys = any("[" not in name for name in attention.run.unused_parameters)  # not a part of packed weights
     branch = _locate_branch(attention, row, roles, {"keys"})
+    chosen = None if unused else branch_by_choice(attention.run.subject, _readers_of(attention, row.key_columns[0]))
     of_values = own_keys or names_values or passed or branch is None or _renames_values(branch)
     if keys_only and "values" not in unused and ("keys" in unused or names_values) and of_values:
         evidence = f"the scores are products of queries and values, {count}"
         where = passed or branch or product.operation.where
         unused_keys = "; the keys are never used" if "keys" in unused else ""
         yield Finding.named("scores-from-values", f"{evidence}{unused_keys}", where)
+    elif chosen is not None:
+        yield f"{' and '.join(roles)} share a projection, because of `{chosen}`"
     elif unused or not attention.run.subject.is_module or _is_by_mistake(attention, row):
         evidence = f"{' and '.join(roles)} come from the same columns of weights, {count}"
         idle = f"; those of the {', '.join(sorted(unused))} don't change the output" if unused else ""
@@ -132,7 +141,7 @@ def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> 
     }
 
 
-@rule(order=229)
+@rule(order=229, of_dot_products=True)
 def check_exchanged(attention: Attention) -> Iterator[Finding]:
     """Whether a call exchanges keys and values."""
     rows = attention.rows.all
@@ -151,15 +160,20 @@ def _role_of_columns(attention: Attention, columns: ColumnSet) -> str | None:
     return roles.pop() if len(roles) == 1 else None
 
 
+def _readers_of(attention: Attention, columns: ColumnSet) -> list[Operation]:
+    """Return the projections that made some columns."""
+    structure = attention.structure
+    return [one.operation for one in structure.projections if columns[0] in structure.columns_in(one.out)]
+
+
 def _names_of(attention: Attention, columns: ColumnSet) -> list[str]:
     """Return the names of the parameters that made some columns."""
-    made = [one for one in attention.structure.projections if columns[0] in attention.structure.columns_in(one.out)]
-    read = {value.storage for one in made for value in one.operation.inputs}
+    read = {value.storage for one in _readers_of(attention, columns) for value in one.inputs}
     reads = attention.run.parameter_reads.items()
     return [name for name, values in reads if any(value.storage in read for value in values)]
 
 
-@rule(order=231)
+@rule(order=231, of_dot_products=True)
 def check_crossed_heads(attention: Attention) -> Iterator[Finding]:
     """Whether each head uses its own projections."""
     heads, rows, unused = attention.rows.num_heads, attention.rows.all, attention.run.unused_parameters

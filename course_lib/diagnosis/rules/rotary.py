@@ -18,20 +18,21 @@ ROTARY = re.compile("rot|rope", re.I)
 SUMS = ("add", "add_", "sub", "sub_")
 
 
-@rule(order=420)
+@rule(order=420, of_dot_products=True)
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
     run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_positions
     read = {value.storage for op in run.trace.operations if op.number in run.live for value in op.inputs}
     unread = [name for name, storage in tables.items() if storage not in read]
-    if computed and not any(operation.number in run.live for operation in computed):
+    turns = any(operation.number in run.live for operation in computed)
+    if computed and not turns:
         choice = _choice_without_positions(angles) if run.options.has_call else None
         if choice is not None:
             yield f"positions are given and not applied, because of `{choice}`"
             return
         evidence = "cosines and sines are computed and nothing reads them"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, computed))
-    elif tables and len(unread) == len(tables) and not angles.read_as_cosines:
+    elif tables and not turns and len(unread) == len(tables) and not angles.read_as_cosines:
         readers = [op for op in run.trace.operations if any(v.storage in tables.values() for v in op.inputs)]
         where = _locate_unused(angles, readers) or locate_attribute(run.subject, unread[0].split(".")[0])
         yield Finding.named("rotary-unused", f"`{unread[0]}` is prepared and never changes the output", where)
@@ -69,7 +70,7 @@ def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine |
     return discarded or angles.structure.score_products[0].operation.where
 
 
-@rule(order=421)
+@rule(order=421, of_dot_products=True)
 def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
     """Whether the values are rotated."""
     structure = scores.structure

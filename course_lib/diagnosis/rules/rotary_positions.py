@@ -34,7 +34,7 @@ def _are_equal(vectors: list[Tensor]) -> bool:
     return all(float((one - vectors[0]).norm()) <= SAME * float(vectors[0].norm()) for one in vectors)
 
 
-@rule(order=430)
+@rule(order=430, of_dot_products=True)
 def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """The rotary positions of queries and keys."""
     ancestors = attention.trace.ancestors(attention.structure.score_factors) if angles.readers else set()
@@ -68,7 +68,7 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
         yield from _equal_keys(found)
 
 
-@rule(order=431)
+@rule(order=431, of_dot_products=True)
 def check_added_positions(attention: Attention) -> Iterator[Finding]:
     """The positions that are added in later pieces."""
     if not attention.rows.in_pieces or not attention.options.causal or not attention.options.has_call:

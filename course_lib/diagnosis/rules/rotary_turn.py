@@ -7,7 +7,16 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_wrong_rotation
-from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Structure, are_given, rotated_rows
+from course_lib.diagnosis.measure import (
+    SAME,
+    Attention,
+    RotaryAngles,
+    RotatedRow,
+    Structure,
+    are_given,
+    rotated_rows,
+    rounded_to,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.rotary_positions import check_rotary_positions
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
@@ -16,7 +25,7 @@ PRODUCTS = ("mul", "mul_", "div", *FACTORS)
 ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
 
 
-@rule(order=425)
+@rule(order=425, of_dot_products=True)
 def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """Whether scores depend on distance alone."""
     turns = _turns(attention.structure)
@@ -98,6 +107,7 @@ def _tolerance(structure: Structure, turns: dict[int, list[Operation]]) -> float
     """Return how much equal scores may differ, relative to the largest, with the precision of the angles."""
     values = [value for side in turns.values() for operation in side for value in operation.inputs]
     dtypes = {one.tensor.dtype for op in structure.ancestors_of(values) for one in op.outputs}
+    dtypes |= {rounded_to(one.tensor) for one in values if not structure.dependence.on_input(one)}
     return 0.02 if torch.bfloat16 in dtypes else 0.003 if torch.float16 in dtypes else 100 * SAME
 
 

@@ -17,6 +17,7 @@ from course_lib.diagnosis.locate import (
     scale_by_choice,
 )
 from course_lib.diagnosis.measure import (
+    SCALINGS,
     Attention,
     RotaryAngles,
     SoftmaxPath,
@@ -31,11 +32,10 @@ from course_lib.tracing import UNLABELLED, Value
 from .idle_scores import hides_everything
 
 Element = tuple[int, int, int]  # sample, token, column of weights
-SCALINGS = ("mul", "div", "mul_", "div_")
 EXACT = 1.5e-3  # a BatchNorm multiplies by 1 / (1 + eps) ** 0.5, and eps is 1e-3 at most
 
 
-@rule(order=280)
+@rule(order=280, of_dot_products=True)
 def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> Iterator[Finding | str]:
     """The scale of the scores."""
     factor, given = _factor(attention, path, angles), attention.options.scale

@@ -188,6 +188,8 @@ def _axis_of(path: SoftmaxPath) -> str | None:
     value, dim = operation.inputs[0], operation.args[1]
     labels = scores.labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
     labels = labels[(labels != UNLABELLED).all(1)]
+    known = (scores.samples[labels] != UNLABELLED).all(1)  # padding is of no sample
+    labels = labels[known] if known.any() else labels
     if not len(labels) or labels.shape[1] < 2:
         return None
     queries, keys = scores.left.tokens[labels], scores.right.tokens[labels]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torch import nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_attribute, unmentioned_parts
+from course_lib.diagnosis.locate import base_that_builds, locate_attribute, unmentioned_parts
 from course_lib.diagnosis.measure import Run, role_of
 from course_lib.diagnosis.measure.dependence import ROUTING
 from course_lib.diagnosis.registry import rule
@@ -17,7 +17,7 @@ OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a ro
 
 
 @rule(order=404)
-def check_built(run: Run) -> Iterator[Finding]:
+def check_built(run: Run) -> Iterator[Finding | str]:
     """Whether each part that is built is used."""
     for name, owner, attribute in unmentioned_parts(run):
         if role_of(attribute) and not OF_NO_ROLE.search(attribute):
@@ -26,6 +26,10 @@ def check_built(run: Run) -> Iterator[Finding]:
         part = owner._modules.get(attribute)
         unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, owner, part)
         if not unused:
+            continue
+        base = base_that_builds(run.subject, name)
+        if base is not None:
+            yield f"`{name}` is built by `{base}` and not used: it may be meant for other classes that derive from that"
             continue
         evidence, where = f"`{name}` is built and no line uses it", locate_attribute(run.subject, attribute)
         twin, lines = _twin(run, owner, attribute)

@@ -9,7 +9,7 @@ from itertools import permutations
 from torch import nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import attributes_in_source, locate_discarded, locate_return
+from course_lib.diagnosis.locate import attributes_in_source, base_that_builds, locate_discarded, locate_return
 from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of, zero_weights
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, line_at
@@ -75,6 +75,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
             or _is_optional(run, name)
             or _is_multiplied_by_zero(run, name)
             or _reads_few_tokens(run, whole)
+            or (not run.parameter_reads.get(whole) and base_that_builds(run.subject, whole))
         ):
             continue
         evidence = f"`{name}` {shape} does not change the output"
@@ -82,7 +83,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
         return
 
 
-@rule(order=403)
+@rule(order=403, of_dot_products=True)
 def check_norms(structure: Structure) -> Iterator[Finding]:
     """Whether queries and keys each have their own norm."""
     run, product = structure.run, structure.score_products[0].operation
@@ -121,7 +122,8 @@ def _idle_squashes(structure: Structure) -> Iterator[Operation]:
     after = structure.trace.descendants(structure.projection_operations)
     for operation in run.trace.operations:
         unused = operation.number not in run.returned and operation.number in after and operation.name in SQUASHES
-        if unused and operation.number not in structure.score_descendants and operation.where:
+        applied = (operation.name, operation.frames) in run.subject.used  # behind this attention, or in its next pass
+        if unused and not applied and operation.number not in structure.score_descendants and operation.where:
             yield operation
 
 
