@@ -842,3 +842,43 @@ def test_ids_that_come_in_pieces_are_examined(leaks, found):
 
     report = diagnose(Prompted(leaks=leaks), torch.arange(12).view(2, 6), num_heads=HEADS, call=call)
     assert report.mistakes == found and report.exit_status < 2, report
+
+
+class ComplexTable(Base):
+    """Rotary positions as a buffer of complex numbers, which `module.to(torch.float64)` would make real."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        angles = torch.arange(16.0)[:, None] * torch.tensor([1.0, 0.1])
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles))
+
+    def attend(self, q, k, v):
+        q, k = self.turned(q), self.turned(k)
+        return weights_of(q @ k.mT / 2) @ v
+
+    def turned(self, part):
+        pairs = torch.view_as_complex(part.float().unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * self.turns[: part.shape[2]]).flatten(-2).type_as(part)
+
+
+def test_a_complex_buffer_stays_complex():
+    assert mistakes(ComplexTable()) == ()
+
+
+class MeanOfGroups(nn.Module):
+    """Four heads are trained, and each two of them get the mean of their keys and of their values."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(D_IN, 3 * D_IN), nn.Linear(D_IN, D_IN)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        k, v = (part.unflatten(1, (2, 2)).mean(2).repeat_interleave(2, 1) for part in (k, v))
+        return self.out((weights_of(q @ k.mT / 3**0.5) @ v).transpose(1, 2).flatten(2))
+
+
+def test_means_of_heads_are_not_taken_for_one_head():
+    report = diagnose(MeanOfGroups(), X, num_heads=4, num_kv_heads=2)
+    assert report.mistakes == (), report

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from course_lib.quantised import with_plain_linears
@@ -28,6 +29,17 @@ def copy_of(module: nn.Module) -> nn.Module:
             if rebound is not value:
                 vars(one)[name] = rebound
     return with_plain_linears(copied)
+
+
+def with_numbers_in(dtype: torch.dtype, module: nn.Module) -> nn.Module:
+    """Return a module with its real parameters and buffers in a dtype; `module.to(dtype)` makes complex ones real."""
+    converted = {
+        torch.float64: module.double,
+        torch.float32: module.float,
+        torch.float16: module.half,
+        torch.bfloat16: module.bfloat16,
+    }
+    return converted[dtype]() if dtype in converted else module.to(dtype)
 
 
 def _kept_results(module: nn.Module) -> dict[int, Tensor]:

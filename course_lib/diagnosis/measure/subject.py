@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
 
 from .calling import Call, usual_call
-from .copying import copy_of
+from .copying import copy_of, with_numbers_in
 from .talking_heads import Combinations, without
 from .waking import woken
 from .widening import widened
@@ -53,14 +53,16 @@ class Subject:
         rounded_at: the lines that round tokens to float32 in float64, if such lines are why it is widened.
         awake: whether weights that are all zeros are replaced by random ones, because nothing passes through them.
         talking_heads: the operations that combine heads, which are left out.
+        combining: the names of their parameters.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
 
     Raises:
         TypeError: code that can't be called.
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = awake = False
+    makes_x = awake = is_part = False
 
     def __init__(self, code: Callable[..., Any], call: Call | None = None) -> None:
         if not callable(code):
@@ -71,6 +73,7 @@ class Subject:
         self.widened = False
         self.rounded_at: list[SourceLine] = []
         self.talking_heads: Combinations = {}
+        self.combining: frozenset[str] = frozenset()
         self.given_call = call
         self._call = call or usual_call(code)
 
@@ -120,7 +123,7 @@ class Subject:
         """Return a copy of the module on the CPU, in a dtype; return a function itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        module = copy_of(self.original).to("cpu", dtype)
+        module = with_numbers_in(dtype, copy_of(self.original).to("cpu"))
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
 
