@@ -19,7 +19,7 @@ from .known_patterns import add_pattern_evidence
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of, seen_by_each, smaller_grid
+from .measure.grid import as_row, groups_of, has_width_first, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differs_from_reference
@@ -62,7 +62,8 @@ def diagnose(
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
             nn.Embedding, or a module like it, also token ids, (batch, token). Tokens may have several axes,
-            `(batch, *axes, d_in)`, or, for convolutions, `(batch, d_in, *axes)`; `keep` is then for one row of tokens.
+            `(batch, *axes, d_in)`, or, for convolutions, `(batch, d_in, *axes)`, also with one axis; `keep` is then for
+            one row of tokens.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -94,8 +95,11 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
-    has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
-    if has_grid:
+    may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
+    has_grid = may_be_laid_out and x.dim() > 3
+    if may_be_laid_out and context is None and has_width_first(module_or_function, x):
+        x, call = as_row(module_or_function, x, call)
+    elif has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
         if all(one is None for one in (context, keep, lengths, words)):
             x = smaller_grid(module_or_function, x, call)

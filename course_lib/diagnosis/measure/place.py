@@ -68,12 +68,14 @@ class Apart:
         shapes: of these, (..., row, width).
         output: makes the first rows of the output.
         numbers: those of the operations in between, in the run of the whole.
+        rows_first: whether each entry, and last the output, has them as (row, batch, width).
     """
 
     entries: Sequence[Point]
     shapes: Sequence[tuple[int, ...]]
     output: Point
     numbers: Sequence[int]
+    rows_first: Sequence[bool]
 
 
 @dataclass(frozen=True, eq=False)
