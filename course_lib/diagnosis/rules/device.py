@@ -16,7 +16,8 @@ from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in,
 
 ELSEWHERE = torch.device("xpu", 7)  # the fake device; no tensor is moved there (and some code treats "meta" as special)
 MOVES = ("to", "copy_", "type_as", "cuda")
-READ_DEVICE, READ_IS_CUDA = Tensor.device.__get__, Tensor.is_cuda.__get__  # what `x.device` and `x.is_cuda` call
+READ_DEVICE = Tensor.device.__get__  # what `x.device` calls
+OF_CUDA: Any = Tensor.is_cuda  # the descriptor, which is declared as the bool that it reads
 QUESTIONS = ("__get__", "__set__", "size", "dim", "stride", "__len__", "is_floating_point", "numel")
 JOINING = ("cat", "concat", "concatenate", "hstack", "vstack")
 INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may be on the CPU
@@ -140,7 +141,7 @@ class _Index(int):
     """The number of the fake device, as `x.get_device()` gives it."""
 
 
-ANSWERS: dict[Any, Any] = {READ_DEVICE: ELSEWHERE, READ_IS_CUDA: True, Tensor.get_device: _Index(ELSEWHERE.index)}
+ANSWERS: dict[Any, Any] = {READ_DEVICE: ELSEWHERE, OF_CUDA.__get__: True, Tensor.get_device: _Index(ELSEWHERE.index)}
 
 
 def _is_elsewhere(argument: Any) -> bool:
