@@ -882,3 +882,18 @@ class MeanOfGroups(nn.Module):
 def test_means_of_heads_are_not_taken_for_one_head():
     report = diagnose(MeanOfGroups(), X, num_heads=4, num_kv_heads=2)
     assert report.mistakes == (), report
+
+
+class OfSettings(Base):
+    """Its last projection gets the dtype that its settings name, as the weights are made in."""
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        heads = weights_of(q @ k.mT / 2) @ v
+        return self.out(heads.transpose(1, 2).flatten(2).to(self.settings["dtype"] if self.settings else torch.float32))
+
+
+def test_a_dtype_that_the_settings_name_is_that_of_the_weights():
+    settings = {"dtype": torch.float32}
+    assert mistakes(OfSettings(settings=settings)) == () and settings["dtype"] is torch.float32
+    assert mistakes(OfSettings(settings={})) == ("dtype-pinned",)

@@ -2,14 +2,13 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from course_lib.diagnosis.measure import Subject
+from course_lib.diagnosis.measure import Subject, settings_in
 
 from .attributes import statements_that_set
 
@@ -27,15 +26,9 @@ def move_given_devices(subject: Subject, code: Callable[..., Any], device: torch
         for name, value in list(vars(module).items()):
             if (_is_device(value) and _is_given(subject, name)) or (value is None and _may_be_given(subject, name)):
                 setattr(module, name, device)
-            for settings, key in _devices_in(value):
-                settings[key] = device
-
-
-def _devices_in(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the devices among the settings that a module keeps, a dict or a plain object, as dict and key."""
-    settings = value if isinstance(value, dict) else getattr(value, "__dict__", None)
-    if isinstance(settings, dict) and not callable(value) and not isinstance(value, ModuleType):
-        yield from ((settings, key) for key, one in settings.items() if _is_device(one))
+            for settings, key in settings_in(value):
+                if _is_device(settings[key]):
+                    settings[key] = device
 
 
 def _is_device(value: Any) -> bool:
