@@ -44,7 +44,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         if sigmoid is not None:
             evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
         yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_missing_softmax(path))
-    elif axis == "queries" and off <= 1e-6:
+    elif axis == "queries" and (off <= 1e-6 or _divides_by_more_than_sums(path)):
         yield "softmax runs over the queries, and each query's weights are then divided by their sum, as slots do"
     elif axis == "queries" and _is_transposed(attention, path):
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
@@ -166,6 +166,19 @@ def _wrong_axis(attention: Attention, path: SoftmaxPath, *, is_off: bool) -> str
     if is_off and path.named_softmaxes and _size_of_axis(path.named_softmaxes[0]) == 1:
         return "axis of length 1"
     return _summing_to_one(attention) if path.softmaxes and is_off else None
+
+
+def _divides_by_more_than_sums(path: SoftmaxPath) -> bool:
+    """Return whether weights are divided by their sum over the keys and a constant, as a grouping of tokens does."""
+    after = path.trace.descendants({operation.number for operation in path.softmaxes[:1]})
+    for operation in path.operations:
+        if operation.name not in ("div", "div_") or operation.number not in after or len(operation.inputs) != 2:
+            continue
+        weights, divisor = (value.tensor for value in operation.inputs)
+        if weights.dim() == divisor.dim() and divisor.shape[-1] == 1:
+            added = divisor - weights.sum(-1, keepdim=True)
+            return bool((added > 0).all()) and bool((added - added.flatten()[0]).abs().max() < 1e-9)
+    return False
 
 
 def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
