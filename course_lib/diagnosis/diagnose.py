@@ -1,7 +1,8 @@
 """The doctor runs any attention code, finds and names its mistakes, and points at their lines."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.quantised import said_of_quantised
+from course_lib.tracing import torch_private
 
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
@@ -121,7 +123,7 @@ def diagnose(
         of_sample = call or (lambda code, tokens: code(tokens))
         x, call = x[None], lambda code, batch: torch.stack([of_sample(code, sample) for sample in batch])
         options = replace(options, has_call=True)
-    with _one_thread():
+    with _one_thread(), _uncompiled():
         try:
             subject = Subject(module_or_function, call)
         except RuntimeError as error:  # a module that can't be copied
@@ -237,6 +239,11 @@ def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], s
 @cache
 def _rules() -> list[Rule]:
     return collect(rules)
+
+
+def _uncompiled() -> AbstractContextManager:
+    """Run what the code compiles as it is written; only code that imported the compiler can use it."""
+    return torch_private.without_compiling() if "torch._dynamo" in sys.modules else nullcontext()
 
 
 @contextmanager

@@ -155,3 +155,23 @@ def test_the_first_layer_says_where_the_width_of_an_image_is():
     image = torch.randn(2, D, HEADS, HEADS, generator=torch.Generator().manual_seed(0))  # as wide as heads are many
     report = diagnose(WidthFirst(talking=True), image, num_heads=HEADS, causal=False)
     assert report.ok and "9 tokens" in report.in_words(), report
+
+
+class OfIds(TokensFirst):
+    """A model of ids (token, batch)."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake, output_dim=11)
+        self.embed = nn.Embedding(11, D)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        return self.attend(x, x)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_ids_may_come_with_the_tokens_on_the_first_axis(mistake):
+    ids = torch.randint(11, (2, 6), generator=torch.Generator().manual_seed(0))
+    call = lambda model, ids: model(ids.T).transpose(0, 1)  # noqa: E731
+    report = diagnose(OfIds(mistake), ids, num_heads=HEADS, causal=False, call=call)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report

@@ -897,3 +897,25 @@ def test_a_dtype_that_the_settings_name_is_that_of_the_weights():
     settings = {"dtype": torch.float32}
     assert mistakes(OfSettings(settings=settings)) == () and settings["dtype"] is torch.float32
     assert mistakes(OfSettings(settings={})) == ("dtype-pinned",)
+
+
+class Adapter(Base):
+    """Learned keys have a softmax of their own, whose weights a gate multiplies."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.keys, self.values = (nn.Parameter(torch.randn(HEADS, 4, HEAD_DIM)) for _ in range(2))
+        self.gate = nn.Parameter(torch.full((HEADS, 1, 1), 0.3))
+
+    def attend(self, q, k, v):
+        k, v = (
+            torch.cat([own.expand(len(q), -1, -1, -1), given], 2) for own, given in ((self.keys, k), (self.values, v))
+        )
+        of_keys, of_tokens = (q @ k.mT / HEAD_DIM**0.5).split([4, q.shape[2]], -1)
+        of_tokens = of_tokens.masked_fill(later(of_tokens), -torch.inf)
+        return torch.cat([self.gate.tanh() * of_keys.softmax(-1), of_tokens.softmax(self.axis)], -1) @ v
+
+
+def test_a_softmax_over_learned_keys_alone_is_not_that_over_tokens():
+    assert mistakes(Adapter(axis=-1)) == ()
+    assert mistakes(Adapter(axis=-2)) == ("softmax-wrong-axis",)

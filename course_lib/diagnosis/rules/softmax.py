@@ -194,22 +194,29 @@ def _locate_transposed(attention: Attention) -> SourceLine | None:
 
 
 def _axis_of(path: SoftmaxPath) -> str | None:
-    """Return the axis of the scores that the first softmax normalises together; None if it is unknown."""
-    if not path.named_softmaxes:
-        return None
-    scores, operation = path.scores, path.named_softmaxes[0]
-    value, dim = operation.inputs[0], operation.args[1]
-    labels = scores.labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
+    """Return the axis of the scores that the first softmax over tokens normalises together; None if it is unknown."""
+    for operation in path.named_softmaxes:
+        labels = _normalised_together(path, operation)
+        if labels is None:
+            return None
+        queries, keys = path.scores.left.tokens[labels], path.scores.right.tokens[labels]
+        if not path.scores.most_keys_are_right:
+            queries, keys = keys, queries
+        if (keys < 0).all() and operation is not path.named_softmaxes[-1]:
+            continue  # one over learned keys alone, as of an adapter
+        if not _is_constant(path.scores.samples[labels]):
+            return "samples"
+        same = _is_constant(queries), _is_constant(keys)
+        return {(True, False): "keys", (False, True): "queries", (True, True): "heads"}.get(same)
+    return None
+
+
+def _normalised_together(path: SoftmaxPath, softmax: Operation) -> Tensor | None:
+    """Return the labels of the scores, a row for each sum of a softmax; None if no row is of known scores alone."""
+    value, dim = softmax.inputs[0], softmax.args[1]
+    labels = path.scores.labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
     labels = labels[(labels != UNLABELLED).all(1)]
-    if not len(labels) or labels.shape[1] < 2:
-        return None
-    queries, keys = scores.left.tokens[labels], scores.right.tokens[labels]
-    if not scores.most_keys_are_right:
-        queries, keys = keys, queries
-    if not _is_constant(scores.samples[labels]):
-        return "samples"
-    same = _is_constant(queries), _is_constant(keys)
-    return {(True, False): "keys", (False, True): "queries", (True, True): "heads"}.get(same)
+    return labels if len(labels) and labels.shape[1] > 1 else None
 
 
 def _size_of_axis(softmax: Operation) -> int:
