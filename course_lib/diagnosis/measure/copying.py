@@ -32,7 +32,7 @@ def copy_of(module: nn.Module) -> nn.Module:
     return with_plain_linears(copied)
 
 
-def with_numbers_in(dtype: torch.dtype, module: nn.Module) -> nn.Module:
+def in_dtype(dtype: torch.dtype, module: nn.Module) -> nn.Module:
     """Return a module with its real parameters and buffers in a dtype; `module.to(dtype)` makes complex ones real."""
     converted = {
         torch.float64: module.double,
@@ -43,8 +43,8 @@ def with_numbers_in(dtype: torch.dtype, module: nn.Module) -> nn.Module:
     return converted[dtype]() if dtype in converted else module.to(dtype)
 
 
-def tell_dtype(module: nn.Module, before: torch.dtype, now: torch.dtype) -> None:
-    """Put a dtype in place of the one that the constructors of a copy were told, by an argument or in its settings."""
+def replace_given_dtype(module: nn.Module, before: torch.dtype, now: torch.dtype) -> None:
+    """Put a dtype in place of the one that the constructors of a copy were given, as an argument or in settings."""
     for one in module.modules():
         taken = signature(type(one).__init__).parameters
         for name, value in list(vars(one).items()):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
 
 from .calling import Call, usual_call
-from .copying import copy_of, tell_dtype, with_numbers_in
+from .copying import copy_of, replace_given_dtype, in_dtype
 from .talking_heads import Combinations, without
 from .waking import woken
 from .widening import widened
@@ -123,10 +123,10 @@ class Subject:
         """Return a copy of the module on the CPU, in a dtype; return a function itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        module = with_numbers_in(dtype, copy_of(self.original).to("cpu"))
+        module = in_dtype(dtype, copy_of(self.original).to("cpu"))
         before = next((one.dtype for one in self.original.parameters()), dtype)
         if before != dtype:
-            tell_dtype(module, before, dtype)
+            replace_given_dtype(module, before, dtype)
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
 
