@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
 
 from .calling import Call, usual_call
-from .copying import copy_of, replace_given_dtype, in_dtype
+from .copying import copy_of, in_dtype, replace_given_dtype
 from .talking_heads import Combinations, without
 from .waking import woken
 from .widening import widened
