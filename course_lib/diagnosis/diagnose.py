@@ -1,7 +1,8 @@
 """The doctor runs any attention code, finds and names its mistakes, and points at their lines."""
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.quantised import said_of_quantised
+from course_lib.tracing import torch_private
 
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
@@ -20,7 +22,7 @@ from .locate import differing_lines
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of, seen_by_each, smaller_grid
+from .measure.grid import as_row, groups_of, has_width_first, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differing_from_reference
@@ -63,7 +65,8 @@ def diagnose(
         module_or_function: a module, or a function of x.
         x: (batch, token, d_in), or (token, d_in); a few tokens of a small width will do. For a model with an
             nn.Embedding, or a module like it, also token ids, (batch, token). Tokens may have several axes,
-            `(batch, *axes, d_in)`, or, for convolutions, `(batch, d_in, *axes)`; `keep` is then for one row of tokens.
+            `(batch, *axes, d_in)`, or, for convolutions, `(batch, d_in, *axes)`, also with one axis; `keep` is then for
+            one row of tokens.
         causal: whether a token must not see later ones.
         num_heads, num_kv_heads: of the code, if known; otherwise a mistake that keeps all shapes may seem intended.
         keep: bool, True = may attend, broadcastable to (batch, head, query, key): which tokens should be visible
@@ -96,9 +99,12 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
-    has_grid = isinstance(x, Tensor) and x.dim() > 3 and x.is_floating_point() and callable(module_or_function)
     expect, expect_call = check_expected(expect)
-    if has_grid:
+    may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
+    has_grid = may_be_laid_out and x.dim() > 3
+    if may_be_laid_out and context is None and has_width_first(module_or_function, x):
+        x, call = as_row(module_or_function, x, call)
+    elif has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
         if all(one is None for one in (context, keep, lengths, words)):
             x = smaller_grid(module_or_function, x, call)
@@ -117,7 +123,7 @@ def diagnose(
                       num_context=0 if context is None else context.shape[-2], expect_call=own_call)  # fmt: skip
     if context is not None:
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
-    with _one_thread():
+    with _one_thread(), _uncompiled():
         try:
             subject = Subject(module_or_function, call)
         except RuntimeError as error:  # a module that can't be copied
@@ -246,6 +252,11 @@ def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], s
 @cache
 def _rules() -> list[Rule]:
     return collect(rules)
+
+
+def _uncompiled() -> AbstractContextManager:
+    """Run what the code compiles as it is written; only code that imported the compiler can use it."""
+    return torch_private.without_compiling() if "torch._dynamo" in sys.modules else nullcontext()
 
 
 @contextmanager

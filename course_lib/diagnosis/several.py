@@ -101,11 +101,12 @@ def examine_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
 
 
 def examine_other_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
-    """Examine attentions the last of which has a query for each row of the output, but not for each token; else []."""
+    """Examine attentions whose output has a row for each query of the last one, or one row for a sample; else []."""
     products, shape = find_score_products(run.trace), run.output.tensor.shape
     places = find_by_rows(Dataflow(run.trace, products), products)
     last = places[-1].given if places else None
-    if last is None or len(shape) != 3 or last.shape[1] - places[-1].num_context != shape[1]:
+    rows = None if last is None else last.shape[1] - places[-1].num_context
+    if rows is None or not (run.is_pooled or (len(shape) == 3 and rows == shape[1])):
         return []
     return [_examined(run, place, rules) for place in places]
 

@@ -87,3 +87,40 @@ def test_what_is_made_within_the_device_of_x_is_there():
     assert diagnose(SetUp(), X, num_heads=HEADS, call=within_its_device).ok
     report = diagnose(SetUp(), X, num_heads=HEADS, call=without_device)
     assert report.mistakes == ("device-pinned",) and report.findings[0].where in marked(SetUp), report
+
+
+class MayBeTold(Base):
+    """Its constructor can be given a device, and was not."""
+
+    def __init__(self, device=None):
+        super().__init__()
+        self.device = device
+
+    def keep(self, count):
+        return torch.ones(count, count, dtype=torch.bool, device=self.device).tril()
+
+
+def test_a_device_that_the_constructor_could_have_been_given_is_that_of_x():
+    assert diagnose(MayBeTold(), X, num_heads=HEADS).ok
+
+
+class NumberOfDevice(Base):
+    """Moves its mask as code did before `x.device`: by the number of the device, or to the GPU if x is on one."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+
+    def keep(self, count):
+        weight, mask = self.qkv.weight, torch.ones(count, count, dtype=torch.bool).tril()
+        if self.way == "get_device":
+            return mask.to("cpu" if weight.get_device() == -1 else weight.get_device())
+        if self.way == "is_cuda":
+            return mask.cuda() if weight.is_cuda else mask
+        return mask
+
+
+@pytest.mark.parametrize(("way", "found"), [("get_device", ()), ("is_cuda", ()), ("", ("device-pinned",))])
+def test_older_ways_to_move_a_mask_are_known(way, found):
+    report = diagnose(NumberOfDevice(way), X, num_heads=HEADS)
+    assert report.mistakes == found, report

@@ -625,22 +625,25 @@ class Slots(Base):
     """Learned slots compete for the tokens: softmax over the slots, and then each slot's weights are divided by their
     sum."""
 
-    def __init__(self, divided=True, noise=0.0):
+    def __init__(self, divided=True, noise=0.0, added=0.0):
         super().__init__()
         self.slots, self.divided, self.noise = nn.Parameter(torch.randn(4, D)), divided, noise
+        self.added = added
 
     def forward(self, x):
         slots = self.slots.expand(len(x), -1, -1)
         slots = slots + self.noise * torch.randn_like(slots)
         q, k, v = self.split(self.to_q(slots)), self.split(self.to_k(x)), self.split(self.to_v(x))
         weights = (q @ k.mT * HEAD_DIM**-0.5).softmax(-2) + 1e-8
-        weights = weights / weights.sum(-1, keepdim=True) if self.divided else weights
+        weights = weights / (weights.sum(-1, keepdim=True) + self.added) if self.divided else weights
         return self.to_out((weights @ v).transpose(1, 2).flatten(2))
 
 
 def test_slots_may_compete_for_tokens():
-    report = diagnose(Slots(), X, causal=False, num_heads=HEADS)
-    assert report.ok and any("as slots do" in one for one in report.remarks), report
+    for added in (0.0, 1.0):
+        report = diagnose(Slots(added=added), X, causal=False, num_heads=HEADS)
+        assert report.ok and any("as slots do" in one for one in report.remarks), report
+        assert added == 0 or not any("sum to 1" in one for one in report.checked), report
     report = diagnose(Slots(divided=False), X, causal=False, num_heads=HEADS)
     assert report.mistakes == ("softmax-wrong-axis",), report
 
@@ -648,3 +651,16 @@ def test_slots_may_compete_for_tokens():
 def test_random_rows_are_named_once():
     report = diagnose(Slots(noise=0.1), X, causal=False, num_heads=HEADS)
     assert [finding.title.endswith("its output is random.") for finding in report.findings] == [True], report
+
+
+class OneStep(Base):
+    """Takes one query at a time, as the decoder of an RNN does."""
+
+    def forward(self, x, context):
+        return self.attend(x[:, :1], context, context)
+
+
+def test_one_query_at_a_time_is_told_by_lengths():
+    given = {"context": torch.randn(2, 6, D), "causal": False, "num_heads": HEADS}
+    assert diagnose(OneStep(), X[:, :1], lengths=[1], **given).ok
+    assert diagnose(OneStep(), X[:, :1], **given).mistakes == ("fixed-length",)

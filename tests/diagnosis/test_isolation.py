@@ -373,3 +373,25 @@ def test_it_says_nothing_by_itself(capsys):
         diagnose(a_course_module(), some_x())
         diagnose(WritesIntoItsInput(), some_x())
     assert capsys.readouterr() == ("", "")
+
+
+class Compiled(Attention):
+    """Its author compiles the function that adds the residual, which takes minutes for all the doctor's runs."""
+
+    def __init__(self, backend):
+        super().__init__()
+        self.project = nn.Linear(HEAD_DIM, D_IN)
+        self.add = torch.compile(lambda x, y: x + y, backend=backend)
+
+    def forward(self, x):
+        return self.add(x, self.project(super().forward(x)))
+
+
+def test_nothing_is_compiled():
+    compiled = []
+
+    def backend(graph, _):
+        compiled.append(graph)
+        return graph.forward
+
+    assert diagnose(Compiled(backend), some_x()).ok and compiled == []

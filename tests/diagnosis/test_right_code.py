@@ -896,3 +896,80 @@ def test_ids_that_come_in_pieces_are_examined(leaks, found):
 
     report = diagnose(Prompted(leaks=leaks), torch.arange(12).view(2, 6), num_heads=HEADS, call=call)
     assert report.mistakes == found and report.exit_status < 2, report
+
+
+class ComplexTable(Base):
+    """Rotary positions as a buffer of complex numbers, which `module.to(torch.float64)` would make real."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        angles = torch.arange(16.0)[:, None] * torch.tensor([1.0, 0.1])
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles))
+
+    def attend(self, q, k, v):
+        q, k = self.turned(q), self.turned(k)
+        return weights_of(q @ k.mT / 2) @ v
+
+    def turned(self, part):
+        pairs = torch.view_as_complex(part.float().unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * self.turns[: part.shape[2]]).flatten(-2).type_as(part)
+
+
+def test_a_complex_buffer_stays_complex():
+    assert mistakes(ComplexTable()) == ()
+
+
+class MeanOfGroups(nn.Module):
+    """Four heads are trained, and each two of them get the mean of their keys and of their values."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(D_IN, 3 * D_IN), nn.Linear(D_IN, D_IN)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (4, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        k, v = (part.unflatten(1, (2, 2)).mean(2).repeat_interleave(2, 1) for part in (k, v))
+        return self.out((weights_of(q @ k.mT / 3**0.5) @ v).transpose(1, 2).flatten(2))
+
+
+def test_means_of_heads_are_not_taken_for_one_head():
+    report = diagnose(MeanOfGroups(), X, num_heads=4, num_kv_heads=2)
+    assert report.mistakes == (), report
+
+
+class OfSettings(Base):
+    """Its last projection gets the dtype that its settings name, as the weights are made in."""
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        heads = weights_of(q @ k.mT / 2) @ v
+        return self.out(heads.transpose(1, 2).flatten(2).to(self.settings["dtype"] if self.settings else torch.float32))
+
+
+def test_a_dtype_that_the_settings_name_is_that_of_the_weights():
+    settings = {"dtype": torch.float32}
+    assert mistakes(OfSettings(settings=settings)) == () and settings["dtype"] is torch.float32
+    assert mistakes(OfSettings(settings={})) == ("dtype-pinned",)
+
+
+class Adapter(Base):
+    """Learned keys have a softmax of their own, whose weights a gate multiplies."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.keys, self.values = (nn.Parameter(torch.randn(HEADS, 4, HEAD_DIM)) for _ in range(2))
+        self.gate = nn.Parameter(torch.full((HEADS, 1, 1), 0.3))
+
+    def attend(self, q, k, v):
+        k, v = (
+            torch.cat([own.expand(len(q), -1, -1, -1), given], 2) for own, given in ((self.keys, k), (self.values, v))
+        )
+        of_keys, of_tokens = (q @ k.mT / HEAD_DIM**0.5).split([4, q.shape[2]], -1)
+        of_tokens = of_tokens.masked_fill(later(of_tokens), -torch.inf)
+        return torch.cat([self.gate.tanh() * of_keys.softmax(-1), of_tokens.softmax(self.axis)], -1) @ v
+
+
+def test_a_softmax_over_learned_keys_alone_is_not_that_over_tokens():
+    assert mistakes(Adapter(axis=-1)) == ()
+    assert mistakes(Adapter(axis=-2)) == ("softmax-wrong-axis",)

@@ -2,38 +2,33 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from course_lib.diagnosis.measure import Subject
+from course_lib.diagnosis.measure import Subject, settings_in
 
 from .attributes import statements_that_set
 
+CALLED = re.compile(r"(^|_)(device|dev)$")
 NAMED = re.compile(r"(cpu|cuda|mps|xpu)(:\d+)?")
 
 
 def move_given_devices(subject: Subject, code: Callable[..., Any], device: torch.device) -> None:
     """Put a device in place of each that the modules of a copy were given: their author gives them that of x.
 
-    A device that a constructor chose by itself, as in `self.device = torch.device("cpu")`, stays.
+    A device that a constructor chose by itself, as in `self.device = torch.device("cpu")`, stays. None stands for a
+    device that it could have been given.
     """
     for module in code.modules() if isinstance(code, nn.Module) else ():
         for name, value in list(vars(module).items()):
-            if _is_device(value) and _is_given(subject, name):
+            if (_is_device(value) and _is_given(subject, name)) or (value is None and _may_be_given(subject, name)):
                 setattr(module, name, device)
-            for settings, key in _devices_in(value):
-                settings[key] = device
-
-
-def _devices_in(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the devices among the settings that a module keeps, a dict or a plain object, as dict and key."""
-    settings = value if isinstance(value, dict) else getattr(value, "__dict__", None)
-    if isinstance(settings, dict) and not callable(value) and not isinstance(value, ModuleType):
-        yield from ((settings, key) for key, one in settings.items() if _is_device(one))
+            for settings, key in settings_in(value):
+                if _is_device(settings[key]):
+                    settings[key] = device
 
 
 def _is_device(value: Any) -> bool:
@@ -44,6 +39,11 @@ def _is_given(subject: Subject, name: str) -> bool:
     """Return whether an attribute is set from an argument; an attribute that no method is seen to set was given."""
     statements = [(source.tree, node) for source, node in statements_that_set(subject, name)]
     return all(_reads_argument(tree, node) for tree, node in statements)
+
+
+def _may_be_given(subject: Subject, name: str) -> bool:
+    """Return whether an attribute is called a device and set from an argument, which may be left out."""
+    return bool(CALLED.search(name)) and bool(statements_that_set(subject, name)) and _is_given(subject, name)
 
 
 def _reads_argument(tree: ast.AST, statement: ast.stmt) -> bool:

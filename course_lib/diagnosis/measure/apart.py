@@ -73,7 +73,8 @@ def _chosen(*parts: list[_Entry]) -> tuple[int, ...] | None:
     for one in parts[1]:
         if one.number in projected[1] & projected[2]:
             return of_queries, one.number
-    return of_queries, of_keys, of_values
+    numbers = of_queries, of_keys, of_values
+    return numbers[:1] if len(set(numbers)) == 1 else numbers
 
 
 def _is_of_one_row(moved: Tensor, rows: int) -> bool:
@@ -85,6 +86,7 @@ def _is_of_one_row(moved: Tensor, rows: int) -> bool:
 class _Search:
     def __init__(self, flow: Dataflow) -> None:
         self._flow, self._trace = flow, flow.trace
+        self._rows_first: set[int] = set()  # operations that make (row, batch, width)
 
     def parts(self, product: ScoreProduct) -> tuple[_Part, _Part, _Part] | None:
         """Return queries, keys and values, if one product compares all rows and one applies all weights."""
@@ -118,8 +120,8 @@ class _Search:
         before = self._trace.ancestors([part.value])
         found: list[_Entry] = []
         for number in self._behind(part):
-            tensor = self._made(number).tensor
-            if not self._is_able(number) or tensor.shape[-2] != part.rows or not self._keeps_apart(number, part):
+            able = self._is_able(number) and self._has_rows(number, part.rows)
+            if not able or not self._keeps_apart(number, part):
                 continue
             after = before & self._after(number)
             projected = any(self._trace.operations[one].name in (*FACTORS, "convolution") for one in after)
@@ -143,6 +145,17 @@ class _Search:
             return False
         return self._made(number).tensor.dim() > 2 and self._made(number).tensor.is_floating_point()
 
+    def _has_rows(self, number: int, rows: int) -> bool:
+        """Return whether an operation makes (..., row, width), or (row, batch, width), with so many rows."""
+        shape, batch = self._made(number).tensor.shape, len(self._trace.x.tensor)
+        if shape[-2] != rows and len(shape) == 3 and shape[0] == rows != batch:
+            self._rows_first.add(number)
+        return rows == (shape[0] if number in self._rows_first else shape[-2])
+
+    def _as_rows(self, number: int, tensor: Tensor) -> Tensor:
+        """Return a tensor in the layout of what an operation makes as a view (..., row, width), or the reverse."""
+        return tensor.transpose(0, 1) if number in self._rows_first else tensor
+
     def _keeps_apart(self, number: int, part: _Part) -> bool:
         """Return whether no element of a factor depends on two rows, as far as the first two rows tell."""
         try:
@@ -159,7 +172,8 @@ class _Search:
         """Return which elements of a value change with a row of what an operation makes."""
         made = self._made(number).tensor
         change = torch.zeros_like(made)
-        change[..., row, :] = noise_of(change[..., row, :].shape, seed=23).to(made.dtype)
+        of_row = self._as_rows(number, change)[..., row, :]
+        of_row.copy_(noise_of(of_row.shape, seed=23))
         return (self._changed(number, change)[value.number] - value.tensor).abs() > 1e-9
 
     def _changed(self, number: int, change: Tensor) -> list[Tensor]:
@@ -175,17 +189,17 @@ class _Search:
 
     def joins_samples(self, number: int, applied: Operation) -> bool:
         """Return whether results depend on the rows of several samples, as where rows are tied."""
-        made = self._made(number).tensor
+        made = self._as_rows(number, self._made(number).tensor)
         noise, moved = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3), []
         first = torch.arange(len(noise)) == 0
         for chosen in (first, ~first):
             change = torch.where(chosen[:, None, None], noise, 0).view(made.shape)
-            now = self._changed(number, change)[applied.outputs[0].number]
+            now = self._changed(number, self._as_rows(number, change))[applied.outputs[0].number]
             moved.append((now - applied.outputs[0].tensor).abs() > 1e-9)
         return bool((moved[0] & moved[1]).any())
 
     def batch(self, number: int) -> int:
-        return math.prod(self._made(number).tensor.shape[:-2])
+        return math.prod(self._as_rows(number, self._made(number).tensor).shape[:-2])
 
     def output(self, applied: Operation, rows: int, queries: int) -> int | None:
         """Return the first operation after a projection, or else the last, that gives a row for each query."""
@@ -220,22 +234,24 @@ class _Search:
         return lambda value: (now[value.number] - value.tensor).abs() > 1e-9
 
     def _is_row_of(self, number: int, rows: int, batch: int) -> bool:
-        shape = self._made(number).tensor.shape
-        return shape[-2] == rows and math.prod(shape[:-2]) == batch
+        return self._has_rows(number, rows) and self.batch(number) == batch
 
     def place(self, chosen: tuple[int, ...], output: int, product: ScoreProduct) -> Place:
         """Return the place, with the rows that the code computed."""
         line = product.operation.where
         points = [self._point(number) for number in chosen]
-        shapes = [tuple(self._made(number).tensor.shape) for number in chosen]
-        given, *others = (self._made(number).tensor.flatten(0, -3) for number in chosen)
+        made = [self._as_rows(number, self._made(number).tensor) for number in chosen]
+        given, *others = (one.flatten(0, -3) for one in made)
         place = Place(f"the one at {line}" if line else "one without a module", called=line)
         if others:
             memory = F.pad(torch.cat(others, dim=-1), (given.shape[-1], 0))  # in columns of its own
             widths = (given.shape[-1], memory.shape[-1])
             place = replace(place, num_context=memory.shape[1], widths=widths)
             given = as_one(given, memory)
-        apart = Apart(points, shapes, self._point(output), self._read(chosen, output))
+        first = [number in self._rows_first for number in (*chosen, output)]
+        apart = Apart(
+            points, [tuple(one.shape) for one in made], self._point(output), self._read(chosen, output), first
+        )
         return replace(place, apart=apart, given=given.contiguous())
 
     def _read(self, chosen: tuple[int, ...], output: int) -> frozenset[int]:

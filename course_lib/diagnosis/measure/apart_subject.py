@@ -26,6 +26,8 @@ class ApartSubject(Subject):
         trace: of the whole, which names the parameters that the attention reads.
     """
 
+    is_part = True
+
     def __init__(self, whole: Subject, place: Place, apart: Apart, template: Tensor, trace: Trace) -> None:
         vars(self).update(vars(whole))
         self.whole, self.place, self._apart, self.template = whole, place, apart, template
@@ -51,7 +53,8 @@ class ApartSubject(Subject):
             with sdpa_kernel(SDPBackend.MATH), feed:  # in single operations, as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
-            rows = reached.output.flatten(0, -3)
+            output = reached.output.transpose(0, 1) if self._apart.rows_first[-1] else reached.output
+            rows = output.flatten(0, -3)
             count = self.place.num_context
             return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
         finally:
@@ -65,11 +68,12 @@ class ApartSubject(Subject):
 
     def _parts(self, x: Tensor) -> list[Tensor]:
         """Return the rows of each entry as the code has them."""
-        shapes, count = self._apart.shapes, self.place.num_context
+        shapes, first, count = self._apart.shapes, self._apart.rows_first, self.place.num_context
         rows = [x[:, : x.shape[1] - count], *[x[:, x.shape[1] - count :]] * (len(shapes) - 1)]
         parts, start = [], 0
-        for shape, part in zip(shapes, rows, strict=True):  # each in columns of its own
-            parts.append(part[..., start : start + shape[-1]].reshape(shape))
+        for shape, part, rows_first in zip(shapes, rows, first[:-1], strict=True):  # each in columns of its own
+            own = part[..., start : start + shape[-1]].reshape(shape)
+            parts.append(own.transpose(0, 1).contiguous() if rows_first else own)
             start += shape[-1]
         return parts
 

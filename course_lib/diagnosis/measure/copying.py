@@ -2,10 +2,12 @@
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable
-from types import CellType, FunctionType
+from collections.abc import Callable, Iterator
+from inspect import signature
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from course_lib.quantised import with_plain_linears
@@ -28,6 +30,36 @@ def copy_of(module: nn.Module) -> nn.Module:
             if rebound is not value:
                 vars(one)[name] = rebound
     return with_plain_linears(copied)
+
+
+def in_dtype(dtype: torch.dtype, module: nn.Module) -> nn.Module:
+    """Return a module with its real parameters and buffers in a dtype; `module.to(dtype)` makes complex ones real."""
+    converted = {
+        torch.float64: module.double,
+        torch.float32: module.float,
+        torch.float16: module.half,
+        torch.bfloat16: module.bfloat16,
+    }
+    return converted[dtype]() if dtype in converted else module.to(dtype)
+
+
+def replace_given_dtype(module: nn.Module, before: torch.dtype, now: torch.dtype) -> None:
+    """Put a dtype in place of the one that the constructors of a copy were given, as an argument or in settings."""
+    for one in module.modules():
+        taken = signature(type(one).__init__).parameters
+        for name, value in list(vars(one).items()):
+            if value is before and name in taken:
+                setattr(one, name, now)
+            for settings, key in settings_in(value):
+                if settings[key] is before:
+                    settings[key] = now
+
+
+def settings_in(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each setting that a module keeps in a dict, or in a plain object, as dict and key."""
+    settings = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+    if isinstance(settings, dict) and not callable(value) and not isinstance(value, ModuleType):
+        yield from ((settings, key) for key in list(settings))
 
 
 def _kept_results(module: nn.Module) -> dict[int, Tensor]:

@@ -31,20 +31,22 @@ class EmbeddedSubject(PlacedSubject):
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the model, in which x takes the place of the embeddings."""
         module, ids = self._module_of(code), resized(self.template, x.shape[0], x.shape[1])
-        with forward_replaced(module, partial(_Embeddings(x).of, module.forward)):
+        with forward_replaced(module, partial(_Embeddings(x, self.place.tokens_first).of, module.forward)):
             return self.whole.call(code, ids)
 
     trace = Subject.trace
 
 
 class _Embeddings:
-    """Returns x for its ids, in the pieces in which they come."""
+    """Returns x for its ids, in the pieces in which they come, or all of it for ids (token, batch)."""
 
-    def __init__(self, x: Tensor) -> None:
-        self._x, self._start = x, 0
+    def __init__(self, x: Tensor, tokens_first: bool) -> None:
+        self._x, self._start, self._tokens_first = x, 0, tokens_first
 
     def of(self, usual: Callable[[Tensor], Tensor], ids: Tensor) -> Tensor:
         batch, num_tokens, _ = self._x.shape
+        if self._tokens_first:
+            return self._x.transpose(0, 1) if ids.shape == (num_tokens, batch) else usual(ids)
         if ids.dim() != 2 or len(ids) != batch or ids.shape[1] > num_tokens:
             return usual(ids)
         start = self._start if self._start + ids.shape[1] <= num_tokens else 0
@@ -68,29 +70,32 @@ def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubj
         failed = isinstance(result, Exception)
         found = _embedding(trace.calls, tried, failed=failed)
         if found is not None and (tried is ids or not failed):
-            module, rows = found
-            return EmbeddedSubject(whole, Place(type(module).__name__, module, paths.get(module)), tried), rows
+            module, rows, first = found
+            place = Place(type(module).__name__, module, paths.get(module), tokens_first=first)
+            return EmbeddedSubject(whole, place, tried), rows
     return None
 
 
-def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tuple[nn.Module, Tensor] | None:
+def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tuple[nn.Module, Tensor, bool] | None:
     """Return the module that makes a row of numbers for each of the ids, at once or in pieces, and the rows.
 
-    Of a run that `failed`, the first pieces are enough.
+    Also whether it is given (token, batch). Of a run that `failed`, the first pieces are enough.
     """
     made: dict[nn.Module, list[tuple[Tensor, Tensor]]] = {}
     for call in calls:
         given, output = call.inputs.get(0), call.output
         if given is None or output is None or not _embeds(call, given.tensor, output.tensor):
             continue
+        if given.tensor.dim() == 2 and torch.equal(given.tensor.mT, ids):
+            return call.module, output.tensor.transpose(0, 1).contiguous(), True
         pieces = made.setdefault(call.module, [])
         pieces.append((given.tensor, output.tensor))
         last = _last(pieces, ids.shape[1])
         if _are(last, ids):
-            return call.module, torch.cat([rows for _, rows in last], dim=-2)
+            return call.module, torch.cat([rows for _, rows in last], dim=-2), False
     for module, pieces in made.items() if failed else ():
         if _are(pieces, ids[:, : sum(piece.shape[-1] for piece, _ in pieces)]):
-            return module, module(ids).detach()
+            return module, module(ids).detach(), False
     return None
 
 

@@ -1,4 +1,4 @@
-"""Examine code for tokens with several axes, such as the pixels of a grid, as code for a row of tokens."""
+"""Examine code for tokens with several axes, or behind their width, as code for (batch, token, width)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -19,14 +19,17 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None) -> tuple[Tensor, Callable[..., Any]]:
     """Return the tokens of x, (batch, *axes, width), as (batch, token, width), and how to run code on these.
 
-    Code with weights for the width of the second axis of x and none for that of the last gets (batch, width, *axes).
-    A context, if `call` takes one, stays as it is. The output may be a grid of another size, as of pooled queries.
+    Code whose first layer takes the second axis of x and not the last gets (batch, width, *axes). Of tokens with one
+    axis there may be more or fewer. A context, if `call` takes one, stays as it is. The output may be a grid of another
+    size, as of pooled queries.
     """
     run = call or usual_call(code)
     first = _takes_width_first(code, x)
-    axes = x.shape[2:] if first else x.shape[1:-1]
+    start = 2 if first else 1
+    sizes = x.shape[start : start + x.dim() - 2]
 
     def to_grid(tokens: Tensor) -> Tensor:
+        axes = sizes if len(sizes) > 1 else tokens.shape[1:2]
         return tokens.mT.unflatten(2, axes) if first else tokens.unflatten(1, axes)
 
     @wraps(run)
@@ -39,13 +42,32 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None)
     return (x.flatten(2).mT if first else x.flatten(1, -2)).contiguous(), run_on_row
 
 
+def has_width_first(code: Callable[..., Any], x: Tensor) -> bool:
+    """Return whether x, of three axes, is (batch, width, token): layers take its second axis, no weight its last."""
+    sizes = {size for parameter in _parameters(code) for size in parameter.shape}
+    return x.dim() == 3 and x.shape[1] in map(_width_of, _layers(code)) and x.shape[2] not in sizes
+
+
 def _takes_width_first(code: Callable[..., Any], x: Tensor) -> bool:
-    modules = list(code.modules()) if isinstance(code, nn.Module) else []
-    layers = {one.in_features for one in modules if isinstance(one, nn.Linear)}
-    layers |= {one.in_channels for one in modules if isinstance(one, CONVOLUTIONS)}
-    weights = {size for one in modules for parameter in one.parameters() for size in parameter.shape}
-    known = next((sizes for sizes in (layers, weights) if not sizes.isdisjoint((x.shape[1], x.shape[-1]))), set())
-    return x.shape[1] in known and x.shape[-1] not in known
+    first, last = x.shape[1], x.shape[-1]
+    layer = next((one for one in _layers(code) if _width_of(one) in (first, last)), None)
+    if layer is not None:
+        return _width_of(layer) == first if first != last else isinstance(layer, CONVOLUTIONS)
+    sizes = {size for parameter in _parameters(code) for size in parameter.shape}
+    return first in sizes and last not in sizes
+
+
+def _layers(code: Callable[..., Any]) -> list[nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d]:
+    modules = code.modules() if isinstance(code, nn.Module) else ()
+    return [one for one in modules if isinstance(one, (nn.Linear, *CONVOLUTIONS))]
+
+
+def _width_of(layer: nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) -> int:
+    return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
+
+
+def _parameters(code: Callable[..., Any]) -> list[nn.Parameter]:
+    return list(code.parameters()) if isinstance(code, nn.Module) else []
 
 
 def smaller_grid(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None) -> Tensor:

@@ -68,6 +68,11 @@ class Run(Attempt):
 
     output: Value
 
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the output is one row for each sample, as that of a classifier or of attention pooling."""
+        return self.output.tensor.dim() == 2 and len(self.output.tensor) == len(self.x)
+
     @cached_property
     def live(self) -> set[int]:
         """The operations that the output comes from."""
@@ -91,12 +96,17 @@ class Run(Attempt):
                 found.setdefault(names[value.storage], []).append(value)
         return found
 
-    @cached_property
+    @property
     def unused_parameters(self) -> list[str]:
+        """The idle parameters, without those of products that are left out."""
+        return [name for name in self.idle_parameters if name not in self.subject.combining]
+
+    @cached_property
+    def idle_parameters(self) -> list[str]:
         """The matrices that do not affect the output, in order: "k_proj.weight", or "w[3]" for part of a packed matrix.
 
-        A matrix that affects another tensor of tokens that the module returns, which `call` leaves out, is used, and
-        so is one that this part of some code does not need, but another part does.
+        A matrix that affects another tensor of tokens that the module returns, which `call` leaves out, is not idle,
+        and neither is one that this part of some code does not need, but another part does.
         Biases are left out because that of the keys never has an effect.
         """
         found = []
@@ -212,7 +222,7 @@ def _measure_heads_apart(run: Run) -> Run | None:
     subject.code = subject.copy(torch.float64)
     again = measure_run(subject, run.given, run.options)
     if isinstance(again, Run):
-        vars(again)["unused_parameters"] = unused  # the weights of these products are used
+        subject.combining = frozenset(again.idle_parameters).difference(unused)
         return again
     subject.talking_heads, subject.code = {}, subject.copy(torch.float64)
     return None

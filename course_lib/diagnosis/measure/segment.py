@@ -166,7 +166,7 @@ class _Search:
     def _is_memory(self, number: int) -> bool:
         shape = self._made(number).tensor.shape
         able = self._is_tokens(number) and len(shape) == 3 and self._sizes[0] in shape[:2]
-        return able and not (self._fewer_keys and self._sizes[1] in shape[:2])
+        return able and not (self._fewer_keys and self._is_row(number))  # be the tokens on the last axis
 
     def _point(self, number: int) -> Point:
         if number == X:

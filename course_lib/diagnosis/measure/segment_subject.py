@@ -28,6 +28,8 @@ class SegmentSubject(Subject):
         trace: of the whole, which names the parameters that the attention reads.
     """
 
+    is_part = True
+
     def __init__(self, whole: Subject, place: Place, template: Tensor, trace: Trace) -> None:
         vars(self).update(vars(whole))
         self.whole, self.place, self.template = whole, place, template

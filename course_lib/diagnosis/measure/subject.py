@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
 
 from .calling import Call, usual_call
-from .copying import copy_of
+from .copying import copy_of, in_dtype, replace_given_dtype
 from .talking_heads import Combinations, without
 from .waking import woken
 from .widening import widened
@@ -55,14 +55,16 @@ class Subject:
         talking_heads: the operations that combine heads, which are left out.
         used: the names and frames of the operations that reach the output of the whole code, if this is a part of it.
         used_parameters: the parameters that these read.
+        combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
 
     Raises:
         TypeError: code that can't be called.
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = awake = False
+    makes_x = awake = is_part = False
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
@@ -75,6 +77,7 @@ class Subject:
         self.widened = False
         self.rounded_at: list[SourceLine] = []
         self.talking_heads: Combinations = {}
+        self.combining: frozenset[str] = frozenset()
         self.given_call = call
         self._call = call or usual_call(code)
 
@@ -124,7 +127,10 @@ class Subject:
         """Return a copy of the module on the CPU, in a dtype; return a function itself."""
         if not isinstance(self.original, nn.Module):
             return self.original
-        module = copy_of(self.original).to("cpu", dtype)
+        module = in_dtype(dtype, copy_of(self.original).to("cpu"))
+        before = next((one.dtype for one in self.original.parameters()), dtype)
+        if before != dtype:
+            replace_given_dtype(module, before, dtype)
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
 

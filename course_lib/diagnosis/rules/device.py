@@ -17,6 +17,7 @@ from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in,
 ELSEWHERE = torch.device("xpu", 7)  # the fake device; no tensor is moved there (and some code treats "meta" as special)
 MOVES = ("to", "copy_", "type_as", "cuda")
 READ_DEVICE = Tensor.device.__get__  # what `x.device` calls
+OF_CUDA: Any = Tensor.is_cuda  # the descriptor, which is declared as the bool that it reads
 QUESTIONS = ("__get__", "__set__", "size", "dim", "stride", "__len__", "is_floating_point", "numel")
 JOINING = ("cat", "concat", "concatenate", "hstack", "vstack")
 INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may be on the CPU
@@ -91,8 +92,10 @@ class _FakeDevice(FunctionWatch):
         tensors = list(tensors_in((args, kwargs)))
         if any(map(torch_private.is_mapped, tensors)):
             raise NotImplementedError("torch.vmap")
-        if func == READ_DEVICE and id(args[0]) not in self._made_here:
-            return ELSEWHERE
+        if func in ANSWERS and id(args[0]) not in self._made_here:
+            return ANSWERS[func]
+        if func is Tensor.cuda and args[1:] + tuple(kwargs.values()) in ((), (None,)):  # to the current device
+            args, func = (args[0], ELSEWHERE), Tensor.to
         moved = any(map(_is_elsewhere, (*args, *kwargs.values()))) or (
             name in MOVES and any(id(one) not in self._made_here for one in tensors[1:])
         )
@@ -134,5 +137,12 @@ class _FakeDevice(FunctionWatch):
         return frames[0].f_code is self._caller or (bool(self._modules) and next(in_modules, None) is None)
 
 
+class _Index(int):
+    """The number of the fake device, as `x.get_device()` gives it."""
+
+
+ANSWERS: dict[Any, Any] = {READ_DEVICE: ELSEWHERE, OF_CUDA.__get__: True, Tensor.get_device: _Index(ELSEWHERE.index)}
+
+
 def _is_elsewhere(argument: Any) -> bool:
-    return isinstance(argument, (torch.device, str)) and argument == ELSEWHERE
+    return isinstance(argument, _Index) or (isinstance(argument, (torch.device, str)) and argument == ELSEWHERE)

@@ -106,7 +106,7 @@ def _relative_error(subject: Subject, x: Tensor, output: Tensor) -> float | None
     if not isinstance(code, nn.Module):
         return None
     try:
-        exact = subject.run(x.double(), code.to(torch.float64))
+        exact = subject.run(x.double(), code.double())
     except SubjectFailed:
         return None
     if exact.shape != output.shape or not exact.isfinite().all() or not output.isfinite().all():

@@ -23,6 +23,8 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
     for role in ("keys", "values"):
         rows = [first[head] for head in range(heads)]
         columns = [row.key_columns[0] if role == "keys" else row.value_columns[0] for row in rows]
+        if any(largest == UNLABELLED for _, largest, _ in columns):  # such as the mean of several heads
+            continue
         order = sorted(set(columns))
         reads, count = [order.index(one) for one in columns], len(order)
         right = [head // (heads // count) for head in range(heads)] if heads % count == 0 else []

@@ -188,7 +188,7 @@ def _promised_width(attention: Attention, merged: int) -> int | None:
     An argument with a default may stand for the width of x, and one beside the width of a head says nothing of heads.
     """
     subject, heads = attention.run.subject, attention.rows.num_heads
-    if not subject.is_module:
+    if not subject.is_module or subject.is_part:
         return None
     try:
         taken = inspect.signature(type(subject.examined).__init__).parameters

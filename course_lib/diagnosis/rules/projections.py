@@ -17,7 +17,7 @@ from course_lib.diagnosis.locate import (
 from course_lib.diagnosis.measure import Attention, Row, column_sets, role_of, unused_roles
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, Value, line_at, statement_of
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
 
 KEYWORD = re.compile(r"\b\w+=(?!=)")  # of an argument
 SHARED = re.compile(r"(?<![a-z])(qk|kq)(?!v)|shared|tied", re.I)  # as in `to_qk`
@@ -69,6 +69,8 @@ def _rows_that_share(rows: list[Row]) -> dict[tuple[str, str], int]:
 
 
 def _shares_a_role(row: Row) -> bool:
+    if any(largest == UNLABELLED for _, largest, _ in (*row.key_columns, *row.value_columns)):
+        return False  # they are sums over several columns, such as means of heads
     return row.key_columns[0] in (row.value_columns[0], row.query_columns) or row.value_columns[0] == row.query_columns
 
 

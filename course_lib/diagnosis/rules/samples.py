@@ -122,7 +122,7 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
         return
     num_context = run.options.num_context  # of the tokens of run.x
     lengths = [length + num_context for length in run.options.lengths]
-    if num_context and run.x.shape[1] - num_context == 1:
+    if num_context and not lengths and run.x.shape[1] - num_context == 1:
         lengths = [run.x.shape[1] + 1]
     failed = other_sizes(run.subject, run.x, lengths)
     learned = _learned_bias(structure) if "tokens" in failed and not run.options.lengths else None

@@ -44,7 +44,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         if sigmoid is not None:
             evidence += "; this is sigmoid attention: if that is on purpose, give normalised=False"
         yield Finding.named("no-softmax", evidence, sigmoid.where if sigmoid else _locate_missing_softmax(path))
-    elif axis == "queries" and off <= 1e-6:
+    elif axis == "queries" and (off <= 1e-6 or _divides_by_more_than_sums(path)):
         yield "softmax runs over the queries, and each query's weights are then divided by their sum, as slots do"
     elif axis == "queries" and _is_transposed(attention, path):
         evidence = f"after softmax the weights are transposed: those that multiply the values sum to {sums}"
@@ -168,6 +168,19 @@ def _wrong_axis(attention: Attention, path: SoftmaxPath, *, is_off: bool) -> str
     return _summing_to_one(attention) if path.softmaxes and is_off else None
 
 
+def _divides_by_more_than_sums(path: SoftmaxPath) -> bool:
+    """Return whether weights are divided by their sum over the keys and a constant, as a grouping of tokens does."""
+    after = path.trace.descendants({operation.number for operation in path.softmaxes[:1]})
+    for operation in path.operations:
+        if operation.name not in ("div", "div_") or operation.number not in after or len(operation.inputs) != 2:
+            continue
+        weights, divisor = (value.tensor for value in operation.inputs)
+        if weights.dim() == divisor.dim() and divisor.shape[-1] == 1:
+            added = divisor - weights.sum(-1, keepdim=True)
+            return bool((added > 0).all()) and bool((added - added.flatten()[0]).abs().max() < 1e-9)
+    return False
+
+
 def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
     """Return whether the weights were right before they were transposed, by the mask or the axis of softmax."""
     expected, first = attention.expected, path.named_softmaxes[:1]
@@ -181,24 +194,31 @@ def _locate_transposed(attention: Attention) -> SourceLine | None:
 
 
 def _axis_of(path: SoftmaxPath) -> str | None:
-    """Return the axis of the scores that the first softmax normalises together; None if it is unknown."""
-    if not path.named_softmaxes:
-        return None
-    scores, operation = path.scores, path.named_softmaxes[0]
-    value, dim = operation.inputs[0], operation.args[1]
-    labels = scores.labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
+    """Return the axis of the scores that the first softmax over tokens normalises together; None if it is unknown."""
+    for operation in path.named_softmaxes:
+        labels = _normalised_together(path, operation)
+        if labels is None:
+            return None
+        queries, keys = path.scores.left.tokens[labels], path.scores.right.tokens[labels]
+        if not path.scores.most_keys_are_right:
+            queries, keys = keys, queries
+        if (keys < 0).all() and operation is not path.named_softmaxes[-1]:
+            continue  # one over learned keys alone, as of an adapter
+        if not _is_constant(path.scores.samples[labels]):
+            return "samples"
+        same = _is_constant(queries), _is_constant(keys)
+        return {(True, False): "keys", (False, True): "queries", (True, True): "heads"}.get(same)
+    return None
+
+
+def _normalised_together(path: SoftmaxPath, softmax: Operation) -> Tensor | None:
+    """Return the labels of the scores, a row for each sum of a softmax; None if no row is of known scores alone."""
+    value, dim = softmax.inputs[0], softmax.args[1]
+    labels = path.scores.labels[value.number].movedim(dim, -1).reshape(-1, value.tensor.shape[dim])
     labels = labels[(labels != UNLABELLED).all(1)]
-    known = (scores.samples[labels] != UNLABELLED).all(1)  # padding is of no sample
+    known = (path.scores.samples[labels] != UNLABELLED).all(1)  # padding is of no sample
     labels = labels[known] if known.any() else labels
-    if not len(labels) or labels.shape[1] < 2:
-        return None
-    queries, keys = scores.left.tokens[labels], scores.right.tokens[labels]
-    if not scores.most_keys_are_right:
-        queries, keys = keys, queries
-    if not _is_constant(scores.samples[labels]):
-        return "samples"
-    same = _is_constant(queries), _is_constant(keys)
-    return {(True, False): "keys", (False, True): "queries", (True, True): "heads"}.get(same)
+    return labels if len(labels) and labels.shape[1] > 1 else None
 
 
 def _size_of_axis(softmax: Operation) -> int:

@@ -1,0 +1,177 @@
+"""Attention in code that lays tokens out otherwise, or gives one row for all of them, is examined as any other."""
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+
+HEADS, HEAD_DIM, D = 3, 4, 12
+NOISE = torch.Generator().manual_seed(0)
+X, IMAGE = torch.randn(2, 6, D, generator=NOISE), torch.randn(2, 5, 6, 6, generator=NOISE)
+WRONG = {"": (), "scale": ("missing-scale",), "axis": ("softmax-wrong-axis",)}
+
+
+class Base(nn.Module):
+    """Attention of (batch, token, width), right or with a mistake."""
+
+    def __init__(self, mistake="", output_dim=D):
+        super().__init__()
+        torch.manual_seed(1)
+        self.mistake = mistake
+        self.to_q, self.to_k, self.to_v = (nn.Linear(D, D) for _ in range(3))
+        self.to_out = nn.Linear(D, output_dim)
+
+    def attend(self, queries, context):
+        parts = self.to_q(queries), self.to_k(context), self.to_v(context)
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in parts)
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        return self.to_out((scores.softmax(-2 if self.mistake == "axis" else -1) @ v).transpose(1, 2).flatten(2))
+
+
+class TokensFirst(Base):
+    """Gets and returns (token, batch, width), as nn.MultiheadAttention does."""
+
+    def attend(self, queries, context):
+        return super().attend(queries.transpose(0, 1), context.transpose(0, 1)).transpose(0, 1)
+
+
+class Patches(TokensFirst):
+    """A vision transformer whose blocks get (token, batch, width); its output is narrower than its attention."""
+
+    def __init__(self, mistake="", output_dim=7):
+        super().__init__(mistake)
+        self.patches, self.first = nn.Conv2d(5, D, 2, stride=2), nn.Parameter(torch.randn(D))
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(2))
+        self.head = nn.Linear(D, output_dim)
+
+    def forward(self, image):
+        tokens = self.patches(image).flatten(2).permute(2, 0, 1)
+        tokens = torch.cat([self.first.expand(1, tokens.shape[1], -1), tokens])
+        for norm in self.norms:
+            rows = norm(tokens)
+            tokens = tokens + self.attend(rows, rows)
+        return self.head(tokens[0])
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_attentions_over_patches_are_examined_with_the_tokens_on_the_first_axis(mistake):
+    report = diagnose(Patches(mistake), IMAGE, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+    assert [one.missing for one in report.attentions] == ["", ""], report
+
+
+class Pooling(Base):
+    """The mean of the tokens reads them: one row comes out."""
+
+    def forward(self, x):
+        return self.attend(x.mean(1, keepdim=True), x)[:, 0]
+
+
+class PoolingTokensFirst(TokensFirst):
+    def forward(self, x):
+        x = x.transpose(0, 1)
+        return self.attend(x.mean(0, keepdim=True), x)[0]
+
+
+class Classifier(Base):
+    """One layer, and then the mean of its tokens."""
+
+    def forward(self, x):
+        return self.attend(x, x).mean(1)
+
+
+@pytest.mark.parametrize("kind", [Pooling, PoolingTokensFirst, Classifier])
+@pytest.mark.parametrize("mistake", WRONG)
+def test_attention_with_one_row_for_all_tokens_is_examined(kind, mistake):
+    report = diagnose(kind(mistake, output_dim=8), X, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class WithoutProducts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(D, 1)
+
+    def forward(self, x):
+        return (self.score(x).softmax(1) * x).sum(1)
+
+
+def test_a_weighted_mean_of_the_tokens_is_not_examined():
+    report = diagnose(WithoutProducts(), X, causal=False)
+    assert report.exit_status == 2 and "one row for all tokens" in report.findings[0].title, report
+
+
+class ConvolvedTogether(Base):
+    """Queries, keys and values come from one convolution that gets (batch, width, token)."""
+
+    def __init__(self, mistake="", output_dim=D):
+        super().__init__(mistake, output_dim)
+        self.qkv, self.conv = nn.Linear(D, 3 * D), nn.Conv1d(3 * D, 3 * D, 3, padding=2, groups=3 * D)
+        self.to_q = self.to_k = self.to_v = nn.Identity()
+
+    def forward(self, x):
+        qkv = self.conv(self.qkv(x).mT)[..., : x.shape[1]].mT
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, -1))
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        future = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(future, -torch.inf).softmax(-2 if self.mistake == "axis" else -1)
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_one_convolution_of_queries_keys_and_values_is_no_wrong_view(mistake):
+    report = diagnose(ConvolvedTogether(mistake), X, num_heads=HEADS)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class WidthFirst(nn.Module):
+    """Gets and returns (batch, width, token), or (batch, width, row, column), by convolutions."""
+
+    def __init__(self, mistake="", *, talking=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.mistake, self.norm = mistake, nn.GroupNorm(1, D)
+        self.qkv, self.out = nn.Conv1d(D, 3 * D, 1), nn.Conv1d(D, D, 1)
+        self.talk = nn.Conv2d(HEADS, HEADS, 1) if talking else nn.Identity()
+
+    def forward(self, x):
+        shape = x.shape
+        q, k, v = self.qkv(self.norm(x.flatten(2))).unflatten(1, (3, HEADS, -1)).mT.unbind(1)
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        weights = scores.softmax(-2 if self.mistake == "axis" else -1)
+        return x + self.out((self.talk(weights) @ v).mT.flatten(1, 2)).view(shape)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+@pytest.mark.parametrize("count", [5, 7])
+def test_tokens_may_come_behind_their_width(mistake, count):
+    x = torch.randn(2, D, count, generator=torch.Generator().manual_seed(0))
+    report = diagnose(WidthFirst(mistake), x, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+def test_the_first_layer_says_where_the_width_of_an_image_is():
+    image = torch.randn(2, D, HEADS, HEADS, generator=torch.Generator().manual_seed(0))  # as wide as heads are many
+    report = diagnose(WidthFirst(talking=True), image, num_heads=HEADS, causal=False)
+    assert report.ok and "9 tokens" in report.in_words(), report
+
+
+class OfIds(TokensFirst):
+    """A model of ids (token, batch)."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake, output_dim=11)
+        self.embed = nn.Embedding(11, D)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        return self.attend(x, x)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_ids_may_come_with_the_tokens_on_the_first_axis(mistake):
+    ids = torch.randint(11, (2, 6), generator=torch.Generator().manual_seed(0))
+    call = lambda model, ids: model(ids.T).transpose(0, 1)  # noqa: E731
+    report = diagnose(OfIds(mistake), ids, num_heads=HEADS, causal=False, call=call)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
