@@ -136,11 +136,12 @@ def _difference(structure: Structure, values: list[Value]) -> float:
     dependence, seen = structure.dependence, structure.run.with_equal_tokens
     tokens = torch.cat([dependence.token_of(value).flatten() for value in values])
     columns = torch.cat([structure.columns[value.number].flatten() for value in values])
-    if not tokens.numel() or (tokens < 0).any() or (columns == UNLABELLED).any():
+    filled = tokens != UNLABELLED  # the other slots of a cache belong to no token
+    if not filled.any() or (tokens[filled] < 0).any() or (columns[filled] == UNLABELLED).any():
         return 0.0
     samples = torch.cat([dependence.samples[value.number].flatten() for value in values])
-    groups = torch.unique(torch.stack([samples, columns]), dim=1, return_inverse=True)[1]
-    elements = torch.cat([seen[value.number].double().flatten() for value in values])
+    groups = torch.unique(torch.stack([samples, columns])[:, filled], dim=1, return_inverse=True)[1]
+    elements = torch.cat([seen[value.number].double().flatten() for value in values])[filled]
     empty = torch.zeros(int(groups.max()) + 1, dtype=torch.float64)
     small, large = (empty.scatter_reduce(0, groups, elements, end, include_self=False) for end in ("amin", "amax"))
     return float((large - small).max())
