@@ -76,7 +76,8 @@ def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         yield Finding.named("mask-skipped-when-cached", f"no mask is applied: {evidence}", row.product.operation.where)
     elif (row := _misplaced_row(attention)) is not None:
         evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
-        yield Finding.named("stale-cache", evidence, _locate(attention, row))
+        mistake = "values-misaligned" if _are_only_values_elsewhere(row) else "stale-cache"
+        yield Finding.named(mistake, evidence, _locate(attention, row))
     elif (other := _foreign_part(attention)) is not None:
         row, part, at = other
         evidence = f"the score of query {row.query} and the key of token {row.score_keys[at]} adds a product with "
@@ -150,6 +151,14 @@ def _misplaced_row(attention: Attention) -> Row | None:
         return (twice or strange)[-1]
     wrong = not torch.equal(attention.seen, attention.expected)
     return next((row for row in rows if wrong and row.keys != sorted(row.keys)), None)
+
+
+def _are_only_values_elsewhere(row: Row) -> bool:
+    """Return whether all keys are in the slots of their tokens, and each token's value is there, beside another key."""
+    in_place = all(key in (at, UNLABELLED) for key, at in zip(row.score_keys, row.positions, strict=True))
+    complete = sorted(row.keys) == list(range(len(row.keys)))
+    beside = any(min(key, value) >= 0 and key != value for key, value in zip(row.score_keys, row.keys, strict=True))
+    return in_place and complete and beside
 
 
 def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:
