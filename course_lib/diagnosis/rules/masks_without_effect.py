@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from course_lib.calling import CACHE
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import (
@@ -15,6 +16,7 @@ from course_lib.diagnosis.locate import (
     locate_mask_buffer,
     locate_skipped_mask,
     locate_unused_triangle,
+    names_in,
 )
 from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
@@ -62,8 +64,16 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
             evidence, draw = f"{who}: {leak}", partial(picture_of_weights, attention, path)
             yield Finding.unnamed(f"tokens are seen that `{hiding}` hides", evidence, _locate_idle_mask(path), draw)
             return
-        found = "no-causal-mask", f"{who}: {leak}", _locate_idle_mask(path)
+        where = _locate_idle_mask(path)
+        of_cache = attention.rows.in_pieces and where is not None and _tests_cache(where)
+        mistake = "mask-skipped-when-cached" if of_cache else "no-causal-mask"
+        found = mistake, f"{who}: {leak}", where
     yield Finding.named(*found, partial(picture_of_weights, attention, path))
+
+
+def _tests_cache(line: SourceLine) -> bool:
+    """Return whether a line is an `if` that asks for a cache."""
+    return line.text.startswith(("if ", "elif ")) and any(map(CACHE.fullmatch, names_in(line.text)))
 
 
 def _common_score(attention: Attention, hidden: Tensor) -> float | None:
