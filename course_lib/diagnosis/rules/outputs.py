@@ -45,9 +45,22 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
         title = f"{NOT_EXAMINED}: each query gives all its weight to one token, because the scores are large."
         yield Finding(None, evidence, structure.value_products[0].operation.where, title)
         return
+    dropped = _locate_dropped_results(structure)
+    if dropped is not None:
+        yield Finding.named("value-unused", "what the heads found is computed, and no line reads it", dropped)
+        return
     last = next((op for op in reversed(run.trace.operations) if op.name in SOFTMAXES), operations[-1])
     evidence = "no token's output moves when another token changes"
     yield Finding.named("weights-not-applied", evidence, locate_instead(structure, last))
+
+
+def _locate_dropped_results(structure: Structure) -> SourceLine | None:
+    """Find the statement that throws away what the weights made of the values; None if it reaches the output."""
+    after = structure.value_product_descendants if structure.value_products else set()
+    if not after or after & structure.run.live:
+        return None
+    last = [one for one in structure.run.in_order(after) if one.where]
+    return locate_discarded(last[-1]) if last else None
 
 
 def _is_one_hot(structure: Structure, product: Contraction) -> bool:
@@ -135,9 +148,17 @@ def check_possible_projection(attention: Attention) -> Iterator[Finding]:
     merged = attention.rows.num_heads * len(attention.rows.all[0].outputs)
     for name, part in _unused_matrices(attention.structure):
         fits = not part and merged in attention.run.subject.parameters[name].shape
-        if fits and not attention.influence.last_projected:
+        if fits and not attention.influence.last_projected and not _projects_something_else(attention.structure, name):
             yield _missing_projection(attention.structure, name, part)
             return
+
+
+def _projects_something_else(structure: Structure, name: str) -> bool:
+    """Return whether the code multiplies a matrix with something, and never with the heads' results."""
+    storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
+    readers = {op.number for op in structure.trace.operations if any(one.storage in storages for one in op.inputs)}
+    products = {one.operation.number for one in structure.products} & structure.trace.descendants(readers)
+    return bool(products) and products.isdisjoint(structure.value_product_descendants)
 
 
 def _unused_matrices(structure: Structure) -> Iterator[tuple[str, str]]:
