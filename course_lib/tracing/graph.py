@@ -172,13 +172,13 @@ class Trace:
 
     def ancestors(self, values: Iterable[Value]) -> set[int]:
         """Return the operations that any of these values depends on."""
-        waiting = list(values)
+        waiting = [(value, len(self.operations)) for value in values]
         found: set[int] = set()
         while waiting:
-            for number in self.writers_of(waiting.pop(), len(self.operations)):
+            for number in self.writers_of(*waiting.pop()):
                 if number not in found:
-                    found.add(number)
-                    waiting.extend(self.operations[number].inputs)
+                    found.add(number)  # what is written into its inputs later does not count
+                    waiting.extend((value, number) for value in self.operations[number].inputs)
         return found
 
     def writers_of(self, value: Value, before: int) -> list[int]:

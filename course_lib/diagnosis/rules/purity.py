@@ -14,6 +14,7 @@ from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, St
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, Operation, draws, drops_out
 
+COPIES = ("clone", "_to_copy")
 DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
 
 
@@ -35,6 +36,13 @@ def check_determinism(run: Run) -> Iterator[Finding]:
         yield Finding.unnamed(RANDOM, evidence, drawn[0].where)
 
 
+def _storages_of_x(run: Run) -> set[int]:
+    """Return the memory of x, and of the parts of it that the code is given in place of x, as beside a context."""
+    x = run.trace.x.storage
+    parts = [one for one in run.trace.operations if not one.frames and one.name in COPIES]  # of no line of the author's
+    return {x} | {value.storage for one in parts if one.inputs[0].storage == x for value in one.outputs}
+
+
 def difference_between_calls(subject: Subject, x: Tensor) -> float:
     """Measure how much runs in evaluation with different random seeds differ; zero if nothing is random."""
     first = subject.run(x, seed=1)
@@ -50,8 +58,9 @@ def _holds_modules(value: Any) -> bool:
 @rule(order=20)
 def check_input(run: Run) -> Iterator[Finding]:
     """Whether x is changed in place."""
+    given = _storages_of_x(run)
     for operation in () if run.subject.makes_x else run.trace.operations:
-        if not operation.in_place or not operation.outputs or operation.outputs[0].storage != run.trace.x.storage:
+        if not operation.in_place or not operation.outputs or operation.outputs[0].storage not in given:
             continue
         before, after = operation.inputs[0].tensor, operation.outputs[0].tensor
         if not torch.equal(before, after):
