@@ -83,8 +83,8 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "mask-inverted": {"nan-on-hidden-rows", "mask-after-softmax"},
     # The other kv heads' weights are unused, and query heads share those of the first.
     "kv-head-zero-only": {"projection-reused", "output-projection-missing", "heads-share-weights"},
-    # The projection of the keys is unused, and that of the values is used twice.
-    "scores-from-values": {"output-projection-missing", "projection-reused"},
+    # The projection of the keys is unused, that of the values is used twice, and values are not rotated.
+    "scores-from-values": {"output-projection-missing", "projection-reused", "rotary-unused"},
     # The matrix that does not change the output is the one that was meant.
     "projection-reused": {"output-projection-missing"},
     "rotary-on-values": {"rotary-unused"},  # The rotation was meant for the queries and keys.

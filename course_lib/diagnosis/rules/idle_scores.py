@@ -67,7 +67,8 @@ def _with_other_scores(structure: Structure) -> list[Tensor]:
 
 
 def _with_noise(scores: Tensor) -> Tensor:
-    return scores + noise_of(scores.shape, seed=17).to(scores.dtype)
+    size = scores.abs().max().clamp(min=1)  # less would not move weights of 0 and 1, which large scores make
+    return scores + size * noise_of(scores.shape, seed=17).to(scores.dtype)
 
 
 def _moved(run: Run, noisy: list[Tensor]) -> set[int]:

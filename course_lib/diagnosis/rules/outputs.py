@@ -183,7 +183,8 @@ def _missing_projection(structure: Structure, name: str, part: str) -> Finding:
     where = locate_discarded(called[0]) if called else None
     for last in (*(product.operation for product in results), *own[-1:]):
         where = where or locate_rename(last)
-    where = where or (locate_return(own[-1]) if own else None)
+    product = results[0].operation if results else None
+    where = where or (locate_return(own[-1], product) if own else None)
     return Finding.named("output-projection-missing", evidence, where)
 
 
