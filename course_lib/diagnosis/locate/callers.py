@@ -8,12 +8,11 @@ from types import CodeType
 
 from torch import nn
 
-from course_lib.calling import MASK
 from course_lib.diagnosis.measure import Subject
-from course_lib.tracing import Operation, SourceLine, source_of, statement_of
+from course_lib.tracing import Operation, SourceLine, source_of
 
 from .attributes import own_classes, statements_that_set
-from .sources import assignments, function_of, last_line_of, names_in, nodes_in
+from .sources import assignments, function_of, last_line_of, nodes_in
 
 OF_SCALE = re.compile(r"scal|temperature|temper|factor|multipl|sqrt|norm", re.I)
 OF_START = re.compile(r"offset|start|begin|pos|past|cache|shift|step|\bt0\b", re.I)
@@ -36,27 +35,6 @@ def locate_number_given(operation: Operation) -> SourceLine | None:
         found = last_line_of(source_of(outer[0]), [given[0].lineno])
         wanted = {given[0].id} if isinstance(given[0], ast.Name) else set()
     return found
-
-
-def locate_mask_given(operation: Operation, caller: CodeType | None) -> SourceLine | None:
-    """Find where the code around a module makes the mask that it gives to an operation's function; None without one.
-
-    Args:
-        operation: that masks.
-        caller: code that called the traced code, in which nothing is looked for.
-    """
-    frames = [frame for frame in operation.frames if frame[0] is not caller]
-    names = set(filter(MASK.search, names_in(operation.statement.source)))
-    for number, (code, instruction) in enumerate(frames):
-        source, line = source_of(code), statement_of(code, instruction).line
-        above = [one for one in assignments(source) if names.intersection(one.targets) and one.line < line]
-        made = [one.line for one in above if names.isdisjoint(names_in(one.value))]  # others only arrange it
-        if made:
-            return last_line_of(source, made)
-        if number + 1 < len(frames):
-            bound = arguments_of(code, *frames[number + 1])
-            names = {one for name in names & set(bound) for one in names_in(ast.unparse(bound[name]))}
-    return None
 
 
 def locate_flag(operation: Operation) -> SourceLine | None:

@@ -10,7 +10,7 @@ from course_lib.diagnosis.measure import SoftmaxPath, Subject
 from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of
 
 from .attributes import attributes_in, statements_that_set
-from .callers import call_at, locate_constructed, locate_flag, locate_mask_given, locate_number_given
+from .callers import call_at, locate_constructed, locate_flag, locate_number_given
 from .skipped import locate_decision
 from .sources import assignments, assignments_above, function_of, last_line_of, names_in, nodes_in
 from .statements import locate_assignment
@@ -76,11 +76,7 @@ def locate_pattern(path: SoftmaxPath, *, transposed: bool = False) -> SourceLine
     before = [one.where for one in ancestors if one.where and one.where != masking.where]
     if any(_is_right(value.tensor) for one in ancestors for value in one.inputs if value.made_by is None):
         return before[-1] if before else masking.where  # the buffer is a triangle, and its use is wrong
-    return (
-        locate_mask_buffer(masking, path.scores.run.subject)
-        or locate_mask_given(masking, path.trace.caller)
-        or (before[-1] if before else None)
-    )
+    return locate_mask_buffer(masking, path.scores.run.subject) or (before[-1] if before else None)
 
 
 def _is_right(mask: Tensor) -> bool:

@@ -162,7 +162,12 @@ def _projects_something_else(structure: Structure, name: str) -> bool:
 
 
 def _unused_matrices(structure: Structure) -> Iterator[tuple[str, str]]:
-    """Yield the unused matrices whose name says no other role, with the part that is unused."""
+    """Yield the unused matrices whose name says no other role, with the part that is unused.
+
+    If what the heads found is thrown away, all matrices are unused.
+    """
+    if structure.value_products and structure.run.live.isdisjoint(structure.value_product_descendants):
+        return
     for name in structure.run.unused_parameters:
         whole, _, part = name.partition("[")
         if not role_of(whole.removesuffix(".weight").split(".")[-1]):
