@@ -35,7 +35,7 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     # Missing keys, and keys of an earlier prompt, look like a wrong mask, shared heads or scrambled rows.
     "stale-cache": LAYOUT | SHARED | MASKS | LATER_PIECES | {
         "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied", "rotary-wrong-turn",
-        "values-misaligned",
+        "values-misaligned", "output-projection-missing",
     },
     "window-off-by-one": MASKS | {"token-missing-from-cache"},  # The keys that it cuts from the cache.
     "token-missing-from-cache": LAYOUT | SHARED | MASKS | {

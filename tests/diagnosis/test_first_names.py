@@ -305,3 +305,54 @@ def test_the_return_beside_the_product_lacks_the_projection():
     report = draw(ReturnsInAHelper)
     assert report.mistakes == ("output-projection-missing",)
     assert report.findings[0].where in marked(ReturnsInAHelper, "unprojected")
+
+
+class MultipliesByZero(Plain):
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(HEADS, 1, SLOTS))
+
+    def forward(self, x):
+        q, k, v = self.heads(x)
+        scores = q @ k.mT / math.sqrt(HEAD_DIM) + self.bias[:, :, : x.shape[1]]
+        scores = scores * torch.ones_like(scores[0, 0]).tril()  # zeroed
+        return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_scores_with_a_bias_are_multiplied_by_zero():
+    report = draw(MultipliesByZero)
+    assert report.mistakes == ("mask-with-zero",)
+    assert report.findings[0].where in marked(MultipliesByZero, "zeroed")
+
+
+class NeverWritesValues(Slots):
+    def write(self, k, v, at, kept):
+        kept[0][:, :, at] = k
+        return kept[0], kept[1]
+
+
+def test_values_that_are_never_written():
+    assert draw(NeverWritesValues, call=decode).mistakes[0] == "stale-cache"
+
+
+class TurnsIfAsked(Plain):
+    def __init__(self):
+        super().__init__()
+        self.rope = True
+
+    def forward(self, x):
+        q, k, v = self.heads(x)
+        if self.rope:
+            q_rope, k_rope = self.turned(q), self.turned(k)
+        scores = (q @ k.mT / math.sqrt(HEAD_DIM)).masked_fill(torch.ones_like(q @ k.mT).triu(1) > 0, -torch.inf)
+        return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2)), (q_rope, k_rope)
+
+    def turned(self, t):
+        angles = torch.outer(torch.arange(t.shape[2], device=t.device), torch.tensor([1.0, 0.1], device=t.device)).to(t)
+        first, second = t.chunk(2, dim=-1)
+        turned = (first * angles.cos() - second * angles.sin(), second * angles.cos() + first * angles.sin())
+        return torch.cat(turned, dim=-1)
+
+
+def test_a_rotation_that_ran_and_is_not_read():
+    assert draw(TurnsIfAsked, call=lambda module, x: module(x)[0]).mistakes == ("rotary-unused",)

@@ -44,8 +44,11 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     masking, late = path.masking, path.masking_after_softmax
     fill = _common_score(attention, visibility.leaked)
     discarded, broadcast = path.scores.first_unused((*MASKS, "add", "sub", "mul", "zero_")), _mask_of_one_element(path)
+    zeroed = None if fill is not None else _multiplied_by_zero(path)
     if fill is not None and masking:
         found = "mask-with-zero", f"all hidden scores count as {fill:.4g}; {leak}", masking[0].where
+    elif zeroed is not None:
+        found = "mask-with-zero", f"hidden scores are multiplied by 0; {leak}", zeroed.where
     elif discarded is not None:
         evidence = f"the result of `{discarded.name.rstrip('_')}` is never used, and {leak}"
         found = "mask-discarded", evidence, locate_discarded(discarded) or discarded.where
@@ -90,6 +93,17 @@ def _common_score(attention: Attention, hidden: Tensor) -> float | None:
         fills.append(float(torch.log(weights[here][0] / weights[anchor]) + score))
     same = fills and max(fills) - min(fills) <= 1e-5 * (1 + abs(fills[0]))
     return fills[0] if same else None
+
+
+def _multiplied_by_zero(path: SoftmaxPath) -> Operation | None:
+    """Return the operation before softmax that multiplies some scores by 0 and the others by 1."""
+    for operation in path.operations:
+        late = path.softmaxes and operation.number > path.softmaxes[0].number
+        fixed = [] if late else [one.tensor for one in operation.inputs if not path.dependence.on_input(one)]
+        masks = [one for one in fixed if one.dim() > 1 and one.unique().tolist() in ([0, 1], [False, True])]
+        if operation.name.rstrip("_") == "mul" and masks:
+            return operation
+    return None
 
 
 def _mask_of_one_element(path: SoftmaxPath) -> Operation | None:

@@ -45,6 +45,11 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
         title = f"{NOT_EXAMINED}: each query gives all its weight to one token, because the scores are large."
         yield Finding(None, evidence, structure.value_products[0].operation.where, title)
         return
+    empty = _product_with_zeros(structure)
+    if empty is not None:
+        evidence = "the weights multiply the values of a cache into which nothing of x is written"
+        yield Finding.named("stale-cache", evidence, empty.operation.where)
+        return
     dropped = _locate_dropped_results(structure)
     if dropped is not None:
         yield Finding.named("value-unused", "what the heads found is computed, and no line reads it", dropped)
@@ -52,6 +57,17 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
     last = next((op for op in reversed(run.trace.operations) if op.name in SOFTMAXES), operations[-1])
     evidence = "no token's output moves when another token changes"
     yield Finding.named("weights-not-applied", evidence, locate_instead(structure, last))
+
+
+def _product_with_zeros(structure: Structure) -> Contraction | None:
+    """Return the live product of weights with zeros, such as those of a cache that is never written."""
+    for product in structure.products:
+        for (weights, _), (values, _) in (product.sides(), product.sides()[::-1]):
+            of_scores = not structure.score_descendants.isdisjoint(structure.trace.ancestors([weights]))
+            empty = not structure.dependence.on_input(values) and not bool(values.tensor.any())
+            if product.operation.number in structure.run.live and of_scores and empty:
+                return product
+    return None
 
 
 def _locate_dropped_results(structure: Structure) -> SourceLine | None:

@@ -26,7 +26,8 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     read = {value.storage for op in run.trace.operations if op.number in run.live for value in op.inputs}
     unread = [name for name, storage in tables.items() if storage not in read]
     if computed and not any(operation.number in run.live for operation in computed):
-        choice = _choice_without_positions(angles) if run.options.has_call else None
+        rotated = angles.unused_rotations({operation.number for operation in computed})
+        choice = _choice_without_positions(angles) if run.options.has_call and not rotated else None
         if choice is not None:
             yield f"positions are given and not applied, because of `{choice}`"
             return
