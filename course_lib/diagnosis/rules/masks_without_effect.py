@@ -20,7 +20,7 @@ from course_lib.diagnosis.locate import (
 )
 from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
 from .idle_scores import hides_everything
 from .mask_patterns import describe_leak, wrong_pattern
@@ -44,7 +44,7 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     masking, late = path.masking, path.masking_after_softmax
     fill = _common_score(attention, visibility.leaked)
     discarded, broadcast = path.scores.first_unused((*MASKS, "add", "sub", "mul", "zero_")), _mask_of_one_element(path)
-    zeroed = None if fill is not None else _multiplied_by_zero(path)
+    zeroed = None if fill is not None else _multiplied_by_zero(visibility)
     if fill is not None and masking:
         found = "mask-with-zero", f"all hidden scores count as {fill:.4g}; {leak}", masking[0].where
     elif zeroed is not None:
@@ -95,14 +95,20 @@ def _common_score(attention: Attention, hidden: Tensor) -> float | None:
     return fills[0] if same else None
 
 
-def _multiplied_by_zero(path: SoftmaxPath) -> Operation | None:
-    """Return the operation before softmax that multiplies some scores by 0 and the others by 1."""
+def _multiplied_by_zero(visibility: Visibility) -> Operation | None:
+    """Return the operation before softmax that multiplies the scores of all leaked pairs by 0, and others by 1."""
+    path, leaked = visibility.path, visibility.leaked.flatten(0, 1).any(0)
     for operation in path.operations:
         late = path.softmaxes and operation.number > path.softmaxes[0].number
         fixed = [] if late else [one.tensor for one in operation.inputs if not path.dependence.on_input(one)]
         masks = [one for one in fixed if one.dim() > 1 and one.unique().tolist() in ([0, 1], [False, True])]
         if operation.name.rstrip("_") == "mul" and masks:
-            return operation
+            labels = path.scores.labels[operation.outputs[0].number]
+            hidden = labels[(masks[0] == 0).expand(labels.shape) & (labels != UNLABELLED)]
+            sides = path.scores.left.tokens[hidden], path.scores.right.tokens[hidden]
+            queries, keys = sides if path.scores.most_keys_are_right else sides[::-1]
+            if (leaked <= torch.zeros_like(leaked).index_put((queries, keys), torch.tensor(True))).all():
+                return operation
     return None
 
 

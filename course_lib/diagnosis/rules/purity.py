@@ -12,7 +12,7 @@ from course_lib.diagnosis.finding import RANDOM, Finding
 from course_lib.diagnosis.locate import locate_attribute_read
 from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FunctionWatch, Operation, draws, drops_out
+from course_lib.tracing import LAYOUT, FunctionWatch, Operation, draws, drops_out
 
 COPIES = ("clone", "_to_copy")
 DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
@@ -37,10 +37,13 @@ def check_determinism(run: Run) -> Iterator[Finding]:
 
 
 def _storages_of_x(run: Run) -> set[int]:
-    """Return the memory of x, and of the parts of it that the code is given in place of x, as beside a context."""
-    x = run.trace.x.storage
-    parts = [one for one in run.trace.operations if not one.frames and one.name in COPIES]  # of no line of the author's
-    return {x} | {value.storage for one in parts if one.inputs[0].storage == x for value in one.outputs}
+    """Return the memory of x, and of its parts that the code is given in place of x, as beside a context."""
+    x, found = run.trace.x.storage, {run.trace.x.storage}
+    for operation in run.trace.operations if run.options.has_call else ():
+        if operation.frames or operation.name not in (*LAYOUT, *COPIES):  # what comes next is the code's own
+            break
+        found |= {value.storage for value in operation.outputs if operation.inputs[0].storage == x}
+    return found
 
 
 def difference_between_calls(subject: Subject, x: Tensor) -> float:
