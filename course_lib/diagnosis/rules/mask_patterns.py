@@ -164,9 +164,9 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return Finding.named("mask-off-by-one", evidence, where, draw)
     if elsewhere is not None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
-    turned = _turned(visibility, of_causal=options.causal and elsewhere is None)
-    if turned is not None:
-        mistake, effect, where = turned
+    found = _other_way_round(visibility, of_causal=options.causal and elsewhere is None)
+    if found is not None:
+        mistake, effect, where = found
         evidence = f"{effect}: {describe_leak(visibility)}"
         return Finding.named(mistake, evidence, where or locate_masking(visibility.path), draw)
     # A window in the wrong corner shows what the right one hides.
@@ -198,7 +198,7 @@ def _added_fill(path: SoftmaxPath, operation: Operation) -> float | None:
 
 
 def _turned(visibility: Visibility, *, of_causal: bool) -> tuple[str, str, SourceLine | None] | None:
-    """Return the mistake, what it shows and its line, of a mask that is none of the patterns and turned round."""
+    """Return the mistake, what it shows and its line, of a mask the other way round that is none of the patterns."""
     if _shows_the_opposite(visibility):
         effect = "tokens see others only where they should not"
         return "mask-inverted", effect, locate_pattern(visibility.path)
