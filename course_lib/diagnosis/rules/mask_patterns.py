@@ -197,7 +197,7 @@ def _added_fill(path: SoftmaxPath, operation: Operation) -> float | None:
     return added[0] if len(added) == 2 and added[0] < added[1] == 0 else None
 
 
-def _turned(visibility: Visibility, *, of_causal: bool) -> tuple[str, str, SourceLine | None] | None:
+def _other_way_round(visibility: Visibility, *, of_causal: bool) -> tuple[str, str, SourceLine | None] | None:
     """Return the mistake, what it shows and its line, of a mask the other way round that is none of the patterns."""
     if _shows_the_opposite(visibility):
         effect = "tokens see others only where they should not"
