@@ -356,3 +356,18 @@ class TurnsIfAsked(Plain):
 
 def test_a_rotation_that_ran_and_is_not_read():
     assert draw(TurnsIfAsked, call=lambda module, x: module(x)[0]).mistakes == ("rotary-unused",)
+
+
+class KeepsOneHeadsWeights(Plain):
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, HEAD_DIM)).unbind(2)  # (batch, token, head, head_dim)
+        scores = torch.einsum("bqhd,bkhd->bqkh", q, k) / math.sqrt(HEAD_DIM)
+        hidden = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1) > 0
+        weights = scores.masked_fill(hidden[..., None], -torch.inf).softmax(dim=2)[..., :1]  # one head
+        return self.out(torch.einsum("bqkh,bkhd->bqhd", weights, v).flatten(2))
+
+
+def test_the_weights_of_one_head_for_all():
+    report = draw(KeepsOneHeadsWeights)
+    assert report.mistakes == ("heads-share-scores",)
+    assert report.findings[0].where in marked(KeepsOneHeadsWeights, "one head")
