@@ -85,7 +85,7 @@ class TurnsKeysOnly(Slots):
 class WritesValuesElsewhere(Slots):
     def write(self, k, v, at, kept):
         kept[0][:, :, at] = k
-        kept[1][:, :, at + 1] = v  # values-misaligned
+        kept[1][:, :, (at + 1) % TOKENS] = v  # values-misaligned
         return kept[0], kept[1]
 
 

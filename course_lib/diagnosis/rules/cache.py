@@ -154,11 +154,9 @@ def _misplaced_row(attention: Attention) -> Row | None:
 
 
 def _are_only_values_elsewhere(row: Row) -> bool:
-    """Return whether all keys are in the slots of their tokens, and each token's value is there, beside another key."""
-    in_place = all(key in (at, UNLABELLED) for key, at in zip(row.score_keys, row.positions, strict=True))
-    complete = sorted(row.keys) == list(range(len(row.keys)))
-    beside = any(min(key, value) >= 0 and key != value for key, value in zip(row.score_keys, row.keys, strict=True))
-    return in_place and complete and beside
+    """Return whether each key is in the slot of its token and each token's value is there, beside another key."""
+    tokens = list(range(len(row.keys)))
+    return row.score_keys == row.positions == tokens == sorted(row.keys) and row.keys != tokens
 
 
 def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:

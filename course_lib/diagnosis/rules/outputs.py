@@ -73,8 +73,9 @@ def _product_with_zeros(structure: Structure) -> Contraction | None:
 def _locate_dropped_results(structure: Structure) -> SourceLine | None:
     """Find the statement that throws away what the weights made of the values; None if it reaches the output."""
     after = structure.value_product_descendants if structure.value_products else set()
-    if not after or after & structure.run.live:
-        return None
+    values = structure.trace.ancestors([value for one in structure.value_products for value, _ in one.sides()])
+    if not after or after & structure.run.live or values & structure.projection_operations & structure.run.live:
+        return None  # the output has it, or the values without the weights
     last = [one for one in structure.run.in_order(after) if one.where]
     return locate_discarded(last[-1]) if last else None
 
