@@ -35,7 +35,7 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     # Missing keys, and keys of an earlier prompt, look like a wrong mask, shared heads or scrambled rows.
     "stale-cache": LAYOUT | SHARED | MASKS | LATER_PIECES | {
         "scores-from-values", "causal-top-left", "mask-off-by-one", "weights-not-applied", "rotary-wrong-turn",
-        "values-misaligned",
+        "values-misaligned", "output-projection-missing",
     },
     "window-off-by-one": MASKS | {"token-missing-from-cache"},  # The keys that it cuts from the cache.
     "token-missing-from-cache": LAYOUT | SHARED | MASKS | {
@@ -83,8 +83,8 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "mask-inverted": {"nan-on-hidden-rows", "mask-after-softmax"},
     # The other kv heads' weights are unused, and query heads share those of the first.
     "kv-head-zero-only": {"projection-reused", "output-projection-missing", "heads-share-weights"},
-    # The projection of the keys is unused, and that of the values is used twice.
-    "scores-from-values": {"output-projection-missing", "projection-reused"},
+    # The projection of the keys is unused, that of the values is used twice, and values are not rotated.
+    "scores-from-values": {"output-projection-missing", "projection-reused", "rotary-unused"},
     # The matrix that does not change the output is the one that was meant.
     "projection-reused": {"output-projection-missing"},
     "rotary-on-values": {"rotary-unused"},  # The rotation was meant for the queries and keys.

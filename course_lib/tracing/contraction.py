@@ -87,6 +87,8 @@ def _product(operation: Operation) -> Contraction | None:
     a = a if a.dim() > 1 else a[None]  # dot: one row
     b = b.mT if b.dim() > 1 else b[None]  # mv, dot: one column
     *many, rows, size = a.shape
+    if not size:  # a sum of no terms, such as over the keys of an empty cache
+        return None
     shape = (*many, rows, b.shape[-2], size)
     lefts = a[..., :, None, :].expand(shape).reshape(-1, size)
     rights = b[..., None, :, :].expand(shape).reshape(-1, size)

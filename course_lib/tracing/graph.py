@@ -88,8 +88,12 @@ class Operation:
         return line_at(self.statement)
 
     def by(self, code: CodeType | None) -> bool:
-        """Return whether a function ran it without calling another function of the author."""
-        return len(self.frames) == 1 and self.frames[0][0] is code
+        """Return whether a function, or a comprehension in it, ran it without calling another one of the author's."""
+        codes = [one for one, _ in self.frames if one is not None]
+        named = [one for one in codes if not one.co_name.startswith("<")]
+        if code is None or not codes or codes[-1].co_filename != code.co_filename:
+            return False
+        return codes == [code] or named == [code] or (not named and code not in codes)
 
     @property
     def in_place(self) -> bool:
@@ -177,13 +181,13 @@ class Trace:
 
     def ancestors(self, values: Iterable[Value]) -> set[int]:
         """Return the operations that any of these values depends on."""
-        waiting = list(values)
+        waiting = [(value, len(self.operations)) for value in values]
         found: set[int] = set()
         while waiting:
-            for number in self.writers_of(waiting.pop(), len(self.operations)):
+            for number in self.writers_of(*waiting.pop()):
                 if number not in found:
-                    found.add(number)
-                    waiting.extend(self.operations[number].inputs)
+                    found.add(number)  # what is written into its inputs later does not count
+                    waiting.extend((value, number) for value in self.operations[number].inputs)
         return found
 
     def writers_of(self, value: Value, before: int) -> list[int]:

@@ -117,9 +117,14 @@ def locate_returned_argument(operation: Operation) -> SourceLine | None:
     return None
 
 
-def locate_return(operation: Operation) -> SourceLine | None:
-    """Find the last `return` of the forward that an operation ran in; its last line where there is none."""
-    return _locate_last_return(forward_of(operation)) or line_at(operation.outermost_statement)
+def locate_return(operation: Operation, beside: Operation | None = None) -> SourceLine | None:
+    """Find the last `return` of the forward that an operation ran in; its last line where there is none.
+
+    With `beside`, it is the innermost function that both operations ran in.
+    """
+    codes = {code for code, _ in beside.frames} if beside else set()
+    shared = next((code for code, _ in operation.frames if code in codes), None)
+    return _locate_last_return(source_of(shared) or forward_of(operation)) or line_at(operation.outermost_statement)
 
 
 def locate_missing_return(operation: Operation) -> SourceLine | None:

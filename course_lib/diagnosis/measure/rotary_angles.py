@@ -36,7 +36,8 @@ class RotaryAngles(AfterStructure):
         for prefix, module in self.run.subject.modules.items():
             plain = {name: value for name, value in vars(module).items() if isinstance(value, Tensor)}
             for name, tensor in (dict(module.named_buffers(recurse=False)) | plain).items():
-                if TABLE.search(name) and (tensor.is_floating_point() or tensor.is_complex()):
+                named = TABLE.search(name) and (tensor.is_floating_point() or tensor.is_complex())
+                if named or _is_table_of_turns(tensor):
                     found[f"{prefix}.{name}" if prefix else name] = tensor
         return found
 
@@ -64,7 +65,8 @@ class RotaryAngles(AfterStructure):
     @cached_property
     def readers(self) -> set[int]:
         """The live operations that compute cosines of positions or read a table of them."""
-        tables = {storage for name, storage in self.tables.items() if ROTATING.search(name)}
+        stored = self._stored.items()
+        tables = {storage_of(one) for name, one in stored if ROTATING.search(name) or _is_table_of_turns(one)}
         return {
             operation.number
             for operation in self.run.live_operations
@@ -147,6 +149,19 @@ class RotaryAngles(AfterStructure):
 
     def _is_projected(self, operation: Operation) -> bool:
         return bool(operation.outputs) and self.structure.is_projected(operation.outputs[0])
+
+
+def _is_table_of_turns(tensor: Tensor) -> bool:
+    """Return whether a tensor holds a cosine and a sine for each position and frequency, whatever it is called.
+
+    The pairs stand on a last axis of two, or in the halves of the last axis; those of position 0 are 1 and 0.
+    """
+    if tensor.dim() < 2 or not tensor.is_floating_point() or tensor.shape[-1] % 2 or len(tensor) < 2:
+        return False
+    cosines, sines = tensor.detach().double().chunk(2, dim=-1)
+    on_circle = float((cosines**2 + sines**2 - 1).abs().max()) < ROUNDING if tensor.numel() else False
+    at_rest = on_circle and bool((cosines[0] == 1).all() and (sines[0] == 0).all())
+    return at_rest and bool((sines[1:] != 0).any())
 
 
 def _holds_cosines(tensor: Tensor, angles: Tensor) -> bool:

@@ -77,7 +77,8 @@ def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         yield Finding.named("mask-skipped-when-cached", f"no mask is applied: {evidence}", row.product.operation.where)
     elif (row := _misplaced_row(attention)) is not None:
         evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
-        yield Finding.named("stale-cache", evidence, _locate(attention, row))
+        mistake = "values-misaligned" if _are_only_values_elsewhere(row) else "stale-cache"
+        yield Finding.named(mistake, evidence, _locate(attention, row))
     elif (other := _foreign_part(attention)) is not None:
         row, part, at = other
         evidence = f"the score of query {row.query} and the key of token {row.score_keys[at]} adds a product with "
@@ -151,6 +152,12 @@ def _misplaced_row(attention: Attention) -> Row | None:
         return (twice or strange)[-1]
     wrong = not torch.equal(attention.seen, attention.expected)
     return next((row for row in rows if wrong and row.keys != sorted(row.keys)), None)
+
+
+def _are_only_values_elsewhere(row: Row) -> bool:
+    """Return whether each key is in the slot of its token and each token's value is there, beside another key."""
+    tokens = list(range(len(row.keys)))
+    return row.score_keys == row.positions == tokens == sorted(row.keys) and row.keys != tokens
 
 
 def _foreign_part(attention: Attention) -> tuple[Row, Row, int] | None:

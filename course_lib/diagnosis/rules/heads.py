@@ -1,5 +1,6 @@
 """Each head must have its own weights and scores."""
 
+import math
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -91,7 +92,17 @@ def _shared_scores(attention: Attention, *, same_queries: bool) -> str:
     divisible = terms % wanted == 0 and width % wanted == 0 and width >= wanted
     if heads == 1 and wanted > 1 and divisible and attention.influence.last_projected:
         return f"there is one pattern of weights for {wanted} heads; a score is a sum of {terms} terms"
+    if heads == 1 and wanted > 1 and any(_keeps_one_of(attention, wanted)):
+        return f"the scores of one head are taken from those of {wanted} heads, and weight the values of all"
     return ""
+
+
+def _keeps_one_of(attention: Attention, count: int) -> Iterator[bool]:
+    """Yield for each cut of the scores or weights whether it keeps one of some number of heads."""
+    for operation in attention.run.live_operations:
+        if operation.number in attention.structure.score_descendants and operation.name in ("select", "slice"):
+            given, kept = operation.inputs[0].tensor.shape, operation.outputs[0].tensor
+            yield count in given and kept.numel() * count == math.prod(given)
 
 
 def _locate_shared_scores(attention: Attention) -> SourceLine | None:

@@ -67,7 +67,9 @@ def _with_other_scores(structure: Structure) -> list[Tensor]:
 
 
 def _with_noise(scores: Tensor) -> Tensor:
-    return scores + noise_of(scores.shape, seed=17).to(scores.dtype)
+    # Less noise would not move weights of 0 and 1, which large scores make.
+    largest = float(scores.abs().nan_to_num(posinf=0.0).max()) if scores.numel() else 0.0
+    return scores + max(1.0, largest) * noise_of(scores.shape, seed=17).to(scores.dtype)
 
 
 def _moved(run: Run, noisy: list[Tensor]) -> set[int]:

@@ -149,9 +149,10 @@ def _first_crossing(attention: Attention) -> Operation | None:
 
 
 def _views_that_cross(attention: Attention) -> list[Operation]:
-    """Return the views after the last value product that put queries on an axis of columns."""
+    """Return the views behind the value products that put queries on an axis of columns."""
     structure = attention.structure
-    last = max(product.operation.number for product in structure.value_products)
+    end = min if attention.rows.in_pieces else max  # each piece is merged before the next one
+    last = end(product.operation.number for product in structure.value_products)
     labels = propagate(attention.trace, {p.out.number: _labels(attention.rows, p) for p in structure.value_products})
     found = []
     for operation in _views_behind(attention):

@@ -164,10 +164,11 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
         return Finding.named("mask-off-by-one", evidence, where, draw)
     if elsewhere is not None:
         return Finding.named("mask-rank", elsewhere, locate_combination(visibility.path), draw)
-    if _shows_the_opposite(visibility):
-        evidence = f"tokens see others only where they should not: {describe_leak(visibility)}"
-        where = locate_pattern(visibility.path) or locate_masking(visibility.path)
-        return Finding.named("mask-inverted", evidence, where, draw)
+    found = _other_way_round(visibility, of_causal=options.causal and elsewhere is None)
+    if found is not None:
+        mistake, effect, where = found
+        evidence = f"{effect}: {describe_leak(visibility)}"
+        return Finding.named(mistake, evidence, where or locate_masking(visibility.path), draw)
     # A window in the wrong corner shows what the right one hides.
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
 
@@ -196,6 +197,17 @@ def _added_fill(path: SoftmaxPath, operation: Operation) -> float | None:
     return added[0] if len(added) == 2 and added[0] < added[1] == 0 else None
 
 
+def _other_way_round(visibility: Visibility, *, of_causal: bool) -> tuple[str, str, SourceLine | None] | None:
+    """Return the mistake, what it shows and its line, of a mask the other way round that is none of the patterns."""
+    if _shows_the_opposite(visibility):
+        effect = "tokens see others only where they should not"
+        return "mask-inverted", effect, locate_pattern(visibility.path)
+    if of_causal and _shows_the_later(visibility):
+        effect = "tokens see themselves and later ones, and no earlier one"
+        return "mask-transposed", effect, locate_pattern(visibility.path, transposed=True)
+    return None
+
+
 def _shows_the_opposite(visibility: Visibility) -> bool:
     """Return whether each query that a mask leaves some of its keys sees only what should be hidden from it.
 
@@ -206,6 +218,19 @@ def _shows_the_opposite(visibility: Visibility) -> bool:
     masked = (compared & ~seen).any(-1) & seen.any(-1)
     wrong = (seen & ~expected).any(-1) & ~(seen & expected).any(-1)
     return bool(masked.any() and wrong[masked].all())
+
+
+def _shows_the_later(visibility: Visibility) -> bool:
+    """Return whether the queries that a mask leaves some of their keys see themselves or later tokens, never earlier.
+
+    So does a transposed mask that hides more than the past, or that meets a few queries at a time, as with a cache.
+    """
+    attention = visibility.attention
+    seen, compared = attention.seen, ~attention.scores.isnan()
+    masked = (compared & ~seen).any(-1) & seen.any(-1)
+    earlier = (seen & masked[..., None]).tril(-1).any()
+    later, own = seen.triu(1).any(-1) & masked, seen.diagonal(dim1=-2, dim2=-1) & masked
+    return bool(not earlier and later.any() and 2 * own.sum() > masked.sum())
 
 
 def _other_window(visibility: Visibility) -> Finding | None:

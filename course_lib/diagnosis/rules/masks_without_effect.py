@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from course_lib.calling import CACHE
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import (
@@ -15,10 +16,11 @@ from course_lib.diagnosis.locate import (
     locate_mask_buffer,
     locate_skipped_mask,
     locate_unused_triangle,
+    names_in,
 )
 from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine
+from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
 from .idle_scores import hides_everything
 from .mask_patterns import describe_leak, wrong_pattern
@@ -42,8 +44,11 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     masking, late = path.masking, path.masking_after_softmax
     fill = _common_score(attention, visibility.leaked)
     discarded, broadcast = path.scores.first_unused((*MASKS, "add", "sub", "mul", "zero_")), _mask_of_one_element(path)
+    zeroed = None if fill is not None else _multiplied_by_zero(visibility)
     if fill is not None and masking:
         found = "mask-with-zero", f"all hidden scores count as {fill:.4g}; {leak}", masking[0].where
+    elif zeroed is not None:
+        found = "mask-with-zero", f"hidden scores are multiplied by 0; {leak}", zeroed.where
     elif discarded is not None:
         evidence = f"the result of `{discarded.name.rstrip('_')}` is never used, and {leak}"
         found = "mask-discarded", evidence, locate_discarded(discarded) or discarded.where
@@ -62,8 +67,16 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
             evidence, draw = f"{who}: {leak}", partial(picture_of_weights, attention, path)
             yield Finding.unnamed(f"tokens are seen that `{hiding}` hides", evidence, _locate_idle_mask(path), draw)
             return
-        found = "no-causal-mask", f"{who}: {leak}", _locate_idle_mask(path)
+        where = _locate_idle_mask(path)
+        of_cache = attention.rows.in_pieces and where is not None and _tests_cache(where)
+        mistake = "mask-skipped-when-cached" if of_cache else "no-causal-mask"
+        found = mistake, f"{who}: {leak}", where
     yield Finding.named(*found, partial(picture_of_weights, attention, path))
+
+
+def _tests_cache(line: SourceLine) -> bool:
+    """Return whether a line is an `if` that asks for a cache."""
+    return line.text.startswith(("if ", "elif ")) and any(map(CACHE.fullmatch, names_in(line.text)))
 
 
 def _common_score(attention: Attention, hidden: Tensor) -> float | None:
@@ -80,6 +93,23 @@ def _common_score(attention: Attention, hidden: Tensor) -> float | None:
         fills.append(float(torch.log(weights[here][0] / weights[anchor]) + score))
     same = fills and max(fills) - min(fills) <= 1e-5 * (1 + abs(fills[0]))
     return fills[0] if same else None
+
+
+def _multiplied_by_zero(visibility: Visibility) -> Operation | None:
+    """Return the operation before softmax that multiplies the scores of all leaked pairs by 0, and others by 1."""
+    path, leaked = visibility.path, visibility.leaked.flatten(0, 1).any(0)
+    for operation in path.operations:
+        late = path.softmaxes and operation.number > path.softmaxes[0].number
+        fixed = [] if late else [one.tensor for one in operation.inputs if not path.dependence.on_input(one)]
+        masks = [one for one in fixed if one.dim() > 1 and one.unique().tolist() in ([0, 1], [False, True])]
+        if operation.name.rstrip("_") == "mul" and masks:
+            labels = path.scores.labels[operation.outputs[0].number]
+            hidden = labels[(masks[0] == 0).expand(labels.shape) & (labels != UNLABELLED)]
+            sides = path.scores.left.tokens[hidden], path.scores.right.tokens[hidden]
+            queries, keys = sides if path.scores.most_keys_are_right else sides[::-1]
+            if (leaked <= torch.zeros_like(leaked).index_put((queries, keys), torch.tensor(True))).all():
+                return operation
+    return None
 
 
 def _mask_of_one_element(path: SoftmaxPath) -> Operation | None:

@@ -45,9 +45,39 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
         title = f"{NOT_EXAMINED}: each query gives all its weight to one token, because the scores are large."
         yield Finding(None, evidence, structure.value_products[0].operation.where, title)
         return
+    empty = _product_with_zeros(structure)
+    if empty is not None:
+        evidence = "the weights multiply the values of a cache into which nothing of x is written"
+        yield Finding.named("stale-cache", evidence, empty.operation.where)
+        return
+    dropped = _locate_dropped_results(structure)
+    if dropped is not None:
+        yield Finding.named("value-unused", "what the heads found is computed, and no line reads it", dropped)
+        return
     last = next((op for op in reversed(run.trace.operations) if op.name in SOFTMAXES), operations[-1])
     evidence = "no token's output moves when another token changes"
     yield Finding.named("weights-not-applied", evidence, locate_instead(structure, last))
+
+
+def _product_with_zeros(structure: Structure) -> Contraction | None:
+    """Return the live product of weights with zeros, such as those of a cache that is never written."""
+    for product in structure.products:
+        for (weights, _), (values, _) in (product.sides(), product.sides()[::-1]):
+            of_scores = not structure.score_descendants.isdisjoint(structure.trace.ancestors([weights]))
+            empty = not structure.dependence.on_input(values) and not bool(values.tensor.any())
+            if product.operation.number in structure.run.live and of_scores and empty:
+                return product
+    return None
+
+
+def _locate_dropped_results(structure: Structure) -> SourceLine | None:
+    """Find the statement that throws away what the weights made of the values; None if it reaches the output."""
+    after = structure.value_product_descendants if structure.value_products else set()
+    values = structure.trace.ancestors([value for one in structure.value_products for value, _ in one.sides()])
+    if not after or after & structure.run.live or values & structure.projection_operations & structure.run.live:
+        return None  # the output has it, or the values without the weights
+    last = [one for one in structure.run.in_order(after) if one.where]
+    return locate_discarded(last[-1]) if last else None
 
 
 def _is_one_hot(structure: Structure, product: Contraction) -> bool:
@@ -138,13 +168,26 @@ def check_possible_projection(attention: Attention) -> Iterator[Finding]:
     merged = attention.rows.num_heads * len(attention.rows.all[0].outputs)
     for name, part in _unused_matrices(attention.structure):
         fits = not part and merged in attention.run.subject.parameters[name].shape
-        if fits and not attention.influence.last_projected:
+        if fits and not attention.influence.last_projected and not _projects_something_else(attention.structure, name):
             yield _missing_projection(attention.structure, name, part)
             return
 
 
+def _projects_something_else(structure: Structure, name: str) -> bool:
+    """Return whether the code multiplies a matrix with something, and never with the heads' results."""
+    storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
+    readers = {op.number for op in structure.trace.operations if any(one.storage in storages for one in op.inputs)}
+    products = {one.operation.number for one in structure.products} & structure.trace.descendants(readers)
+    return bool(products) and products.isdisjoint(structure.value_product_descendants)
+
+
 def _unused_matrices(structure: Structure) -> Iterator[tuple[str, str]]:
-    """Yield the unused matrices whose name says no other role, with the part that is unused."""
+    """Yield the unused matrices whose name says no other role, with the part that is unused.
+
+    If what the heads found is thrown away, all matrices are unused.
+    """
+    if structure.value_products and structure.run.live.isdisjoint(structure.value_product_descendants):
+        return
     for name in structure.run.unused_parameters:
         whole, _, part = name.partition("[")
         if not role_of(whole.removesuffix(".weight").split(".")[-1]):
@@ -165,7 +208,8 @@ def _missing_projection(structure: Structure, name: str, part: str) -> Finding:
     where = locate_discarded(called[0]) if called else None
     for last in (*(product.operation for product in results), *own[-1:]):
         where = where or locate_rename(last)
-    where = where or (locate_return(own[-1]) if own else None)
+    product = results[0].operation if results else None
+    where = where or (locate_return(own[-1], product) if own else None)
     return Finding.named("output-projection-missing", evidence, where)
 
 

@@ -106,6 +106,7 @@ def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unuse
     right, wrong = roles[::-1] if roles[0] in unused and roles[1] not in unused else roles
     values = _values_of_roles(attention, row, roles)
     own = trace.ancestors(values[wrong]) - trace.ancestors(values[right]) - structure.score_descendants
+    own -= {one.number for one in trace.operations if one.by(trace.caller)}  # such as an empty cache
     first = min(own & structure.projection_operations or own, default=None)  # what comes before only arranges tokens
     if first is None:
         return None

@@ -12,8 +12,9 @@ from course_lib.diagnosis.finding import RANDOM, Finding
 from course_lib.diagnosis.locate import locate_attribute_read
 from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FunctionWatch, Operation, draws, drops_out
+from course_lib.tracing import LAYOUT, FunctionWatch, Operation, draws, drops_out
 
+COPIES = ("clone", "_to_copy")
 DROPOUTS = (F.dropout, torch.dropout, F.alpha_dropout, F.dropout1d, F.dropout2d)
 
 
@@ -35,6 +36,16 @@ def check_determinism(run: Run) -> Iterator[Finding]:
         yield Finding.unnamed(RANDOM, evidence, drawn[0].where)
 
 
+def _storages_of_x(run: Run) -> set[int]:
+    """Return the memory of x, and of its parts that the code is given in place of x, as beside a context."""
+    x, found = run.trace.x.storage, {run.trace.x.storage}
+    for operation in run.trace.operations if run.options.has_call else ():
+        if operation.frames or operation.name not in (*LAYOUT, *COPIES):  # what comes next is the code's own
+            break
+        found |= {value.storage for value in operation.outputs if operation.inputs[0].storage == x}
+    return found
+
+
 def difference_between_calls(subject: Subject, x: Tensor) -> float:
     """Measure how much runs in evaluation with different random seeds differ; zero if nothing is random."""
     first = subject.run(x, seed=1)
@@ -50,8 +61,9 @@ def _holds_modules(value: Any) -> bool:
 @rule(order=20)
 def check_input(run: Run) -> Iterator[Finding]:
     """Whether x is changed in place."""
+    given = _storages_of_x(run)
     for operation in () if run.subject.makes_x else run.trace.operations:
-        if not operation.in_place or not operation.outputs or operation.outputs[0].storage != run.trace.x.storage:
+        if not operation.in_place or not operation.outputs or operation.outputs[0].storage not in given:
             continue
         before, after = operation.inputs[0].tensor, operation.outputs[0].tensor
         if not torch.equal(before, after):

@@ -8,13 +8,14 @@ from functools import partial
 import torch
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_attribute, locate_discarded
-from course_lib.diagnosis.measure import RotaryAngles, Scores, Structure, noise_of
+from course_lib.diagnosis.locate import locate_attribute, locate_discarded, names_in
+from course_lib.diagnosis.measure import RotaryAngles, Scores, Structure, noise_of, role_of
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Change, Operation, SourceLine, Value, line_at, replay
+from course_lib.tracing import UNLABELLED, Change, Operation, SourceLine, Value, line_at, replay, statement_of
 
 CHOICE = re.compile(r"\b(if self\.\w+[^\n]*):\n[^\n]*(?:rot|rope)", re.I)
 ROTARY = re.compile("rot|rope", re.I)
+ROLES = {"queries", "keys", "values"}
 SUMS = ("add", "add_", "sub", "sub_")
 
 
@@ -26,7 +27,8 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     unread = [name for name, storage in tables.items() if storage not in read]
     turns = any(operation.number in run.live for operation in computed)
     if computed and not turns:
-        choice = _choice_without_positions(angles) if run.options.has_call else None
+        rotated = angles.unused_rotations({operation.number for operation in computed})
+        choice = _choice_without_positions(angles) if run.options.has_call and not rotated else None
         if choice is not None:
             yield f"positions are given and not applied, because of `{choice}`"
             return
@@ -88,10 +90,18 @@ def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
         if _count_by_distance(scores, projected):
             yield "the values are rotated and the results are rotated back, so that a value counts by its distance"
             return
-        where = None if rotation is None else line_at(rotation.statement_in(product.operation.code))
+        where = None if rotation is None else _line_of(structure, rotation, product.operation)
         evidence = f"with the same token everywhere, the values differ from position to position by up to {apart:.4f}"
         yield Finding.named("rotary-on-values", evidence, where)
         return
+
+
+def _line_of(structure: Structure, rotation: Operation, product: Operation) -> SourceLine | None:
+    """Find the outermost line, of those that speak of values alone if there are any, that led to a rotation only."""
+    own = [one for one in rotation.frames if one not in product.frames and one[0] is not structure.trace.caller]
+    lines = [statement_of(*one) for one in own if not one[0].co_name.startswith("<")][::-1]
+    alone = [one for one in lines if {role_of(name) for name in names_in(one.source)} & ROLES == {"values"}]
+    return line_at((alone or lines)[0]) if lines else rotation.where
 
 
 def _count_by_distance(scores: Scores, projected: list[Value]) -> bool:
@@ -125,7 +135,8 @@ def _adds_positions(structure: Structure, operation: Operation) -> bool:
 
 def _first_rotation(structure: Structure, values: Value, projected: Value) -> Operation | None:
     """Return the first operation after the projection that makes the values differ between positions."""
-    ancestors = [op for op in structure.ancestors_of([values]) if op.number > (projected.made_by or 0)]
+    later = (op for op in structure.ancestors_of([values]) if op.number > (projected.made_by or 0))
+    ancestors = [op for op in later if not op.by(structure.trace.caller)]  # which gives x in pieces
     alike: dict[tuple, list[Value]] = {}  # the values that the same code made for one token after the other
     for operation in ancestors:
         alike.setdefault((*operation.frames[:1], operation.name), []).append(operation.outputs[0])
@@ -137,11 +148,12 @@ def _difference(structure: Structure, values: list[Value]) -> float:
     dependence, seen = structure.dependence, structure.run.with_equal_tokens
     tokens = torch.cat([dependence.token_of(value).flatten() for value in values])
     columns = torch.cat([structure.columns[value.number].flatten() for value in values])
-    if not tokens.numel() or (tokens < 0).any() or (columns == UNLABELLED).any():
+    filled = tokens != UNLABELLED  # the other slots of a cache belong to no token
+    if not filled.any() or (tokens[filled] < 0).any() or (columns[filled] == UNLABELLED).any():
         return 0.0
     samples = torch.cat([dependence.samples[value.number].flatten() for value in values])
-    groups = torch.unique(torch.stack([samples, columns]), dim=1, return_inverse=True)[1]
-    elements = torch.cat([seen[value.number].double().flatten() for value in values])
+    groups = torch.unique(torch.stack([samples, columns])[:, filled], dim=1, return_inverse=True)[1]
+    elements = torch.cat([seen[value.number].double().flatten() for value in values])[filled]
     empty = torch.zeros(int(groups.max()) + 1, dtype=torch.float64)
     small, large = (empty.scatter_reduce(0, groups, elements, end, include_self=False) for end in ("amin", "amax"))
     return float((large - small).max())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import find_join, locate_discarded, locate_request, locate_returned_argument
-from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, rotated_rows
+from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, Rows, rotated_rows
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
 
@@ -165,9 +165,19 @@ def _equal_keys(found: _Rotation) -> Iterator[Finding]:
         if pair is not None:
             evidence = f"query {one.row.query} sees the keys of the tokens {pair[0]} and {pair[1]} rotated by the same "
             unrotated = _locate_unrotated_join(found, one.row)
-            mistake = "positions-restart-in-cache" if unrotated is None and pair[0] == 0 else "stale-cache"
+            restarts = unrotated is None and _start_alike(found.attention.rows, pair)
+            mistake = "positions-restart-in-cache" if restarts else "stale-cache"
             yield Finding.named(mistake, f"{evidence}angles", unrotated or _locate_positions(found))
             return
+
+
+def _start_alike(rows: Rows, tokens: tuple[int, int]) -> bool:
+    """Return whether two tokens come in different pieces, each as far behind the first token of its piece."""
+    pieces: dict[int, set[int]] = {}
+    for row in rows.all:
+        pieces.setdefault(row.product.operation.number, set()).add(row.query)
+    starts = [max(min(piece) for piece in pieces.values() if token in piece) for token in tokens]
+    return starts[0] != starts[1] and tokens[0] - starts[0] == tokens[1] - starts[1]
 
 
 def _locate_unrotated_join(found: _Rotation, row: Row) -> SourceLine | None:

@@ -138,7 +138,7 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]
-            fixing = _locate_fixed_batch(run) if name == "samples" else None
+            fixing = _locate_fixed_batch(run) if name == "samples" else _locate_fixed_length(run)
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
 
@@ -184,6 +184,17 @@ def _learned_bias(structure: Structure) -> str | None:
                 looked_up = any(one.name in LOOKUPS for one in before)
                 return next((names[number] for number in read if looked_up and number in names), None)
     return None
+
+
+def _locate_fixed_length(run: Run) -> SourceLine | None:
+    """Find the line that makes a tensor, such as a mask, for the old number of tokens in a run with fewer of them."""
+    old = run.x.shape[1] - run.options.num_context
+    if run.options.num_context or old < 3:
+        return None
+    trace, _ = run.subject.trace(run.x[:, :-1])
+    made = (one for one in trace.operations if one.outputs and not one.inputs and one.where)
+    square = (one.where for one in made if one.outputs[0].tensor.shape[-2:] == (old, old))
+    return next(square, None)
 
 
 def _locate_fixed_batch(run: Run) -> SourceLine | None:

@@ -61,6 +61,8 @@ def check_gate(structure: Structure) -> Iterator[Finding]:
 def check_dead(attention: Attention) -> Iterator[Finding]:
     """Whether each matrix changes the output."""
     run = attention.run
+    if run.live.isdisjoint(attention.structure.value_product_descendants):
+        return  # of no attention whose results are thrown away does any matrix change the output
     merged = attention.rows.num_heads * len(attention.rows.all[0].outputs)
     for name in run.unused_parameters:
         whole, _, part = name.partition("[")
