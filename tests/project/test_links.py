@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.exercises import EXERCISES
+from tools.book.walk import hours
 from tools.notebooks.address import Address, read_address
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,16 +71,13 @@ def test_the_readme_can_be_read_in_the_time_that_a_reader_gives_it():
     assert 450 <= words(text) <= 620 and words(where_things_are) <= 220
 
 
-HOURS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-
-
 def test_the_readme_adds_its_minutes_up():
-    """The hours are the rounded sums of the minutes in its table, and the table's exercises are those there are."""
+    """The hours are the sums of the minutes in its table, and the table's exercises are those there are."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     lessons = sum(map(int, re.findall(r"\| (\d+) min \|", readme)))
     exercises = sum(map(int, re.findall(r"\[\d+, (\d+) min\]", readme)))
-    hours = [HOURS[round(minutes / 60)] for minutes in (lessons, exercises)]
-    assert f"The lessons take {hours[0]} hours, the {len(EXERCISES)} exercises {hours[1]} more." in readme
+    more = hours(exercises).removesuffix(" hours")
+    assert f"The lessons take {hours(lessons)}, the {len(EXERCISES)} exercises {more} more." in readme
     assert exercises == sum(exercise.minutes for exercise in EXERCISES.values())
     assert sum(map(int, re.findall(r"\[(\d+), \d+ min\]", readme))) == len(EXERCISES)
 
