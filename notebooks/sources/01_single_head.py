@@ -433,7 +433,7 @@ print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
 # %% [markdown]
 # The product is above 65504, so it overflows to infinity before the division can help, and softmax makes `nan` of it,
 # which means *not a number*. That is why the module below and the course's library divide the queries before the
-product.
+# product.
 #
 # ## The formula in the papers
 #
