@@ -250,8 +250,8 @@ show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
 # "work" takes 0.5750 of its mix from "and" and 0.2025 from "Dream". A negative score does not mean that a token is
-# ignored, because the exponential of any number is positive. (Stored in float32 it is 0 for numbers below about -104.)
-# What counts is how far the score is from the others.
+# ignored, because the exponential of any number is positive. (Only that of a number very far below 0 is too small to be
+# stored, and becomes 0.) What counts is how far the score is from the others.
 #
 # **Predict.** Suppose that all six keys were the same vector. How large would each of the attention weights be?
 
