@@ -349,9 +349,9 @@ title = "is_causal=True, two queries and six keys"
 heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
 
 # %% [markdown]
-# The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache and more than one new
-# word you must pass a mask of your own, as your module does with `seen`. A single new word may see all keys, so it needs
-# no mask, but `is_causal` must stay False.
+# The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache and more than one
+# new word you must pass a mask of your own, as your module does with `seen`. A single new word may see all keys, so
+# it needs no mask, but `is_causal` must stay False.
 #
 # ## A padded batch with a cache
 #

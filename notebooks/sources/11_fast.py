@@ -440,8 +440,8 @@ every, skipped = (512 // 64) ** 2, tiles_skipped(512, 64)
 print(f"{every} tiles, {computed} computed, {skipped} skipped by the formula")
 
 # %% [markdown]
-# In a longer text a smaller share of the tiles is on the diagonal, so that nearly half of all tiles are skipped, and a causal
-# mask can make a tiled kernel up to twice as fast.
+# In a longer text a smaller share of the tiles is on the diagonal, so that nearly half of all tiles are skipped, and
+# a causal mask can make a tiled kernel up to twice as fast.
 #
 # Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb).
 #
