@@ -13,7 +13,8 @@ class Attention(nn.Module):
         self.v_proj = nn.Linear(d_in, d_out)
         self.out_proj = nn.Linear(d_out, d_out)
         steps = torch.arange(1, num_heads + 1)
-        self.register_buffer("slopes", 2.0 ** (-8 * steps / num_heads), persistent=False)
+        slopes = 2.0 ** (-8 * steps / num_heads)
+        self.register_buffer("slopes", slopes, persistent=False)
 
     def split_heads(self, x):
         batch, num_tokens, _ = x.shape

@@ -13,7 +13,7 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(d_in, d_out)
         self.v_proj = nn.Linear(d_in, d_out)
         self.out_proj = nn.Linear(d_out, d_out)
-        self.places = nn.Embedding(16, d_in)
+        self.places = nn.Embedding(1024, d_in)  # for 1024 tokens at most
 
     def split_heads(self, x):
         batch, num_tokens, _ = x.shape

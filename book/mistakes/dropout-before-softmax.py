@@ -1,6 +1,6 @@
 # you may notice: `nan` in training, but not in evaluation.
 # you may notice: No weight of a visible token is zero in training despite dropout.
-# you may notice: In each training pass attention is sharper with a dropout of 0.5 than without.
+# you may notice: On average over training passes attention is sharper with a dropout of 0.5 than without.
 import torch
 from torch import nn
 

@@ -25,7 +25,7 @@ class Attention(nn.Module):
         values = self.split_heads(self.v_proj(x))
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         mask = torch.full(scores.shape, -torch.inf, device=x.device).triu(1)  # wrong
-        # instead: mask = torch.full(scores.shape, -torch.inf, dtype=x.dtype, device=x.device).triu(1)
+        # instead: mask = torch.full_like(scores, -torch.inf).triu(1)
         weights = (scores + mask).softmax(dim=-1)
         context = weights @ values
         return self.out_proj(context.transpose(1, 2).flatten(2))

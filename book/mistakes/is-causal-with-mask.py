@@ -26,8 +26,9 @@ class Attention(nn.Module):
         place = torch.arange(x.shape[1], device=x.device)
         distance = place[:, None] - place
         seen = (distance >= 0) & (distance < 3)
-        context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen, is_causal=True)  # wrong
-        # instead: context = F.scaled_dot_product_attention(queries, keys, values, attn_mask=seen)
+        heads = queries, keys, values
+        context = F.scaled_dot_product_attention(*heads, attn_mask=seen, is_causal=True)  # wrong
+        # instead: context = F.scaled_dot_product_attention(*heads, attn_mask=seen)
         return self.out_proj(context.transpose(1, 2).flatten(2))
 
 

@@ -32,12 +32,15 @@ class Attention(nn.Module):
 
 
 # how it is called
-def same_text(x):  # (batch, query, key); the second text of sample i begins at token i + 1
-    second = torch.arange(x.shape[1], device=x.device) > torch.arange(len(x), device=x.device)[:, None]
+def same_text(x):
+    # (batch, query, key); the second text of sample i begins at token i + 1
+    last = torch.arange(len(x), device=x.device)[:, None]  # of the first text
+    second = torch.arange(x.shape[1], device=x.device) > last
     return second[:, :, None] == second[:, None, :]
 
 
 torch.manual_seed(0)
 module = Attention(d_in=11, d_out=21, num_heads=3)
 x = torch.randn(3, 5, 11)  # as many samples as heads
-options = {"num_heads": 3, "keep": same_text(x)[:, None], "call": lambda module, x: module(x, same_text(x))}
+options = {"num_heads": 3, "keep": same_text(x)[:, None]}
+options["call"] = lambda module, x: module(x, same_text(x))

@@ -22,9 +22,11 @@ class Attention(nn.Module):
         keys = self.split_heads(self.k_proj(x))
         values = self.split_heads(self.v_proj(x))
         if past is not None:
-            keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
+            keys = torch.cat([past[0], keys], dim=2)
+            values = torch.cat([past[1], values], dim=2)
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
-        future = torch.ones_like(scores, dtype=torch.bool).triu(1 + keys.shape[2] - x.shape[1])
+        num_past = keys.shape[2] - x.shape[1]
+        future = torch.ones_like(scores, dtype=torch.bool).triu(1 + num_past)
         if past is None:  # wrong
             scores = scores.masked_fill(future, -torch.inf)  # wrong
         # instead: scores = scores.masked_fill(future, -torch.inf)

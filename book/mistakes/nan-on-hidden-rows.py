@@ -35,10 +35,12 @@ class Attention(nn.Module):
 
 # how it is called
 def is_padding(x):  # (batch, token); sample i begins with i tokens of padding
-    return torch.arange(x.shape[1], device=x.device) < torch.arange(len(x), device=x.device)[:, None]
+    first = torch.arange(len(x), device=x.device)[:, None]  # that is no padding
+    return torch.arange(x.shape[1], device=x.device) < first
 
 
 torch.manual_seed(0)
 module = Attention(d_in=11, d_out=21, num_heads=3)
 x = torch.randn(2, 5, 11)
-options = {"num_heads": 3, "keep": ~is_padding(x)[:, None, None, :], "call": lambda module, x: module(x, is_padding(x))}
+options = {"num_heads": 3, "keep": ~is_padding(x)[:, None, None, :]}
+options["call"] = lambda module, x: module(x, is_padding(x))

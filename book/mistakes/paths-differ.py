@@ -27,7 +27,8 @@ class Attention(nn.Module):
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         future = torch.ones_like(scores, dtype=torch.bool).triu(1)
         if self.flash:
-            context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+            heads = queries, keys, values
+            context = F.scaled_dot_product_attention(*heads, is_causal=True)
         else:
             scores = scores * self.head_dim**-0.5  # wrong
             context = scores.masked_fill(future, -torch.inf).softmax(dim=-1) @ values  # wrong

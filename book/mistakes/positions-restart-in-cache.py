@@ -31,9 +31,11 @@ class Attention(nn.Module):
         # instead: cos, sin = cos[start : start + x.shape[1]], sin[start : start + x.shape[1]]
         queries, keys = apply_rotary(queries, cos, sin), apply_rotary(keys, cos, sin)
         if past is not None:
-            keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
+            keys = torch.cat([past[0], keys], dim=2)
+            values = torch.cat([past[1], values], dim=2)
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
-        future = torch.ones_like(scores, dtype=torch.bool).triu(1 + keys.shape[2] - x.shape[1])
+        num_past = keys.shape[2] - x.shape[1]
+        future = torch.ones_like(scores, dtype=torch.bool).triu(1 + num_past)
         weights = scores.masked_fill(future, -torch.inf).softmax(dim=-1)
         context = weights @ values
         return self.out_proj(context.transpose(1, 2).flatten(2)), (keys, values)

@@ -13,7 +13,8 @@ class Attention(nn.Module):
         self.k_proj = nn.Linear(d_in, d_out)
         self.v_proj = nn.Linear(d_in, d_out)
         self.out_proj = nn.Linear(d_out, d_out)
-        self.memory = nn.Parameter(torch.randn(2, num_heads, 2, self.head_dim))  # of keys and values
+        # two more tokens: (keys and values, head, token, head_dim)
+        self.memory = nn.Parameter(torch.randn(2, num_heads, 2, self.head_dim))
 
     def split_heads(self, x):
         batch, num_tokens, _ = x.shape
@@ -23,7 +24,8 @@ class Attention(nn.Module):
         queries = self.split_heads(self.q_proj(x))
         keys = self.split_heads(self.k_proj(x))
         values = self.split_heads(self.v_proj(x))
-        memory_keys, memory_values = self.memory.expand(len(x), -1, -1, -1, -1).unbind(1)
+        memory = self.memory.expand(len(x), -1, -1, -1, -1)
+        memory_keys, memory_values = memory.unbind(1)
         keys = torch.cat((keys, memory_keys), dim=2)
         values = torch.cat((memory_values, values), dim=2)  # wrong
         # instead: values = torch.cat((values, memory_values), dim=2)

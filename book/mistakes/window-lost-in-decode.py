@@ -22,7 +22,8 @@ class Attention(nn.Module):
         keys = self.split_heads(self.k_proj(x))
         values = self.split_heads(self.v_proj(x))
         if past is not None:
-            keys, values = torch.cat([past[0], keys], dim=2), torch.cat([past[1], values], dim=2)
+            keys = torch.cat([past[0], keys], dim=2)
+            values = torch.cat([past[1], values], dim=2)
         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         place = torch.arange(keys.shape[2], device=x.device)
         distance = place[-x.shape[1] :, None] - place

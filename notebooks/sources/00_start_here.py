@@ -266,7 +266,7 @@ heatmap(weights, words)
 # **Predict.** From which token does "and" take most? Find its row, then the brightest cell in it.
 
 # %%
-# the first sentence and the first head: (batch, head, query, key) -> (query, key)
+# those of the first sentence: (batch, 1, query, key) -> (query, key)
 weight_table = weights[0, 0]
 guess = ...  # write a word in quotes in place of the dots
 predict(guess, lambda: words[weight_table[words.index("and")].argmax()])
@@ -347,7 +347,7 @@ print("the course's head and PyTorch's own attention are equal")
 # %% [markdown]
 # ## The lessons
 #
-# Together they take about 10 hours. The minutes are those that each lesson states: the time to read it, to run it, and
+# Together they take about 10½ hours. The minutes are those that each lesson states: the time to read it, to run it, and
 # to fill in its blanks. If you also try each *Your turn*, and stop where something is new to you, count an hour per
 # lesson. The exercises take additional time.
 #

@@ -250,7 +250,8 @@ show("attention weights of 'work'", weights_of_work, "key", words)
 
 # %% [markdown]
 # "work" takes 0.5750 of its mix from "and" and 0.2025 from "Dream". A negative score does not mean that a token is
-# ignored, because the exponential of any score is positive. What counts is how far the score is from the others.
+# ignored, because the exponential of any number is positive. (Only that of a number very far below 0 is too small to be
+# stored, and becomes 0.) What counts is how far the score is from the others.
 #
 # **Predict.** Suppose that all six keys were the same vector. How large would each of the attention weights be?
 
@@ -431,7 +432,8 @@ print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
 
 # %% [markdown]
 # The product is above 65504, so it overflows to infinity before the division can help, and softmax makes `nan` of it,
-# which means *not a number*. That is why the course's library divides the queries before the product.
+# which means *not a number*. That is why the module below and the course's library divide the queries before the
+# product.
 #
 # ## The formula in the papers
 #
@@ -482,7 +484,7 @@ MyHead = filled("MyHead", MyHead)
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
 #         # (batch, query, key)
-#         scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
+#         scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
 #         weights = scores.softmax(dim=-1)
 #         return weights @ values
 # ```

@@ -139,8 +139,8 @@ print("orders in five heads of width 2:", orders)
 
 # %% [markdown]
 # (The mean of the embeddings is subtracted before the queries are computed, so that some of the queries' numbers are
-# negative.) With width 2, the six queries produce four orders or more, and in one of the heads each query has an order
-# of its own.
+# negative.) In these five heads of width 2 the six queries produce four orders or more, and in one of the heads each
+# query has an order of its own. (Some other heads of width 2 have fewer than four.)
 #
 # **Predict.** How many different orders does a head of width 1 produce at most?
 

@@ -43,13 +43,13 @@ real_positions = from_earlier("real_positions")
 # ## What is different in Llama
 #
 # Llama (Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023)
-# has the attention of lesson 05 with these changes:
+# has the attention of lesson 05, in which no projection has a bias either, with these changes:
 #
 # - Queries and keys are rotated by their positions, as in lesson 07.
 # - Groups of query heads share a head of keys and values, as in lesson 06 (Ainslie et al.,
 #   [GQA](https://arxiv.org/abs/2305.13245), 2023). The large Llama 2 models and all Llama 3 models do this.
-# - No projection has a bias, and softmax runs in float32 even if the model computes in half precision, because a sum of
-#   many small numbers loses digits there.
+# - Softmax runs in float32 even if the model computes in half precision, because a sum of many small numbers loses
+#   digits there.
 #
 # The base of the rotation is 10000 in Llama 2 and 500000 in Llama 3 (Grattafiori et al., [The Llama 3 Herd of
 # Models](https://arxiv.org/abs/2407.21783), 2024, table 3). The slowest pair of a head of 128 elements needs this many
@@ -108,11 +108,14 @@ class MyLlamaAttention(nn.Module):
         cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
         # your lines: rotate; keys, values = cache(keys, values) if there is one; repeat
         raise NotImplementedError
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
+        # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
         # the last query sees all keys
         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
-        scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
+        hidden = ~(seen if keep is None else seen & keep)
+        # not -inf: a row of padding, which sees nothing, must not become nan
+        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
         # (b, h, t, d) -> (b, t, h * d)
         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
@@ -154,11 +157,14 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         group = self.num_heads // self.num_kv_heads
 #         keys = keys.repeat_interleave(group, dim=1)  # (b, h, k, d)
 #         values = values.repeat_interleave(group, dim=1)
-#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
+#         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
 #         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
 #         # the last query sees all keys
 #         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
-#         scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
+#         hidden = ~(seen if keep is None else seen & keep)
+#         # not -inf: a row of padding, which sees nothing, must not become nan
+#         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
 #         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
 #         # (b, h, t, d) -> (b, t, h * d)
 #         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
@@ -343,8 +349,9 @@ title = "is_causal=True, two queries and six keys"
 heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
 
 # %% [markdown]
-# The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache you must pass a mask
-# of your own, as your module does with `seen`.
+# The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache and more than one
+# new word you must pass a mask of your own, as your module does with `seen`. A single new word may see all keys, so
+# it needs no mask, but `is_causal` must stay False.
 #
 # ## A padded batch with a cache
 #

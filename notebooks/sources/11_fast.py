@@ -345,7 +345,7 @@ def in_blocks(queries, keys, values, size, causal=False):
     for first in range(0, len(keys), size):
         block = slice(first, first + size)
         # (q, d) @ (d, k) -> (q, k)
-        scores = queries @ keys[block].T * queries.shape[1] ** -0.5
+        scores = (queries * queries.shape[1] ** -0.5) @ keys[block].T
         if causal and first + size >= len(keys):  # the last block of keys
             keep = causal_keep(*scores.shape, device=scores.device)
             scores = scores.masked_fill(~keep, -torch.inf)
@@ -357,7 +357,7 @@ def in_blocks(queries, keys, values, size, causal=False):
 
 queries, keys, values = draw(3, 512, 64).unbind()
 context, lse = in_blocks(queries, keys, values, 64)
-scores = queries @ keys.T * 64**-0.5
+scores = (queries * 64**-0.5) @ keys.T
 torch.testing.assert_close(context, scores.softmax(dim=-1) @ values)
 torch.testing.assert_close(lse, scores.logsumexp(dim=-1))
 print("equal to the softmax of whole rows")
@@ -440,8 +440,8 @@ every, skipped = (512 // 64) ** 2, tiles_skipped(512, 64)
 print(f"{every} tiles, {computed} computed, {skipped} skipped by the formula")
 
 # %% [markdown]
-# In a longer text fewer of the tiles are on the diagonal, so that nearly half of all tiles are skipped, and a causal
-# mask can make a tiled kernel up to twice as fast.
+# In a longer text a smaller share of the tiles is on the diagonal, so that nearly half of all tiles are skipped, and
+# a causal mask can make a tiled kernel up to twice as fast.
 #
 # Now do exercises 4 and 5 of the [sheet](exercises/11_exercises.ipynb).
 #

@@ -7,8 +7,9 @@
 # two real processes. You compute how long the devices take to send each other what they need, and from that how many
 # devices are best for a model that people use. At the end you cut the keys instead of the heads.
 #
-# **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb) and [11](11_fast.ipynb).
-# **It takes** about 45 minutes. No GPU is needed, because the devices of this lesson are processes on your CPU.
+# **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb), [08](08_llama.ipynb) and
+# [11](11_fast.ipynb). **It takes** about 45 minutes. No GPU is needed, because the devices of this lesson are
+# processes on your CPU.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

@@ -7,7 +7,8 @@
 # anything up. Then you build a tiny GPT around the second of them, train it on the fables of Aesop, and let it write a
 # few lines.
 #
-# **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
+# **You need** lessons [02](02_masks_and_dropout.ipynb), [05](05_weight_split.ipynb), [06](06_multi_query.ipynb),
+# [07](07_order_and_padding.ipynb) and [10](10_what_heads_learn.ipynb). **It takes** about 45 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -76,7 +77,7 @@ MultiHeadFromMemory = filled("MultiHeadFromMemory", MultiHeadFromMemory)
 #         keys = self.k_proj(x).view(per_head).transpose(1, 2)
 #         values = self.v_proj(x).view(per_head).transpose(1, 2)
 #         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
 #         later = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
 #         # (b, h, t, d)
 #         context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values
@@ -147,7 +148,7 @@ MultiQueryWithCache = filled("MultiQueryWithCache", MultiQueryWithCache)
 #             values = torch.cat([cache[1], values], dim=2)
 #         num_keys = keys.shape[2]
 #         # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
-#         scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
 #         keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device)
 #         keep = keep.tril(num_keys - num_new)
 #         # (b, h, n, d)
@@ -255,8 +256,8 @@ for row in range(2):
 #
 # **Positions.** Attention ignores the order of the tokens that a query sees (lesson 07), so a second table has one
 # learned row per position, which is added to the embedding. GPT-2 did it in this way (Radford et al., [Language Models
-# are Unsupervised Multitask Learners](https://openai.com/index/better-language-models/), 2019). The price is that no
-# text can be longer than the table.
+# are Unsupervised Multitask Learners](https://openai.com/index/better-language-models/), 2019). The price is that the
+# model can't read a text that is longer than the table.
 #
 # **Residual connection.** A layer's output is added to its input and does not replace it. Each layer therefore needs to
 # learn only what to add, and during training the gradient reaches the first layer through the sums, which pass it on
@@ -342,6 +343,8 @@ class TinyGPT(nn.Module):
         # (batch, token) of integers -> (batch, token, vocabulary), the new caches
         num_read, caches = caches or (0, [None] * len(self.blocks))
         end = num_read + tokens.shape[1]
+        if end > max_len:
+            raise ValueError(f"the model reads {max_len} characters at most, not {end}")
         # (b, t, m) + (t, m)
         x = self.characters(tokens) + self.positions.weight[num_read:end]
         grown = []
@@ -518,8 +521,19 @@ for line in lines:
 # thousand parameters and has read one short book. A large language model is made of the same kinds of parts. Exercises
 # 3 and 4 of [the sheet](exercises/14_exercises.ipynb) go on with choosing the next character.
 #
-# This model can't write more than `max_len` characters, because its table of positions ends there. Rotary positions
-# ([lesson 07](07_order_and_padding.ipynb)) need no such table, and a rolling cache ([lesson
+# The model can't read more than `max_len` characters, because its table of positions ends there. It can write one more,
+# because it never reads the last one:
+
+# %%
+longest = write_greedily(gpt, start, max_len + 1 - start.shape[1])
+print(longest.shape[1], "characters are written")
+try:
+    gpt(longest)
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# Rotary positions ([lesson 07](07_order_and_padding.ipynb)) need no such table, and a rolling cache ([lesson
 # 09](09_smaller_caches.ipynb)) doesn't grow with the text.
 #
 # ## Your turn

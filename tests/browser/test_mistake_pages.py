@@ -33,7 +33,7 @@ def test_the_families_hold_the_whole_catalogue(folder):
 
 @every_mistake
 def test_the_doctor_names_this_mistake_alone_and_points_to_a_guilty_line(folder, mistake):
-    report = " ".join(page_of(folder, mistake).split("```text\n")[1].split("```")[0].split())
+    report = " ".join(page_of(folder, mistake).split("```console\n")[1].split("```")[0].split())
     headline = r"Attention: (1 attention found, 1 examined: )?one thing is wrong( in the one at attention\.py:\d+)?\. "
     assert re.match(f"{headline}1. {re.escape(f'{mistake.title} [{mistake.id}]')} Look at attention.py:", report)
     example = read_example(EXAMPLES / f"{mistake.id}.py")

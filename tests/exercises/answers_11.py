@@ -189,7 +189,7 @@ RIGHT = {
     "bound_by": [
         bound_by_times,
         lambda o, b, f, m: "memory" if o * m < f * b else "compute",
-        lambda o, b, f, m: ["compute", "memory"][o / b < f / m],
+        lambda o, b, f, m: ["Compute", "Memory"][o / b < f / m],
     ],
     "explicit_intensity": [
         explicit_step_by_step,
@@ -216,6 +216,7 @@ WRONG = {
         (lambda o, b, f, m: o / b < f / m, "a word is asked for"),
         (lambda o, b, f, m: "memory" if o // b < f // m else "compute", "it should be"),
         (lambda o, b, f, m: "memory-bound", "it should be '"),
+        (lambda o, b, f, m: "memory" if 2 * o / b < f / m else "compute", "it should be 'memory'"),
     ],
     "explicit_intensity": [
         (lambda *a: explicit(*a, pairs=0), "the fused form"),

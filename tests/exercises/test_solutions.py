@@ -8,6 +8,7 @@ from course_lib.attention import apply_rotary
 from course_lib.attention import rotary_table as library_table
 from course_lib.distributed import assign_heads
 from course_lib.exercises import ALL, InputGenerator
+from course_lib.exercises.module_exercise import ModuleExercise
 
 SOLUTIONS = {name: exercise.solution for name, exercise in ALL.items()}
 
@@ -93,3 +94,17 @@ def test_kv_heads_are_dealt_out_as_the_library_does(num_devices, num_kv_heads):
         first, count = SOLUTIONS["kv_heads_of_device"](device, num_devices, num_kv_heads)
         heads = assign_heads(device, num_devices, num_devices * num_kv_heads, num_kv_heads).kv_heads
         assert range(first, first + count) == heads
+
+
+MODULES = [exercise for exercise in ALL.values() if isinstance(exercise, ModuleExercise)]
+SIZES = {"d_in": 64, "d_out": 128, "num_heads": 2, "num_kv_heads": 1, "head_dim": 64}
+
+
+@pytest.mark.parametrize("exercise", MODULES, ids=lambda exercise: exercise.name)
+def test_a_solution_runs_in_half_precision_where_the_unscaled_scores_overflow(exercise):
+    torch.manual_seed(0)
+    module = exercise.solution(*(SIZES[name] for name in exercise.takes)).half()
+    x = 150 * torch.randn(2, 5, 64)
+    output = module(x.half())
+    output = output[0] if exercise.in_steps else output
+    assert output.dtype == torch.float16 and output.isfinite().all()

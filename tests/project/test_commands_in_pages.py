@@ -1,4 +1,4 @@
-"""Each `course` and `make` command on a page exists, with the options that the page gives it."""
+"""Each `course` and `make` command on a page exists, with its options, and no line of code on a page is cut off."""
 
 import re
 import shlex
@@ -8,6 +8,7 @@ import pytest
 
 from course_lib import command
 from course_lib.command import main
+from tools.notebooks.lint_outputs import wide_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "book").glob("*.md"))]
@@ -19,6 +20,17 @@ LINES = [
     )
     for line in block.replace("\\\n", " ").splitlines()
 ]
+
+
+CODE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_line_of_code_is_cut_off(page):
+    """An address can't be broken, and what a command says is folded by the book."""
+    blocks = [code for _, kind, code in CODE.findall(page.read_text("utf-8")) if kind != "console"]
+    shown = re.sub(r"https?://\S+", "", "".join(blocks))
+    assert list(wide_lines(shown)) == []
 
 
 def _words(line, command):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.exercises import EXERCISES
+from tools.book.walk import hours
 from tools.notebooks.address import Address, read_address
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,16 +71,13 @@ def test_the_readme_can_be_read_in_the_time_that_a_reader_gives_it():
     assert 450 <= words(text) <= 620 and words(where_things_are) <= 220
 
 
-HOURS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-
-
 def test_the_readme_adds_its_minutes_up():
-    """The hours are the rounded sums of the minutes in its table, and the table's exercises are those there are."""
+    """The hours are the sums of the minutes in its table, and the table's exercises are those there are."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     lessons = sum(map(int, re.findall(r"\| (\d+) min \|", readme)))
     exercises = sum(map(int, re.findall(r"\[\d+, (\d+) min\]", readme)))
-    hours = [HOURS[round(minutes / 60)] for minutes in (lessons, exercises)]
-    assert f"The lessons take {hours[0]} hours, the {len(EXERCISES)} exercises {hours[1]} more." in readme
+    more = hours(exercises).removesuffix(" hours")
+    assert f"The lessons take {hours(lessons)}, the {len(EXERCISES)} exercises {more} more." in readme
     assert exercises == sum(exercise.minutes for exercise in EXERCISES.values())
     assert sum(map(int, re.findall(r"\[(\d+), \d+ min\]", readme))) == len(EXERCISES)
 
@@ -125,9 +123,9 @@ def test_a_release_leads_to_its_tag(version, ref, tmp_path):
 
 
 def perl(name: str) -> list[str]:
-    """The substitutions that CONTRIBUTING.md gives in the section of this name, with the release v0.1.0."""
+    """The options -e of perl that CONTRIBUTING.md gives in the section of this name, with the release v0.1.0."""
     section = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split(f"## {name}\n")[1].split("\n## ")[0]
-    return re.findall(r"perl -pi -e '(.*)'", section)
+    return re.findall(r"-e (?:\\\n +)?'(.*)'", section)
 
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="needs perl, as CONTRIBUTING.md does")
@@ -139,9 +137,10 @@ def perl(name: str) -> list[str]:
     ],
 )
 def test_the_line_in_contributing_carries_every_address(section, address, tmp_path):
-    (line,) = perl(section)
+    options = [word for line in perl(section) for word in ("-e", line)]
+    assert options
     for path in (ROOT / "README.md", *(ROOT / "book").glob("*.md"), *(ROOT / "notebooks").rglob("01*.ipynb")):
         copy = tmp_path / path.name
         copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-        subprocess.run(["perl", "-pi", "-e", line, str(copy)], check=True)
+        subprocess.run(["perl", "-pi", *options, str(copy)], check=True)
         assert list(wrong_addresses(copy.read_text(encoding="utf-8"), address)) == []

@@ -35,7 +35,7 @@ PAGE = """\
 
 {shows} The doctor says of this very code:
 
-```text
+```console
 {report}
 ```
 

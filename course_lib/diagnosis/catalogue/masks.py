@@ -63,9 +63,9 @@ MASKS = (
         "mask-after-softmax",
         "The mask comes after softmax.",
         "Weights of hidden tokens are set to zero after softmax has shared out the whole of each row. What they "
-        "held is lost instead of going to the tokens that may be seen. Early rows sum to much less than 1, and "
+        "held is lost instead of going to the tokens that may be seen. Such a row sums to less than 1, and "
         "hidden scores still press on the visible weights.",
-        "Row sums below 1; the first row most. Earlier outputs move when a later token changes.",
+        "With a causal mask only the last row sums to 1. Earlier outputs move when a later token changes.",
         "Code that multiplies weights by a 0/1 mask.",
         "Do the weights of each row still sum to 1?",
         "02",

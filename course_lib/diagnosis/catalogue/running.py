@@ -29,8 +29,8 @@ RUNNING = (
         "Something is made in, or cast to, float32 whatever the input's dtype is. The module must compute in the "
         "dtype it was given, or cast back. In float64 it is silently less exact, in float16 it fails or the "
         "output changes its dtype.",
-        "In float64 the output is off by about 1e-7; in float16 or bfloat16 the call fails, or the output has "
-        "another dtype.",
+        "In float16 or bfloat16 the call fails, or the output has another dtype. In float64 it is off by about 1e-7, "
+        "unless the tensor of float32 holds exact numbers only, as a mask of 0 and minus infinity does.",
         "A published class rebuilds its scale as a float32 tensor in each forward.",
         "What is the dtype of the output for an input in float16?",
         "05",

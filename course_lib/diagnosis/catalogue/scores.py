@@ -98,7 +98,7 @@ SCORES = (
         "The product is formed first and scaled afterwards, so a dot product beyond 65504 becomes infinite before "
         "it is divided. Scaling the queries before the product makes it smaller. In float32 nothing shows.",
         "Queries and keys of 60 and head_dim 64 in float16: the output is nan.",
-        "At least four of the five published documents scale after the product.",
+        "Code that follows the formula as it is written, such as nanoGPT's, scales after the product.",
         "How large is the largest number between the product and the division?",
         "01",
     ),

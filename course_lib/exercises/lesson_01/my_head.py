@@ -17,7 +17,7 @@ class MyHead(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         # (batch, query, key)
-        scores = queries @ keys.transpose(1, 2) / queries.shape[-1] ** 0.5
+        scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
         weights = scores.softmax(dim=-1)
         return weights @ values
 
@@ -30,7 +30,7 @@ EXERCISE = ModuleExercise(
     prompt="Compare, weigh and mix in `forward`, for a batch of samples. No token is hidden from any other.",
     hints=(
         "The keys are transposed in their last two axes only: `keys.transpose(1, 2)` is (batch, width, key).",
-        "Divide the scores by the square root of the width of a query, `queries.shape[-1] ** 0.5`.",
+        "Divide the queries, or the scores, by the square root of the width of a query, `queries.shape[-1] ** 0.5`.",
     ),
     causal=False,
 )

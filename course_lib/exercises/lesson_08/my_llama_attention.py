@@ -63,11 +63,14 @@ class MyLlamaAttention(nn.Module):
         group = self.num_heads // self.num_kv_heads
         keys = keys.repeat_interleave(group, dim=1)  # (b, h, k, d)
         values = values.repeat_interleave(group, dim=1)
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5  # (b, h, q, k)
+        # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
         # the last query sees all keys
         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
-        scores = scores.masked_fill(~(seen if keep is None else seen & keep), -1e30)
+        hidden = ~(seen if keep is None else seen & keep)
+        # not -inf: a row of padding, which sees nothing, must not become nan
+        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
         # (b, h, t, d) -> (b, t, h * d)
         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))

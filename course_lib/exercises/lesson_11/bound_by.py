@@ -22,7 +22,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for number, (rate, width) in enumerate(rng.size_rows(4, 2)):
         balance = 10 * rate / width
-        for factor in (0.8, 1.25, 0.02, 60.0):
+        for factor in (0.8, 1.25, 0.4, 0.02, 60.0):
             moved = (1 + rng.integer(50)) * 10 ** (4 + number)
             cases.append(Case((round(balance * factor * moved), moved, rate * 10**12, width * 10**11)))
     whole, moved = 2 + rng.integer(20), 10 * (1 + rng.integer(9))
@@ -40,7 +40,7 @@ EXERCISE = FunctionExercise(
         "A computation does `operations` multiplications and additions and moves `bytes_moved` bytes. A machine does "
         "at most `flops_per_second` operations and moves at most `bytes_per_second` bytes per second, both at the same "
         'time. Give back the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for '
-        "arithmetic."
+        "arithmetic. (Upper and lower case are the same.)"
     ),
     hints=(
         "Which of the two takes longer, moving the bytes or computing the operations?",

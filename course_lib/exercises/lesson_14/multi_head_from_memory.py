@@ -25,7 +25,7 @@ class MultiHeadFromMemory(nn.Module):
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         later = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         # (b, h, t, d)
         context = scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ values

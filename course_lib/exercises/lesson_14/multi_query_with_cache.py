@@ -30,7 +30,7 @@ class MultiQueryWithCache(nn.Module):
             values = torch.cat([cache[1], values], dim=2)
         num_keys = keys.shape[2]
         # (b, h, n, d) @ (b, 1, d, k) -> (b, h, n, k)
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         keep = torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device)
         keep = keep.tril(num_keys - num_new)
         # (b, h, n, d)

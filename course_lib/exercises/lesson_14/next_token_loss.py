@@ -86,7 +86,7 @@ EXERCISE = FunctionExercise(
             hint="What is asked for after the probability?",
         ),
         Wrong(
-            "the logarithm of softmax: a probability below 1e-308 is stored as 0, and log(0) is infinite",
+            "the logarithm of softmax: a probability below 2e-324 is stored as 0, and log(0) is infinite",
             lambda s, t: -s[:, :-1].softmax(-1).gather(-1, t[:, 1:, None]).log().mean(),
             hint="Which function takes softmax and logarithm in one step?",
         ),

@@ -193,7 +193,7 @@ class SingleHeadWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), ..., self.v_proj(x)
-        scores = queries @ ... / queries.shape[-1] ** 0.5  # (batch, query, key)
+        scores = queries / queries.shape[-1] ** 0.5 @ ...  # (batch, query, key)
         weights = scores.softmax(dim=...)
         return ... @ values
 

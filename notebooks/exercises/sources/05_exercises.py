@@ -172,7 +172,7 @@ class MultiHeadWithGaps(nn.Module):
         queries = self.q_proj(x).view(per_head).transpose(1, 2)  # -> (b, h, t, d)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        scores = queries @ ... * self.head_dim**-0.5  # (b, h, q, k)
+        scores = (queries * self.head_dim**-0.5) @ ...  # (b, h, q, k)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         weights = scores.masked_fill(..., -torch.inf).softmax(dim=...)
         context = weights @ values  # (b, h, t, d)

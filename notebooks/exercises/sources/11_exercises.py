@@ -55,7 +55,8 @@ review("11", [..., ..., ...])  # your three answers in place of the dots
 #
 # A computation does `operations` multiplications and additions and moves `bytes_moved` bytes. A machine does at most
 # `flops_per_second` operations and moves at most `bytes_per_second` bytes per second, both at the same time. Give back
-# the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for arithmetic.
+# the word `"memory"` if the computation waits for memory, and `"compute"` if it waits for arithmetic. (Upper and lower
+# case are the same.)
 
 # %% nbgrader={"grade": false, "grade_id": "bound_by", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def bound_by(operations, bytes_moved, flops_per_second, bytes_per_second):

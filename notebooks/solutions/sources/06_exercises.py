@@ -223,7 +223,7 @@ class GroupedQueryWithGaps(nn.Module):
         # (b, kv_head, t, d) -> (b, head, t, d)
         keys = keys.repeat_interleave(group, dim=1)
         values = values.repeat_interleave(group, dim=1)
-        scores = queries @ keys.transpose(2, 3) * self.head_dim**-0.5
+        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         context = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
         return self.out_proj(context.transpose(1, 2).reshape(batch, num_tokens, -1))

@@ -9,6 +9,7 @@ from tools.book import mistakes
 from tools.book.mistake_code import run_example
 from tools.book.mistake_page import diff
 from tools.book.mistakes import EXAMPLES, read_example, write_pages
+from tools.notebooks.lint_outputs import wide_lines
 
 NOTICE = "# you may notice: `nan`, and no text.\n"
 SMALL = "module = 1\n\n\n# how it is called\nx = 2\n"
@@ -34,6 +35,12 @@ def test_wrong_and_right_differ_in_the_marked_lines_only(mistake):
     remaining = iter(right)
     assert all(line in remaining for line in unmarked)  # in the same order
     assert example.wrong != example.right
+
+
+@every_mistake
+def test_no_line_of_code_is_cut_off(mistake):
+    example = read_example(EXAMPLES / f"{mistake.id}.py")
+    assert list(wide_lines("\n".join((example.wrong, example.right, example.call)))) == []
 
 
 def test_pages_are_the_same_each_time(tmp_path, monkeypatch):
