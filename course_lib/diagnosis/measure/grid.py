@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .calling import usual_call
 from .options import MOST_TOKENS
@@ -67,7 +68,8 @@ def _width_of(layer: nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d) -> int:
 
 
 def _parameters(code: Callable[..., Any]) -> list[nn.Parameter]:
-    return list(code.parameters()) if isinstance(code, nn.Module) else []
+    parameters = code.parameters() if isinstance(code, nn.Module) else ()
+    return [one for one in parameters if not is_lazy(one)]
 
 
 def smaller_grid(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None) -> Tensor:

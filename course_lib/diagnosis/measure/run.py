@@ -70,8 +70,13 @@ class Run(Attempt):
 
     @property
     def is_pooled(self) -> bool:
-        """Whether the output is one row for each sample, as that of a classifier or of attention pooling."""
-        return self.output.tensor.dim() == 2 and len(self.output.tensor) == len(self.x)
+        """Whether the output is one row for each sample, as of attention pooling, and not the tokens side by side."""
+        output = self.output.tensor
+        if output.dim() != 2 or len(output) != len(self.x):
+            return False
+        laid = () if self.output.made_by is None else self.trace.operations[self.output.made_by].inputs[:1]
+        sizes = [(value.tensor.numel(), *value.tensor.shape[:2]) for value in laid]
+        return sizes != [(output.numel(), *self.x.shape[:2])]
 
     @cached_property
     def live(self) -> set[int]:
