@@ -23,7 +23,7 @@ SIZES: dict[str, int] = {  # names of the fields of configurations -> a small si
     ),
     **dict.fromkeys(
         ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers", "encoder_layers",
-         "encoder_num_hidden_layers", "decoder_num_hidden_layers"), LAYERS,
+         "encoder_num_hidden_layers", "decoder_num_hidden_layers", "num_encoder_layers", "num_decoder_layers"), LAYERS,
     ),
     **dict.fromkeys(
         ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads",

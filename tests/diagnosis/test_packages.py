@@ -225,3 +225,18 @@ class Layer(Base):
 @pytest.mark.parametrize(("mistake", "found"), [("", ()), ("idle", ("dead-parameter",))])
 def test_an_activation_that_a_part_has_again_is_no_dead_part(mistake, found):
     assert diagnose(Layer(mistake), X, causal=False, num_heads=HEADS).mistakes == found
+
+
+class ExchangesAxes(Base):
+    """Attention over a grid of tokens, whose rows and columns are exchanged in the output."""
+
+    def forward(self, x):
+        q, k, v = self.split(x.flatten(1, 2))
+        tokens = self.merge(F.scaled_dot_product_attention(q, k, v))
+        return tokens.view(len(x), x.shape[2], x.shape[1], D)
+
+
+def test_a_grid_with_exchanged_axes_is_no_smaller_grid():
+    x = torch.randn(2, 2, 3, D)
+    (finding,) = diagnose(ExchangesAxes(), x, num_heads=HEADS, causal=False).findings
+    assert finding.examined and "there is no row of the output for each token" in finding.title

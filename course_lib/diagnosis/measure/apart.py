@@ -55,7 +55,7 @@ def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:
     queries, keys, values = (search.entries(part) for part in parts)
     chosen = _chosen(queries, keys, values)
     applied = parts[2].at
-    if chosen is None or not search.agree(chosen) or search.joins_samples(chosen[0], applied):
+    if chosen is None or not search.agree(chosen) or search.joins_samples(chosen, applied):
         return None
     output = search.output(applied, parts[0].rows, chosen[0])
     return None if output is None else search.place(chosen, output, product)
@@ -187,15 +187,17 @@ class _Search:
         batches = {self.batch(number) for number in chosen}
         return len(batches) == 1 and batches.pop() <= MOST_SAMPLES
 
-    def joins_samples(self, number: int, applied: Operation) -> bool:
-        """Return whether results depend on the rows of several samples, as where rows are tied."""
-        made = self._as_rows(number, self._made(number).tensor)
-        noise, moved = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3), []
-        first = torch.arange(len(noise)) == 0
-        for chosen in (first, ~first):
-            change = torch.where(chosen[:, None, None], noise, 0).view(made.shape)
-            now = self._changed(number, self._as_rows(number, change))[applied.outputs[0].number]
-            moved.append((now - applied.outputs[0].tensor).abs() > 1e-9)
+    def joins_samples(self, chosen: tuple[int, ...], applied: Operation) -> bool:
+        """Return whether results depend on the rows of several samples, as where rows are tied or in two orders."""
+        result = applied.outputs[0]
+        moved = [torch.zeros(result.tensor.shape, dtype=torch.bool) for _ in range(2)]
+        for number in dict.fromkeys(chosen):
+            made = self._as_rows(number, self._made(number).tensor)
+            noise = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
+            second = torch.arange(len(noise)) == min(1, len(noise) - 1)  # the first is first in any order
+            for part, of_sample in zip(moved, (second, ~second), strict=True):
+                change = self._as_rows(number, torch.where(of_sample[:, None, None], noise, 0).view(made.shape))
+                part |= (self._changed(number, change)[result.number] - result.tensor).abs() > 1e-9
         return bool((moved[0] & moved[1]).any())
 
     def batch(self, number: int) -> int:

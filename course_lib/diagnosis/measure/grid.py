@@ -35,8 +35,12 @@ def as_row(code: Callable[..., Any], x: Tensor, call: Callable[..., Any] | None)
 
     @wraps(run)
     def run_on_row(code: Any, tokens: Tensor, *context: Tensor) -> Any:
-        output = run(code, to_grid(tokens).contiguous(), *context)
+        grid = to_grid(tokens).contiguous()
+        output = run(code, grid, *context)
         if not isinstance(output, Tensor) or output.dim() != x.dim():
+            return output
+        own, axes = output.shape[start : start + x.dim() - 2], grid.shape[start : start + x.dim() - 2]
+        if own != axes and own.numel() == axes.numel():  # axes that were exchanged are no smaller grid
             return output
         return output.flatten(2).mT if first else output.flatten(1, -2)
 
