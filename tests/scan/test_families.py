@@ -94,8 +94,9 @@ def test_families_are_named_and_refused_in_words():
         tiny_model("blt")
 
 
-def test_a_family_whose_layers_have_names_of_their_own_is_small_and_not_accused():
+def test_a_family_whose_layers_have_names_of_their_own_is_small_and_of_one_sample():
     model = tiny_model("prophetnet")  # 12 layers if nobody says how many
     assert model.config.num_decoder_layers == 2
     report = scan(model, IDS, paths=["attention"])
-    assert not report.wrong, report  # its values have the order (batch, head, stream), its keys (batch, stream, head)
+    # It does see the future, a little. Its values have the order (batch, head, stream), its keys (batch, stream, head).
+    assert {one.mistake for one in report.wrong} == {"no-causal-mask"}, report
