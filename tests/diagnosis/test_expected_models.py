@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
@@ -133,3 +134,30 @@ def test_the_reference_keeps_its_own_buffers_but_gets_the_statistics_of_norms():
     trained.factor.fill_(2.0)
     (finding,) = diagnose(trained, X, expect=Factored()).findings
     assert "does not compute what `expect` computes" in finding.title
+
+
+class Named(nn.Module):
+    """Causal attention whose four projections have names of the caller's choice."""
+
+    def __init__(self, names, *, seed, scale=None):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.names, self.scale = names, scale
+        for name in names:
+            setattr(self, name, nn.Linear(12, 12))
+
+    def forward(self, x):
+        q, k, v = (getattr(self, name)(x).unflatten(-1, (3, 4)).transpose(1, 2) for name in self.names[:3])
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
+        return getattr(self, self.names[3])(heads.transpose(1, 2).flatten(2))
+
+
+def test_a_reference_with_weights_of_its_own_is_not_compared():
+    x = torch.randn(2, 5, 12, generator=torch.Generator().manual_seed(0))
+    code, reference = Named("qkvo", seed=1), Named(["wq", "wk", "wv", "wo"], seed=2)
+    report = diagnose(code, x, num_heads=3, expect=reference)
+    assert report.exit_status == 2 and "`expect` has weights of its own" in report.findings[0].title
+    reference.load_state_dict({f"w{name}": value for name, value in code.state_dict().items()})
+    assert diagnose(code, x, num_heads=3, expect=reference).ok
+    reference.scale = 0.3
+    assert "does not compute what `expect` computes" in diagnose(code, x, num_heads=3, expect=reference).in_words()

@@ -49,6 +49,7 @@ class Comparison:
         right: what the reference returned, (batch, token, width).
         unlike: the parameters that only one has, or that differ in shape: with any, each keeps its own.
         how: both were called in another way than the run, such as "without `mask`"; "" if they were not.
+        has_own_weights: whether most elements of the code's matrices are in none of the reference, whatever the names.
     """
 
     run: Run
@@ -56,6 +57,7 @@ class Comparison:
     right: Tensor
     unlike: tuple[str, ...] = ()
     how: str = ""
+    has_own_weights: bool = False
 
     @property
     def apart(self) -> float:
@@ -226,23 +228,32 @@ def _compare(run: Run, reference: Subject) -> Comparison:
     reference.widened, reference.awake = run.subject.widened, run.subject.awake
     reference.code = reference.copy(torch.float64)
     copied, own = reference.code, run.subject.copy(torch.float64)
-    unlike: tuple[str, ...] = ()
+    unlike, has_own_weights = tuple[str, ...](), False
     if isinstance(copied, nn.Module) and isinstance(own, nn.Module):
         state, other = _learned(own), _learned(copied)
         shapes = [{name: tuple(one.shape) for name, one in each.items()} for each in (state, other)]
         unlike = tuple(name for name in {**state, **other} if shapes[0].get(name) != shapes[1].get(name))
-        if not unlike:
+        if unlike:
+            has_own_weights = _has_own_weights(state, other)
+        else:
             copied.load_state_dict(state, strict=False)
     trace, result = reference.trace(run.x)
     if not isinstance(result, Tensor):
         raise SubjectFailed(f"expect can't be run: {type(result).__name__}: {result}")
-    return Comparison(run, trace, result, unlike)
+    return Comparison(run, trace, result, unlike, has_own_weights=has_own_weights)
 
 
 def _learned(module: nn.Module) -> dict[str, Tensor]:
     """Return the parameters and the statistics of norms; other buffers, such as masks, belong to the code."""
     buffers = {name: one for name, one in module.named_buffers() if name.rpartition(".")[2] in STATISTICS}
     return dict(module.named_parameters()) | buffers
+
+
+def _has_own_weights(state: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    mine, right = ([one.flatten() for one in each.values() if one.dim() > 1] for each in (state, other))
+    if not mine or not right:
+        return False
+    return bool(torch.isin(torch.cat(mine), torch.cat(right)).double().mean() < 0.5)  # a copy may lack a matrix
 
 
 def differing_from_reference(attempt: Attempt) -> Comparison | None:

@@ -20,8 +20,8 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         return
     if comparison is None:
         return
-    if comparison.unlike:
-        names = listed([f"`{name}`" for name in comparison.unlike[:3]])
+    names = listed([f"`{name}`" for name in comparison.unlike[:3]])
+    if names and not comparison.has_own_weights:
         yield f"no parameter was copied into `expect`, because not all names and shapes agree (as of {names})"
     if comparison.is_equal:
         yield AS_EXPECTED
@@ -30,6 +30,11 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
     mine, right = tuple(comparison.run.output.tensor.shape), tuple(comparison.right.shape)
     if mine != right:
         yield Finding.unnamed(f"its output has the shape {mine}, and that of `expect` {right}", "the shapes differ")
+        return
+    if comparison.has_own_weights:
+        evidence = f"not all names and shapes of the parameters agree (as of {names}), and their numbers differ, too"
+        title = f"{NOT_EXAMINED}: `expect` has weights of its own. Give it yours, or the same names."
+        yield Finding(None, evidence, None, title)
         return
     evidence = f"{comparison.how}, " if comparison.how else ""
     evidence += f"its output is up to {found.output:.4g} off from that of `expect`"
