@@ -22,13 +22,13 @@ from .measure.options import Options
 from .measure.place import Place
 from .measure.placed import PlacedSubject
 from .measure.reach import Leak, find_leak
-from .measure.run import Run, measure_run, noise_of
+from .measure.run import Run, changed, measure_run, noise_of
 from .measure.score_products import ScoreProduct, find_score_products
 from .measure.segment import find_segments
 from .measure.segment_subject import SegmentSubject
 from .measure.softmax_path import SoftmaxPath
 from .measure.stages import Stages, stages_of
-from .measure.subject import Subject
+from .measure.subject import Subject, SubjectFailed
 from .precedence import root_causes
 from .registry import Rule, apply
 from .shared import Shared
@@ -49,7 +49,7 @@ OF_WHOLE = {
 ONLY_OF_WHOLE = {
     "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces", "check_sizes",
 }  # fmt: skip
-UNUSED_MASK = "mask-discarded"
+UNUSED_MASK, OTHER_SAMPLE = "mask-discarded", "batch-mixed"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
 PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"
 
@@ -155,8 +155,21 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
     if unseen or (causes and not any(cause.examined for cause in causes)):
         reason = causes[0].evidence if causes else "its scores can't be followed to the values"
         return AttentionReport(place.name, missing=reason)
+    if place.apart and any(cause.mistake == OTHER_SAMPLE for cause in causes) and _keeps_samples_apart(run):
+        return AttentionReport(place.name, missing="its rows can't be told from those of other samples")
     checked = () if causes else tuple(confirm(stages))
     return AttentionReport(place.name, None, causes, "", checked, tuple(remarks))
+
+
+def _keeps_samples_apart(run: Run) -> bool:
+    """Return whether the first sample's output stays as it is when all the other samples change."""
+    x, before = run.x.clone(), run.output.tensor
+    x[1:] += noise_of(x[1:].shape, seed=19).to(x.dtype)
+    try:
+        now = run.subject.run(x)
+    except SubjectFailed:
+        return False
+    return now.shape == before.shape and len(now) == len(x) and not changed(now[0], before[0]).any()
 
 
 def _subject_of(run: Run, place: Place) -> Subject:

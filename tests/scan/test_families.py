@@ -14,7 +14,7 @@ import torch
 
 transformers = pytest.importorskip("transformers")
 
-from course_lib.scan import NotBuilt, families, scan, tiny_model  # noqa: E402
+from course_lib.scan import NotBuilt, families, scan, tiny_context, tiny_model  # noqa: E402
 
 RELEASE = tuple(int(part) for part in transformers.__version__.split(".")[:2])
 SEE_THE_FUTURE = ["roformer", "big_bird", "rembert", "megatron-bert", "doge"]  # from 5.12 to 5.17
@@ -100,3 +100,10 @@ def test_a_family_whose_layers_have_names_of_their_own_is_small_and_of_one_sampl
     report = scan(model, IDS, paths=["attention"])
     # It does see the future, a little. Its values have the order (batch, head, stream), its keys (batch, stream, head).
     assert {one.mistake for one in report.wrong} == {"no-causal-mask"}, report
+
+
+@pytest.mark.skipif(not EVERY, reason="takes long; SCAN_FAMILIES=1 runs it")
+def test_blocks_that_overlap_in_an_encoder_are_not_taken_for_samples():
+    context = tiny_context(tiny_model("pegasus_x"), 2)
+    report = scan(tiny_model("pegasus_x"), IDS, context=context, paths=["attention"])
+    assert not report.wrong, report
