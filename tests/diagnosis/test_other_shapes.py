@@ -1,0 +1,115 @@
+"""Right code whose keys, positions or contexts have other shapes than usual is not accused; its mistakes are found."""
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+
+HEADS, HEAD_DIM, D = 3, 4, 12
+X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
+GRID = torch.randn(2, 4, 4, D, generator=torch.Generator().manual_seed(0))
+RIGHT, TOO_SMALL = HEAD_DIM**-0.5, 1 / HEAD_DIM
+
+
+class Base(nn.Module):
+    """Projections of queries, keys and values, and of the heads' results."""
+
+    def __init__(self, scale=RIGHT):
+        super().__init__()
+        torch.manual_seed(1)
+        self.scale = scale
+        self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(D, D) for _ in range(4))
+
+    def split(self, x):
+        return x.unflatten(-1, (HEADS, -1)).transpose(-2, -3)
+
+    def merge(self, heads):
+        return self.to_out(heads.transpose(-2, -3).flatten(-2))
+
+    def attend(self, q, k, v, *, causal=False):
+        scores = q @ k.mT * self.scale
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        return scores.softmax(-1) @ v
+
+    def qkv(self, x, context=None):
+        context = x if context is None else context
+        return self.split(self.to_q(x)), self.split(self.to_k(context)), self.split(self.to_v(context))
+
+
+def found(module, x, **options):
+    report = diagnose(module, x, num_heads=HEADS, **options)
+    assert report.exit_status != 2, report
+    return [finding.mistake for finding in report.findings]
+
+
+# --- positions ---
+
+
+class RelativeByWidth(Base):
+    """Biases of rows and columns of a grid, for each query, that are appended to its columns; a key picks its own."""
+
+    def __init__(self, axis=-1):
+        super().__init__()
+        self.axis = axis
+        self.of_rows, self.of_columns = (nn.Parameter(torch.randn(5, HEAD_DIM)) for _ in range(2))
+
+    def forward(self, x):
+        rows, columns = x.shape[1:3]
+        q, k, v = self.qkv(x.flatten(1, 2))
+        row, column = (torch.arange(count, device=x.device) for count in (rows, columns))
+        grid = q.unflatten(2, (rows, columns)) / self.scale
+        to_rows = torch.einsum("nhrcd,rkd->nhrck", grid, self.of_rows[row[:, None] - row + rows - 1])
+        to_columns = torch.einsum("nhrcd,ckd->nhrck", grid, self.of_columns[column[:, None] - column + columns - 1])
+        q = torch.cat([q, to_rows.flatten(2, 3), to_columns.flatten(2, 3)], -1)
+        own = [torch.eye(rows).repeat_interleave(columns, 0), torch.eye(columns).repeat(rows, 1)]
+        k = torch.cat([k, *(one.to(x).expand(len(x), HEADS, -1, -1) for one in own)], -1)
+        weights = (q @ k.mT * self.scale).softmax(self.axis)
+        return self.merge(weights @ v).unflatten(1, (rows, columns))
+
+
+@pytest.mark.parametrize(("axis", "mistakes"), [(-1, []), (-2, ["softmax-wrong-axis"])])
+def test_columns_of_positions_that_are_appended_make_no_more_heads(axis, mistakes):
+    assert found(RelativeByWidth(axis), GRID[:, :3, :3], causal=False) == mistakes
+
+
+# --- keys of no token ---
+
+
+class NullScore(Base):
+    """A learned key whose score is made by a product of its own."""
+
+    def __init__(self, scale=RIGHT):
+        super().__init__(scale)
+        self.null_key, self.null_value = (nn.Parameter(torch.randn(HEADS, 1, HEAD_DIM)) for _ in range(2))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        scores = (q @ k.mT * self.scale).masked_fill(future, -torch.inf)
+        scores = torch.cat([q @ self.null_key.mT * self.scale, scores], -1)
+        values = torch.cat([self.null_value.expand(len(x), -1, -1, -1), v], -2)
+        return self.merge(scores.softmax(-1) @ values)
+
+
+class LearnedAndZeroKey(Base):
+    """A learned key and one of zeros behind those of the tokens."""
+
+    def __init__(self, scale=RIGHT):
+        super().__init__(scale)
+        self.bias_key, self.bias_value = (nn.Parameter(torch.randn(HEADS, 1, HEAD_DIM)) for _ in range(2))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        k, v = (
+            torch.cat([t, one.expand(len(x), -1, -1, -1), torch.zeros_like(t[..., :1, :])], -2)
+            for t, one in ((k, self.bias_key), (v, self.bias_value))
+        )
+        return self.merge(self.attend(q, k, v))
+
+
+@pytest.mark.parametrize("module", [NullScore, LearnedAndZeroKey])
+@pytest.mark.parametrize(("scale", "mistakes"), [(RIGHT, []), (TOO_SMALL, ["wrong-scale"])])
+def test_keys_of_no_token_complete_the_rows(module, scale, mistakes):
+    assert found(module(scale), X, causal=module is NullScore) == mistakes
