@@ -22,7 +22,7 @@ from .locate import differing_lines
 from .measure.attention import Attention
 from .measure.context import joined, joined_call, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of, has_width_first, seen_by_each, smaller_grid
+from .measure.grid import as_row, boxes_of, groups_of, has_width_first, lays_out_grid, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differing_from_reference
@@ -169,7 +169,11 @@ def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:
     seen = seen_by_each(subject, x) if free and may_be_grid else None
     if seen is None:
         return options
-    groups = groups_of(seen, of_row=not options.has_grid)
+    trace, _ = subject.trace(x.double())
+    of_row = not options.has_grid and not lays_out_grid(trace, x.shape[1])
+    groups = groups_of(seen, of_row=of_row)
+    if groups is None and len(find_score_products(trace)) == 1:  # what several attentions see is not known
+        groups = boxes_of(seen, of_row=of_row)
     if groups is not None:
         return replace(options, keep=groups, in_groups=True)
     return replace(options, of_axes=options.has_grid and not options.causal and not bool(seen.all()))

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
+from course_lib.diagnosis.measure.grid import boxes_of
 
 HEADS, HEAD_DIM, D = 3, 4, 12
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
@@ -113,3 +115,57 @@ class LearnedAndZeroKey(Base):
 @pytest.mark.parametrize(("scale", "mistakes"), [(RIGHT, []), (TOO_SMALL, ["wrong-scale"])])
 def test_keys_of_no_token_complete_the_rows(module, scale, mistakes):
     assert found(module(scale), X, causal=module is NullScore) == mistakes
+
+
+# --- grids ---
+
+
+class Neighbours(nn.Module):
+    """Each pixel attends to the nine around it, with zeros around the image."""
+
+    def __init__(self, scale=RIGHT):
+        super().__init__()
+        torch.manual_seed(1)
+        self.scale, self.to_q, self.to_kv = scale, nn.Conv2d(D, D, 1), nn.Conv2d(D, 2 * D, 1)
+        self.to_out = nn.Conv2d(D, D, 1)
+
+    def forward(self, image):
+        q = self.to_q(image).flatten(2).unflatten(1, (HEADS, HEAD_DIM)).mT[..., None, :]
+        k, v = (
+            F.unfold(part, 3, padding=1).unflatten(1, (HEADS, HEAD_DIM, 9)).permute(0, 1, 4, 3, 2)
+            for part in self.to_kv(image).chunk(2, 1)
+        )
+        heads = ((q @ k.mT * self.scale).softmax(-1) @ v)[..., 0, :]
+        return self.to_out(heads.mT.flatten(1, 2).unflatten(2, image.shape[2:]))
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(RIGHT, []), (TOO_SMALL, ["wrong-scale"])])
+def test_a_neighbourhood_with_zeros_around_the_image_is_examined(scale, mistakes):
+    image = GRID.permute(0, 3, 1, 2)[:, :, :3]
+    report = diagnose(Neighbours(scale), image, num_heads=HEADS, causal=False)
+    assert [finding.mistake for finding in report.findings] == mistakes, report
+    assert "each token sees 4 to 9 of 12 tokens, a box of a grid: taken as meant" in report.remarks
+
+
+def test_boxes_are_parts_of_rows_and_of_columns():
+    row, column = torch.arange(12) // 4, torch.arange(12) % 4
+    near = [(one[:, None] - one).abs() <= 1 for one in (row, column)]
+    assert boxes_of(near[0] & near[1], of_row=True) is not None
+    assert boxes_of(torch.ones(12, 12).tril() > 0, of_row=False) is None  # the future is hidden
+    assert boxes_of((torch.arange(12)[:, None] - torch.arange(12)).abs() <= 1, of_row=True) is None  # a window
+    assert boxes_of(torch.ones(12, 12, dtype=torch.bool), of_row=False) is None
+    assert boxes_of(torch.eye(12, dtype=torch.bool), of_row=False) is None
+
+
+class WindowsOfRows(Base):
+    """Windows as wide as the grid, whose tokens follow each other in the row; the output is a grid."""
+
+    def forward(self, x, columns=4):
+        grid = x.unflatten(1, (-1, columns))
+        windows = grid.unflatten(1, (-1, 2)).flatten(2, 3)
+        return self.merge(self.attend(*self.qkv(windows))).unflatten(2, (2, columns)).flatten(1, 2)
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(RIGHT, []), (TOO_SMALL, ["wrong-scale"])])
+def test_windows_of_whole_rows_are_known_by_the_grid(scale, mistakes):
+    assert found(WindowsOfRows(scale), GRID.flatten(1, 2), causal=False, lengths=[16]) == mistakes

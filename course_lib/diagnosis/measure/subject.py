@@ -113,7 +113,7 @@ class Subject:
         wide = self.widened and x.dtype == torch.float64
         apart = without(self.talking_heads, sys._getframe(), self.caller)
         with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
-            return self._call(code, x)
+            return _as_rows(self._call(code, x), x)
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
         """Return whether the code runs on x in a dtype."""
@@ -195,6 +195,15 @@ class _IsolatedTensors(FunctionWatch):
             copy = tensor.detach().cpu().clone()
             self._copies[self.hold(tensor)] = copy.to(self._dtype) if copy.is_floating_point() else copy
         return self._copies[id(tensor)]
+
+
+def _as_rows(output: Any, x: Tensor) -> Any:
+    """Return an output, (batch, row, column, width), of a grid that the code makes of a row of tokens, as that row."""
+    if x.dim() != 3 or not isinstance(output, Tensor) or output.dim() != 4:
+        return output
+    batch, rows, columns, _ = output.shape
+    is_grid = min(rows, columns) > 1 and (batch, rows * columns) == x.shape[:2]
+    return output.flatten(1, 2) if is_grid else output
 
 
 def asks_for_gpu(error: BaseException) -> bool:
