@@ -20,7 +20,7 @@ from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_me
 from .known_patterns import add_pattern_evidence
 from .locate import differing_lines
 from .measure.attention import Attention
-from .measure.context import joined, joined_call, usual_context_call
+from .measure.context import JoinedCall, joined, usual_context_call
 from .measure.embedded import embedded
 from .measure.grid import as_row, boxes_of, groups_of, has_width_first, lays_out_grid, seen_by_each, smaller_grid
 from .measure.mask_input import measure
@@ -197,12 +197,12 @@ def _with_context(
     run = call or usual_context_call(code)
     x, context = x.detach().cpu(), context.detach().cpu()
     if x.dim() == 3:
-        return joined(x, context), joined_call(run, x, context)
+        return joined(x, context), JoinedCall(run, x, context)
 
     def of_samples(code: Any, x: Tensor, context: Tensor) -> Tensor:
         return torch.stack([run(code, *both) for both in zip(x, context, strict=True)])
 
-    return joined(x[None], context[None]), joined_call(of_samples, x[None], context[None])
+    return joined(x[None], context[None]), JoinedCall(of_samples, x[None], context[None])
 
 
 def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:

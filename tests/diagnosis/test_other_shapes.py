@@ -169,3 +169,25 @@ class WindowsOfRows(Base):
 @pytest.mark.parametrize(("scale", "mistakes"), [(RIGHT, []), (TOO_SMALL, ["wrong-scale"])])
 def test_windows_of_whole_rows_are_known_by_the_grid(scale, mistakes):
     assert found(WindowsOfRows(scale), GRID.flatten(1, 2), causal=False, lengths=[16]) == mistakes
+
+
+# --- a context ---
+
+
+class Alike(Base):
+    """Takes as many tokens of x as of the context; `fixed`: the number is that of a table, too."""
+
+    def __init__(self, fixed=None):
+        super().__init__()
+        self.positions = None if fixed is None else nn.Parameter(torch.randn(fixed, D))
+
+    def forward(self, x, context):
+        if x.shape[1] != context.shape[1]:
+            raise ValueError(f"x has {x.shape[1]} tokens and its context {context.shape[1]}")
+        tokens = x if self.positions is None else x + self.positions
+        return self.merge(self.attend(*self.qkv(tokens, context)))
+
+
+@pytest.mark.parametrize(("fixed", "mistakes"), [(None, []), (5, ["fixed-length"])])
+def test_as_many_tokens_as_the_context_has_are_no_fixed_length(fixed, mistakes):
+    assert found(Alike(fixed), X, context=X.flip(1)) == mistakes

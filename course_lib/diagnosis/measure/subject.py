@@ -141,6 +141,12 @@ class Subject:
         other.code = other.copy(torch.float64)
         return other
 
+    def with_call(self, call: Call) -> Self:
+        """Return the same subject, run in another way."""
+        other = copy(self)
+        other.given_call = other._call = call
+        return other
+
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
         """Trace a run, if asked for with the calls of modules; the result may be the exception that it raised."""
         code = self.code if code is None else code
