@@ -191,3 +191,32 @@ class Alike(Base):
 @pytest.mark.parametrize(("fixed", "mistakes"), [(None, []), (5, ["fixed-length"])])
 def test_as_many_tokens_as_the_context_has_are_no_fixed_length(fixed, mistakes):
     assert found(Alike(fixed), X, context=X.flip(1)) == mistakes
+
+
+# --- a tensor of call ---
+
+
+class Hiding(Base):
+    """Takes numbers that are 1 for each hidden token; `pinned`: its own weights are float32."""
+
+    def __init__(self, pinned=False):
+        super().__init__()
+        self.pinned = pinned
+
+    def forward(self, x, hidden):
+        q, k, v = self.qkv(x)
+        weights = (q @ k.mT * self.scale - 1e4 * hidden[:, None, None]).softmax(-1)
+        return self.merge((weights.to(torch.float32) if self.pinned else weights) @ v)
+
+
+def test_a_tensor_that_call_makes_in_float32_pins_no_dtype_of_the_code():
+    def of_call(module, x):
+        return module(x, torch.zeros(x.shape[:2]))
+
+    def of_x(module, x):
+        return module(x, x.new_zeros(x.shape[:2]))
+
+    report = diagnose(Hiding(), X, causal=False, num_heads=HEADS, call=of_call)
+    assert report.ok and any("`call` makes a tensor of another dtype" in one for one in report.remarks), report
+    assert found(Hiding(), X, causal=False, call=of_x) == []
+    assert found(Hiding(pinned=True), X, causal=False, call=of_x) == ["dtype-pinned"]

@@ -71,6 +71,9 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
                     yield f"in {dtype} its norms must stay in float32, in which they compute"
                     return
                 where = locate_pinned(run, dtype) or failure.line
+                if _is_of_call(subject, where):
+                    yield f"in {dtype} it was not run, because `call` makes a tensor of another dtype: {where}"
+                    return
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
                 return
             continue
@@ -85,6 +88,14 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
             evidence = f"with {dtype} the output is {apart:.0%} off from that of the same weights and x in float64"
             yield Finding.unnamed("it is wrong in 16 bits", evidence)
             return
+
+
+def _is_of_call(subject: Subject, where: SourceLine | None) -> bool:
+    """Return whether a line belongs to `call`, which is no part of the code."""
+    code = subject.caller
+    if code is None or where is None or str(where.file) != code.co_filename:
+        return False
+    return where.line in {line for _, _, line in code.co_lines()}
 
 
 def _runs_with_wide_norms(subject: Subject, x: Tensor) -> bool:
