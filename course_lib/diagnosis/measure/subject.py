@@ -57,6 +57,7 @@ class Subject:
         used_parameters: the parameters that these read.
         combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        keeps_given_dtype: whether copies in another dtype keep the one that the code was given by an argument.
         is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
 
     Raises:
@@ -64,7 +65,7 @@ class Subject:
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = awake = is_part = False
+    makes_x = awake = is_part = keeps_given_dtype = False
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
@@ -129,7 +130,7 @@ class Subject:
             return self.original
         module = in_dtype(dtype, copy_of(self.original).to("cpu"))
         before = next((one.dtype for one in self.original.parameters()), dtype)
-        if before != dtype:
+        if before != dtype and not self.keeps_given_dtype:
             replace_given_dtype(module, before, dtype)
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
@@ -139,6 +140,12 @@ class Subject:
         other = copy(self)
         other.original = code
         other.code = other.copy(torch.float64)
+        return other
+
+    def with_given_dtype(self) -> Self:
+        """Return the same subject, whose copies compute in the dtype that the code was given, whatever x has."""
+        other = copy(self)
+        other.keeps_given_dtype = True
         return other
 
     def with_call(self, call: Call) -> Self:
