@@ -128,6 +128,7 @@ def diagnose(
             subject = Subject(module_or_function, call)
         except RuntimeError as error:  # a module that can't be copied
             return Report(name, (Finding.of_error(error),))
+        subject.of_row = not has_grid
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
             found = embedded(subject, x, options.fewest_tokens)

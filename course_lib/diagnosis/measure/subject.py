@@ -57,6 +57,7 @@ class Subject:
         used_parameters: the parameters that these read.
         combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        of_row: whether x is a row of tokens as it was given, of which the code may make a grid.
         keeps_given_dtype: whether copies in another dtype keep the one that the code was given by an argument.
         is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
 
@@ -65,7 +66,7 @@ class Subject:
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = awake = is_part = keeps_given_dtype = False
+    makes_x = awake = is_part = of_row = keeps_given_dtype = False
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
@@ -114,7 +115,8 @@ class Subject:
         wide = self.widened and x.dtype == torch.float64
         apart = without(self.talking_heads, sys._getframe(), self.caller)
         with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
-            return _as_rows(self._call(code, x), x)
+            output = self._call(code, x)
+        return _as_row(output, x) if self.of_row else output
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
         """Return whether the code runs on x in a dtype."""
@@ -210,7 +212,7 @@ class _IsolatedTensors(FunctionWatch):
         return self._copies[id(tensor)]
 
 
-def _as_rows(output: Any, x: Tensor) -> Any:
+def _as_row(output: Any, x: Tensor) -> Any:
     """Return an output, (batch, row, column, width), of a grid that the code makes of a row of tokens, as that row."""
     if x.dim() != 3 or not isinstance(output, Tensor) or output.dim() != 4:
         return output
