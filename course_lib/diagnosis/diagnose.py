@@ -20,9 +20,9 @@ from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_me
 from .known_patterns import add_pattern_evidence
 from .locate import differing_lines
 from .measure.attention import Attention
-from .measure.context import joined, joined_call, usual_context_call
+from .measure.context import JoinedCall, joined, usual_context_call
 from .measure.embedded import embedded
-from .measure.grid import as_row, groups_of, has_width_first, seen_by_each, smaller_grid
+from .measure.grid import as_row, boxes_of, groups_of, has_width_first, lays_out_grid, seen_by_each, smaller_grid
 from .measure.mask_input import measure
 from .measure.options import Options
 from .measure.reference import differing_from_reference
@@ -128,6 +128,7 @@ def diagnose(
             subject = Subject(module_or_function, call)
         except RuntimeError as error:  # a module that can't be copied
             return Report(name, (Finding.of_error(error),))
+        subject.of_row = not has_grid
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
             found = embedded(subject, x, options.fewest_tokens)
@@ -169,7 +170,11 @@ def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:
     seen = seen_by_each(subject, x) if free and may_be_grid else None
     if seen is None:
         return options
-    groups = groups_of(seen, of_row=not options.has_grid)
+    trace, _ = subject.trace(x.double())
+    of_row = not options.has_grid and not lays_out_grid(trace, x.shape[1])
+    groups = groups_of(seen, of_row=of_row)
+    if groups is None and len(find_score_products(trace)) == 1:  # what several attentions see is not known
+        groups = boxes_of(seen, of_row=of_row)
     if groups is not None:
         return replace(options, keep=groups, in_groups=True)
     return replace(options, of_axes=options.has_grid and not options.causal and not bool(seen.all()))
@@ -193,12 +198,12 @@ def _with_context(
     run = call or usual_context_call(code)
     x, context = x.detach().cpu(), context.detach().cpu()
     if x.dim() == 3:
-        return joined(x, context), joined_call(run, x, context)
+        return joined(x, context), JoinedCall(run, x, context)
 
     def of_samples(code: Any, x: Tensor, context: Tensor) -> Tensor:
         return torch.stack([run(code, *both) for both in zip(x, context, strict=True)])
 
-    return joined(x[None], context[None]), joined_call(of_samples, x[None], context[None])
+    return joined(x[None], context[None]), JoinedCall(of_samples, x[None], context[None])
 
 
 def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:

@@ -115,6 +115,12 @@ def _padded(operation: Operation, labels: _Labels) -> list[Tensor]:
     return [operation.func(labels.of(operation.inputs[0]), operation.args[1], UNLABELLED)]
 
 
+def _unfolded(operation: Operation, labels: _Labels) -> list[Tensor]:
+    """Return the labels of patches, which are read from numbers that are not integers; padding is 0."""
+    patches = operation.func((labels.of(operation.inputs[0]) - UNLABELLED).double(), *operation.args[1:])
+    return [patches.long() + UNLABELLED]
+
+
 def _written(operation: Operation, labels: _Labels) -> list[Tensor]:
     """Return the labels after a write to given indices; elements without a label keep the old label."""
     target = labels.of(operation.inputs[0])
@@ -143,6 +149,7 @@ RULES: dict[str, Callable[[Operation, _Labels], list[Tensor] | None]] = {
     "view_as_real": _from_complex,
     "view_as_real_copy": _from_complex,
     "constant_pad_nd": _padded,
+    "im2col": _unfolded,
 }
 
 

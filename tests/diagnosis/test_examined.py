@@ -426,11 +426,14 @@ def test_heads_that_see_other_stripes_of_a_grid_each_are_no_mistake(mistake):
 
 
 class Unfolded(WindowsOfRow):
-    """Windows that unfold makes, which hides the columns of the heads."""
+    """Windows that one operation makes: unfold, or one that hides the columns of the heads."""
+
+    hidden = True
 
     def forward(self, x):
-        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1)
-        parts = F.unfold(parts.mT.unflatten(2, (4, 4)), 2, stride=2)  # (batch, column * place in window, window)
+        parts = torch.cat([self.to_q(x), self.to_k(x), self.to_v(x)], -1).mT.unflatten(2, (4, 4))
+        # (batch, column * place in window, window)
+        parts = F.pixel_unshuffle(parts, 2).flatten(2) if self.hidden else F.unfold(parts, 2, stride=2)
         q, k, v = parts.unflatten(1, (3, HEADS, HEAD_DIM, 4)).permute(1, 0, 5, 2, 4, 3)
         weights = (q @ k.mT * HEAD_DIM**-0.5).softmax(-2 if self.mistake == "axis" else -1)
         heads = (weights @ v).permute(0, 2, 4, 3, 1).flatten(1, 3)
@@ -438,10 +441,13 @@ class Unfolded(WindowsOfRow):
 
 
 @pytest.mark.parametrize("mistake", ["", "axis"])
-def test_heads_whose_columns_are_hidden_are_not_said_to_share_them(mistake):
+@pytest.mark.parametrize("hidden", [True, False])
+def test_heads_whose_columns_are_hidden_are_not_said_to_share_them(mistake, hidden):
     x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
-    report = diagnose(Unfolded(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
-    assert report.mistakes == WRONG.get(mistake, ()) and report.not_judged, report
+    module = Unfolded(mistake)
+    module.hidden = hidden
+    report = diagnose(module, x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG.get(mistake, ()) and bool(report.not_judged) == hidden, report
 
 
 class SumOfAxes(Grid):

@@ -973,3 +973,26 @@ class Adapter(Base):
 def test_a_softmax_over_learned_keys_alone_is_not_that_over_tokens():
     assert mistakes(Adapter(axis=-1)) == ()
     assert mistakes(Adapter(axis=-2)) == ("softmax-wrong-axis",)
+
+
+class TurnsIn(Base):
+    """Rotary positions by complex numbers, in a dtype of their own, which bfloat16 can't take the place of."""
+
+    def __init__(self, dtype=torch.float32, *, back=True):
+        super().__init__(dtype=dtype, back=back)
+
+    def attend(self, q, k, v):
+        q, k = self.turned(q), self.turned(k)
+        return weights_of(q @ k.mT / 2) @ v
+
+    def turned(self, part):
+        position = torch.arange(part.shape[2], dtype=self.dtype, device=part.device)
+        angles = torch.stack([position, position / 10], -1)
+        pairs = torch.view_as_complex(part.to(self.dtype).unflatten(-1, (-1, 2)).contiguous())
+        turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
+        return turned.type_as(part) if self.back else turned
+
+
+def test_a_dtype_that_rotations_are_computed_in_stays():
+    assert mistakes(TurnsIn()) == ()
+    assert mistakes(TurnsIn(back=False)) == ("dtype-pinned",)

@@ -65,6 +65,13 @@ def test_each_move_alone(name):
     assert torch.equal(labels_after(LAYOUT[name]), LAYOUT[name](INDICES))
 
 
+def test_patches_keep_the_indices_of_a_grid_and_zeros_around_it_have_none():
+    x, indices = torch.rand(1, 2, 3, 4, dtype=torch.float64), torch.arange(24).view(1, 2, 3, 4)
+    labels = labels_after(lambda t: F.unfold(t, 2, padding=1), x, indices)
+    padded = F.pad(indices, (1, 1, 1, 1), value=-1).unfold(2, 2, 1).unfold(3, 2, 1)
+    assert torch.equal(labels, padded.permute(0, 1, 4, 5, 2, 3).flatten(1, 3).flatten(2))
+
+
 @pytest.mark.parametrize(
     "write",
     [

@@ -3,7 +3,7 @@
 from .attention import NO_WEIGHT, Attention
 from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument, usual_call
-from .context import context_argument
+from .context import JoinedCall, context_argument
 from .copying import settings_in
 from .dependence import SEVERAL, Dependence
 from .grid import groups_of
@@ -38,12 +38,12 @@ from .windows import other_window, unused_mask
 __all__ = [
     "BATCH_NORMS", "CACHE", "EXPONENTIALS", "LAYER_NORMS", "MASKS", "MOST_TOKENS", "NO_WEIGHT", "OUTPUT", "SAME",
     "SCALINGS", "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference",
-    "FailedRun", "FreshRuns", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows", "Run",
-    "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject", "SubjectFailed",
-    "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "asks_for_gpu", "by_query_and_key",
-    "cache_argument", "column_sets", "compare", "context_argument", "factor_after_norms", "find_distance",
-    "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink", "influence",
-    "intended_logits", "noise_of", "number_of", "other_paths", "other_sizes", "other_window", "role_of",
-    "rotated_rows", "rounded_to", "settings_in", "unused_mask", "unused_roles", "usual_call", "walked_scale",
-    "zero_weights",
+    "FailedRun", "FreshRuns", "JoinedCall", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows",
+    "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject",
+    "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "asks_for_gpu",
+    "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument", "factor_after_norms",
+    "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink",
+    "influence", "intended_logits", "noise_of", "number_of", "other_paths", "other_sizes", "other_window",
+    "role_of", "rotated_rows", "rounded_to", "settings_in", "unused_mask", "unused_roles", "usual_call",
+    "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -20,32 +20,45 @@ class TokenlessWeights:
 
     @cached_property
     def is_prefix(self) -> bool:
-        """Whether all weights that no token receives belong to learned or projected values, of a prefix or a memory."""
+        """Whether all weights that no token receives belong to values that are meant, as of a prefix or a memory."""
         rows = self.rows.all
-        return any(row.tokenless for row in rows) and all(map(self._is_complete, rows))
+        return any(row.tokenless or self._meant_weight(row) for row in rows) and all(map(self._is_complete, rows))
 
     def unexplained(self, row: Row) -> bool:
         """Return whether elements that belong to neither a token nor a prefix or memory received a weight."""
         return bool(row.tokenless) and not self._is_complete(row)
 
     def _is_complete(self, row: Row) -> bool:
-        return abs(sum(row.weights) + self._learned_weight(row) - 1) <= 1e-6
+        return abs(sum(row.weights) + self._meant_weight(row) - 1) <= 1e-6
 
-    def _learned_weight(self, row: Row) -> float:
-        """Return the weight that a row gives to values that are read from a parameter or projected by one."""
+    def _meant_weight(self, row: Row) -> float:
+        """Return the weight that a row gives to learned values, zeros around a grid, and one key of zeros."""
+        weights, learned, zeros = self._of_no_token(row)
+        return float(weights[learned | zeros if self._has_zero_key or self._has_padding else learned].sum())
+
+    def _of_no_token(self, row: Row) -> tuple[Tensor, Tensor, Tensor]:
+        """Return a row's weights of values of no token; which are read from a parameter or projected; which are 0."""
         (weights, weights_at), (values, values_at) = self.rows.scores.weights_and_values(row.product)
         first = row.outputs[0]
         learned = self._learned[values.number].flatten()[values_at[first]] != UNLABELLED
         learned |= (self.rows.structure.columns[values.number].flatten()[values_at[row.outputs]] != UNLABELLED).all(0)
-        if self._has_zero_key:
-            learned |= values.tensor.flatten()[values_at[row.outputs]].eq(0).all(0)
+        zeros = values.tensor.flatten()[values_at[row.outputs]].eq(0).all(0)
         tokenless = self.rows.dependence.token_of(values).flatten()[values_at[first]] == UNLABELLED
-        return float(weights.tensor.flatten()[weights_at[first]][learned & tokenless].double().sum())
+        applied = weights.tensor.flatten()[weights_at[first]].double()
+        return applied[tokenless], learned[tokenless], zeros[tokenless]
 
     @cached_property
     def _has_zero_key(self) -> bool:
-        """Whether each row has one key of no token, as with `add_zero_attn`; a cache may have empty slots instead."""
-        return not self.rows.in_pieces and {row.tokenless for row in self.rows.all} == {1}
+        """Whether each row has one key of zeros, as with `add_zero_attn`; a cache may have empty slots instead."""
+        if self.rows.in_pieces:
+            return False
+        counts = [(zeros & ~learned).sum() for _, learned, zeros in map(self._of_no_token, self.rows.all)]
+        return {int(count) for count in counts} == {1}
+
+    @cached_property
+    def _has_padding(self) -> bool:
+        """Whether patches of a grid are cut, with zeros around it."""
+        return not self.rows.in_pieces and any(one.name == "im2col" for one in self.rows.run.live_operations)
 
     @cached_property
     def _learned(self) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,8 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.calling import first_tensor, parameters_of
-
-from .calling import Call
 
 ContextCall = Callable[[Any, Tensor, Tensor], Any]  # (code, x, context) -> output
 NO_CONTEXT = re.compile(r"mask|cache|past|bias|len", re.I)
@@ -24,19 +22,34 @@ def joined(x: Tensor, context: Tensor) -> Tensor:
     return torch.cat([F.pad(one, (0, width - one.shape[-1])) for one in (x, context.to(x.dtype))], dim=1)
 
 
-def joined_call(call: ContextCall, x: Tensor, context: Tensor) -> Call:
-    """Return how to run code on `joined` tokens, whose output has a row of zeros for each token of the context."""
-    d_in, (count, d_context) = x.shape[-1], context.shape[1:]
+@dataclass(frozen=True, eq=False)
+class JoinedCall:
+    """Runs code on `joined` tokens; its output has a row of zeros for each token of the context.
 
-    @wraps(call)
-    def run(code: Any, both: Tensor) -> Any:
-        x, context = both[:, :-count, :d_in].contiguous(), both[:, -count:, :d_context].contiguous()
-        output = call(code, x, context)
+    Args:
+        call: (code, x, context) -> output.
+        x, context: whose widths, and whose number of context tokens, are those of the joined tokens.
+    """
+
+    call: ContextCall
+    x: Tensor
+    context: Tensor
+
+    def __post_init__(self) -> None:
+        vars(self)["__wrapped__"] = self.call  # whose lines are those of the caller
+
+    def __call__(self, code: Any, both: Tensor) -> Any:
+        """Run the code on both parts."""
+        d_in, (count, d_context) = self.x.shape[-1], self.context.shape[1:]
+        output = self.call(code, both[:, :-count, :d_in].contiguous(), both[:, -count:, :d_context].contiguous())
         if not isinstance(output, Tensor) or output.dim() != 3:
             return output
         return torch.cat([output, output.new_zeros(len(output), count, output.shape[-1])], dim=1)
 
-    return run
+    def with_fewer_of_both(self) -> tuple[Tensor, "JoinedCall"]:
+        """Return joined tokens with one token less of x and of the context, and how to run code on them."""
+        x, context = self.x[:, :-1], self.context[:, :-1]
+        return joined(x, context), JoinedCall(self.call, x, context)
 
 
 def context_argument(code: Callable[..., Any]) -> str | None:

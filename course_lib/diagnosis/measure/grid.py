@@ -9,11 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from course_lib.tracing import Trace
+
 from .calling import usual_call
 from .options import MOST_TOKENS
 from .run import noise_of
 from .subject import Subject, SubjectFailed
 
+VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -120,6 +123,47 @@ def seen_by_each(subject: Subject, x: Tensor) -> Tensor | None:
     except (SubjectFailed, RuntimeError, IndexError):  # or its output has no row for each token
         return None
     return seen if seen.shape == (len(columns), len(columns)) else None
+
+
+def lays_out_grid(trace: Trace, num_tokens: int) -> bool:
+    """Return whether code views a row of tokens as the rows and columns of a grid, before or behind its width."""
+    for number in trace.descendants_of_input():
+        operation = trace.operations[number]
+        if operation.name in VIEWS and operation.outputs:
+            row, grid = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape
+            if len(row) == 3 < len(grid) and row[0] == grid[0]:
+                last = row[1:] == (num_tokens, grid[-1]) and sum(size > 1 for size in grid[1:-1]) > 1
+                first = row[1:] == (grid[1], num_tokens) and sum(size > 1 for size in grid[2:]) > 1
+                if first or last:
+                    return True
+    return False
+
+
+def boxes_of(seen: Tensor, *, of_row: bool) -> Tensor | None:
+    """Return which token may see which, bool (token, token), if each sees a part of the rows and columns of a grid.
+
+    That is its neighbourhood, as of windows that overlap; else None. The grid may have any width that fits, and where
+    x is a row of tokens (`of_row`), some token must see others that are no neighbours in the row.
+
+    Args:
+        seen: which token sees which, bool (token, token).
+        of_row: whether x is a row of tokens.
+    """
+    count = len(seen)
+    edges = (seen[:, 1:] != seen[:, :-1]).sum(1) + (seen[:, 0] & seen[:, -1])
+    alone = bool((seen.sum(1) == 1).all())
+    if alone or seen.all() or not seen.diagonal().all() or (of_row and bool((edges <= 2).all())):
+        return None
+    widths = [width for width in range(2, count // 2 + 1) if count % width == 0]
+    return seen if any(_are_boxes(seen.unflatten(1, (-1, width))) for width in widths) else None
+
+
+def _are_boxes(seen: Tensor) -> bool:
+    """Return whether each token, seen (token, row, column), sees all crossings of a run of rows and one of columns."""
+    rows, columns = seen.any(2), seen.any(1)
+    runs = all(bool(((one[:, 1:] & ~one[:, :-1]).sum(1) + one[:, 0] == 1).all()) for one in (rows, columns))
+    parts = rows.any() and not (rows.all(1) | columns.all(1)).all()
+    return bool(runs and parts) and torch.equal(seen, rows[:, :, None] & columns[:, None])
 
 
 def groups_of(seen: Tensor, *, of_row: bool) -> Tensor | None:

@@ -77,11 +77,10 @@ def _tokens_and_weights(
 
 
 def _rotates_by_position(dependence: Dependence, product: Contraction, fixed_at: Tensor) -> bool:
-    """Return whether a constant has separate elements for each token, and so rotates by position."""
+    """Return whether a constant has elements that not all tokens read, and so rotates by position, or compares them."""
     tokens = dependence.token_of(product.out).flatten()
     used = torch.stack([fixed_at[:, 0], tokens])[:, tokens >= 0]
-    apart = len(torch.unique(used, dim=1).T) == len(torch.unique(used[0]))
-    return apart and len(torch.unique(used[1])) > 1
+    return len(torch.unique(used, dim=1).T) < len(torch.unique(used[0])) * len(torch.unique(used[1]))
 
 
 def _propagate_through(
@@ -93,6 +92,7 @@ def _propagate_through(
     for product, token, token_at in rotations:
         rows = columns[token.number].flatten()[token_at]
         each = torch.arange(len(rows))
-        start[product.out.number] = rows[each, each % product.size].view(product.out.tensor.shape)
+        shape = product.out.tensor.shape
+        start[product.out.number] = rows[each, each % shape[-1] % product.size].view(shape)
         columns = propagate(trace, start)
     return columns

@@ -57,6 +57,8 @@ class Subject:
         used_parameters: the parameters that these read.
         combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        of_row: whether x is a row of tokens as it was given, of which the code may make a grid.
+        keeps_given_dtype: whether copies in another dtype keep the one that the code was given by an argument.
         is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
 
     Raises:
@@ -64,7 +66,7 @@ class Subject:
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = awake = is_part = False
+    makes_x = awake = is_part = of_row = keeps_given_dtype = False
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
@@ -113,7 +115,8 @@ class Subject:
         wide = self.widened and x.dtype == torch.float64
         apart = without(self.talking_heads, sys._getframe(), self.caller)
         with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
-            return self._call(code, x)
+            output = self._call(code, x)
+        return _as_row(output, x) if self.of_row else output
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
         """Return whether the code runs on x in a dtype."""
@@ -129,7 +132,7 @@ class Subject:
             return self.original
         module = in_dtype(dtype, copy_of(self.original).to("cpu"))
         before = next((one.dtype for one in self.original.parameters()), dtype)
-        if before != dtype:
+        if before != dtype and not self.keeps_given_dtype:
             replace_given_dtype(module, before, dtype)
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
@@ -139,6 +142,18 @@ class Subject:
         other = copy(self)
         other.original = code
         other.code = other.copy(torch.float64)
+        return other
+
+    def with_given_dtype(self) -> Self:
+        """Return the same subject, whose copies compute in the dtype that the code was given, whatever x has."""
+        other = copy(self)
+        other.keeps_given_dtype = True
+        return other
+
+    def with_call(self, call: Call) -> Self:
+        """Return the same subject, run in another way."""
+        other = copy(self)
+        other.given_call = other._call = call
         return other
 
     def trace(self, x: Tensor, code: Callable[..., Any] | None = None, *, modules: bool = False) -> tuple[Trace, Any]:
@@ -195,6 +210,15 @@ class _IsolatedTensors(FunctionWatch):
             copy = tensor.detach().cpu().clone()
             self._copies[self.hold(tensor)] = copy.to(self._dtype) if copy.is_floating_point() else copy
         return self._copies[id(tensor)]
+
+
+def _as_row(output: Any, x: Tensor) -> Any:
+    """Return an output, (batch, row, column, width), of a grid that the code makes of a row of tokens, as that row."""
+    if x.dim() != 3 or not isinstance(output, Tensor) or output.dim() != 4:
+        return output
+    batch, rows, columns, _ = output.shape
+    is_grid = min(rows, columns) > 1 and (batch, rows * columns) == x.shape[:2]
+    return output.flatten(1, 2) if is_grid else output
 
 
 def asks_for_gpu(error: BaseException) -> bool:

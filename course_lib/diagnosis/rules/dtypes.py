@@ -58,9 +58,9 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
     """Whether the code runs in float16 and bfloat16."""
     run, subject = fresh.run, fresh.run.subject
     for dtype in () if torch_private.any_autocast() else HALVES:
-        x, code = run.x.to(dtype), subject.copy(dtype)
+        x = run.x.to(dtype)
         try:
-            output = subject.run(x, code)
+            output = _run_in_halves(subject, x)
         except SubjectFailed as failure:
             message = str(failure)
             # A function may convert its own tensors for this very run in float64.
@@ -71,6 +71,9 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
                     yield f"in {dtype} its norms must stay in float32, in which they compute"
                     return
                 where = locate_pinned(run, dtype) or failure.line
+                if _is_of_call(subject, where):
+                    yield f"in {dtype} it was not run, because `call` makes a tensor of another dtype: {where}"
+                    return
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
                 return
             continue
@@ -85,6 +88,30 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
             evidence = f"with {dtype} the output is {apart:.0%} off from that of the same weights and x in float64"
             yield Finding.unnamed("it is wrong in 16 bits", evidence)
             return
+
+
+def _run_in_halves(subject: Subject, x: Tensor) -> Tensor:
+    """Return the output in the dtype of x; a dtype that the code was given is that of its weights, or it stays.
+
+    Raises:
+        SubjectFailed: it runs in neither way.
+    """
+    try:
+        return subject.run(x, subject.copy(x.dtype))
+    except SubjectFailed as failure:
+        given = subject.with_given_dtype()
+        try:
+            return given.run(x, given.copy(x.dtype))
+        except SubjectFailed:
+            raise failure from None
+
+
+def _is_of_call(subject: Subject, where: SourceLine | None) -> bool:
+    """Return whether a line belongs to `call`, which is no part of the code."""
+    code = subject.caller
+    if code is None or where is None or str(where.file) != code.co_filename:
+        return False
+    return where.line in {line for _, _, line in code.co_lines()}
 
 
 def _runs_with_wide_norms(subject: Subject, x: Tensor) -> bool:

@@ -10,7 +10,16 @@ from torch import nn
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
 from course_lib.diagnosis.locate import attributes_read, locate_attribute, locate_fixed_loop
-from course_lib.diagnosis.measure import SOFTMAXES, Dependence, FreshRuns, Run, Structure, other_sizes
+from course_lib.diagnosis.measure import (
+    SOFTMAXES,
+    Dependence,
+    FreshRuns,
+    JoinedCall,
+    Run,
+    Structure,
+    SubjectFailed,
+    other_sizes,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, Value, storage_of, tensors_in
 
@@ -132,6 +141,9 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     if "tokens" in failed and _is_on_a_grid(structure):
         del failed["tokens"]
         yield f"{run.x.shape[1]} tokens are a grid that `call` makes, and so other numbers of tokens were not tried"
+    if "tokens" in failed and _takes_equal_numbers(run):
+        del failed["tokens"]
+        yield "it takes as many tokens of x as of the context"
     if "samples" in failed and _has_samples_of_call(run):
         del failed["samples"]
         yield f"other numbers of samples were not tried, because `call` brings a tensor of {len(run.x)} samples"
@@ -141,6 +153,18 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
             fixing = _locate_fixed_batch(run) if name == "samples" else _locate_fixed_length(run)
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
+
+
+def _takes_equal_numbers(run: Run) -> bool:
+    """Return whether the code takes one token less of x and of the context, which are equally long."""
+    call, num_context = run.subject.given_call, run.options.num_context
+    if not isinstance(call, JoinedCall) or num_context * 2 != run.x.shape[1] or num_context < 2:
+        return False
+    fewer, run_fewer = call.with_fewer_of_both()
+    try:
+        return run.subject.with_call(run_fewer).run(fewer.double()).shape[1] == fewer.shape[1]
+    except SubjectFailed:
+        return False
 
 
 def _has_samples_of_call(run: Run) -> bool:
