@@ -977,3 +977,25 @@ def test_what_is_tiled_is_said():
     finding = diagnose(ValuesTiled(), X, num_heads=4).findings[0]
     assert finding.mistake == "kv-heads-tiled"
     assert "read the values of the kv heads [0, 1, 0, 1] instead of [0, 0, 1, 1]" in finding.evidence
+
+
+class PaddingDropped(Base):
+    """Padding sees nothing, so a finite number makes its weights equal; its output is multiplied by 0 afterwards."""
+
+    def __init__(self, dropped):
+        super().__init__()
+        self.dropped = dropped
+
+    def forward(self, x, m):
+        q, k, v = self.split(x)
+        hidden = (m[:, None] * m[..., None])[:, None] == 0
+        weights = (q @ k.mT / math.sqrt(HEAD_DIM)).masked_fill(hidden, torch.finfo(x.dtype).min).softmax(-1)
+        output = self.merge(weights @ v)
+        return output * m[..., None] if self.dropped else output
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_weights_of_padding_that_reach_no_output_are_no_leak(dropped):
+    kept = torch.arange(5) < torch.tensor([[3], [5]])
+    options = {"causal": False, "keep": kept[:, None, None], "call": lambda module, x: module(x, kept.to(x))}
+    assert diagnose(PaddingDropped(dropped), X, **options).ok == dropped

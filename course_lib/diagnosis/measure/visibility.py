@@ -30,9 +30,19 @@ class Visibility:
     def leaked(self) -> Tensor:
         """The pairs that should be hidden and are visible."""
         leaked = self.attention.seen & ~self.attention.expected & self.asked[..., None] & ~self._is_floor
+        leaked &= self._reaches_output[:, None, :, None]
         if context := self.attention.options.num_context:
             leaked[..., :-context] = False  # queries may be keys as well, as in a resampler
         return leaked
+
+    @cached_property
+    def _reaches_output(self) -> Tensor:
+        """(batch, query), the rows whose output depends on a token; that of padding may be multiplied by 0."""
+        dependence, (batch, _, queries, _) = self.attention.structure.dependence, self.attention.seen.shape
+        moved = (dependence.tokens[dependence.run.output.number] != 0).any(-1)
+        return (
+            moved if moved.any() and moved.shape == (batch, queries) else torch.ones(batch, queries, dtype=torch.bool)
+        )
 
     @cached_property
     def _is_floor(self) -> Tensor:
