@@ -999,3 +999,22 @@ def test_weights_of_padding_that_reach_no_output_are_no_leak(dropped):
     kept = torch.arange(5) < torch.tensor([[3], [5]])
     options = {"causal": False, "keep": kept[:, None, None], "call": lambda module, x: module(x, kept.to(x))}
     assert diagnose(PaddingDropped(dropped), X, **options).ok == dropped
+
+
+class PartWithoutReturn(Base):
+    class Merge(nn.Module):
+        def forward(self, heads):
+            heads.transpose(1, 2).flatten(2)  # wrong
+
+    def __init__(self):
+        super().__init__()
+        self.part = self.Merge()
+
+    def forward(self, x):
+        return self.proj(self.part(F.scaled_dot_product_attention(*self.split(x), is_causal=True)))
+
+
+def test_a_part_that_returns_nothing_is_named():
+    finding = diagnose(PartWithoutReturn(), X).findings[0]
+    assert finding.mistake == "returns-none" and {finding.where} == marked(PartWithoutReturn)
+    assert "a module inside it gave back None: TypeError: linear()" in finding.evidence

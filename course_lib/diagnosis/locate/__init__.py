@@ -42,7 +42,7 @@ from .mentions import base_that_builds, unmentioned_parts
 from .names import locate_passed, locate_rename, locate_renamed_role
 from .rotations import locate_wrong_rotation
 from .skipped import locate_skipped_step
-from .sources import names_in
+from .sources import names_in, returns_in
 from .statements import (
     lines_from_forward,
     locate_assignment,
@@ -119,6 +119,7 @@ __all__ = [
     "move_given_devices",
     "names_in",
     "names_read",
+    "returns_in",
     "scale_by_choice",
     "sets_new_name",
     "unmentioned_parts",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, NOT_EXAMINED, Finding, error_message
-from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned
+from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned, returns_in
 from course_lib.diagnosis.measure import (
     CACHE,
     SOFTMAXES,
@@ -25,7 +25,7 @@ from course_lib.diagnosis.measure import (
     influence,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FACTORS, Value, contractions, last_line
+from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
@@ -56,8 +56,21 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
     elif projection is not None:
         where = locate_attribute(subject, projection, "Linear") or line
         yield Finding.named("output-projection-shape", evidence, where)
+    elif "NoneType" in evidence and (last := _last_line_without_return(failed)):
+        yield Finding.named("returns-none", f"a module inside it gave back None: {evidence}", last)
     else:
         yield Finding.of_error(error, _remedy(failed))
+
+
+def _last_line_without_return(failed: FailedRun) -> SourceLine | None:
+    """Return the last line of the `forward` that ended last before the error, if it gives nothing back."""
+    raising = {frame.f_code for frame, _ in walk_tb(failed.error.__traceback__)}
+    own = [operation for operation in failed.trace.operations if operation.where]
+    ended = [code for code, _ in reversed(own[-1].frames) if code not in raising] if own else []
+    source = source_of(ended[0]) if ended and ended[0].co_name == "forward" else None
+    if source is None or any(node.value is not None for node in returns_in(source)):
+        return None
+    return locate_missing_return(own[-1])
 
 
 def _with_own_device(failed: FailedRun) -> str | None:
