@@ -120,7 +120,8 @@ def diagnose(
     own_call = None if expect is None or expect_call is None else _in_batch(expect, given, expect_call, context)[1]
     options = Options(causal and context is None, num_heads, num_kv_heads, None if keep is None else keep.cpu(),
                       call is not None, labels, scale, window, numbers, normalised, expect=expect,
-                      num_context=0 if context is None else context.shape[-2], expect_call=own_call)  # fmt: skip
+                      num_context=0 if context is None else context.shape[-2], has_grid=has_grid,
+                      expect_call=own_call)  # fmt: skip
     if context is not None:
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
     with _one_thread(), _uncompiled():
@@ -136,7 +137,7 @@ def diagnose(
                 raise not_embeddings(module_or_function, x)
             subject, x = found
         check_size(x, fixed=options.fixed_tokens)
-        options = _in_groups(replace(options, has_grid=has_grid), subject, x)
+        options = _in_groups(options, subject, x)
         stages = measure(subject, x, options)
         shared = Shared()
         if expect is not None and (differing := differing_from_reference(stages.attempt)) is not None:

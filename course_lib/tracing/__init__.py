@@ -4,7 +4,7 @@ from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
-from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, propagate
+from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
 from .randomness import draws, drops_out
 from .replay import Change, replay
 from .source import Source, end_of, read_source, source_of
@@ -19,6 +19,7 @@ __all__ = [
     "LAYOUT",
     "REDUCTIONS",
     "UNLABELLED",
+    "VIEWS",
     "Change",
     "Contraction",
     "DispatchWatch",

@@ -19,6 +19,7 @@ LAYOUT = {
     "cat", "stack", "repeat", "flip", "roll", "index", "index_select", "gather", "repeat_interleave", "movedim",
     "swapaxes", "narrow", "take_along_dim", "slice_scatter", "select_scatter",
 }  # fmt: skip
+VIEWS = ("view", "_unsafe_view", "_reshape_alias")  # what `view` and `reshape` run
 POINTED_TO = {"index", "index_select", "gather", "repeat_interleave"}  # the result has elements of the first argument
 CONTRACTIONS = {
     "mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "vdot", "linear", "convolution", "addbmm", "einsum",

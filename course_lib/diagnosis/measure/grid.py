@@ -9,14 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from course_lib.tracing import Trace
+from course_lib.tracing import VIEWS, Trace
 
 from .calling import usual_call
 from .options import MOST_TOKENS
 from .run import noise_of
 from .subject import Subject, SubjectFailed
 
-VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 

@@ -87,6 +87,10 @@ class Run(Attempt):
     def live_operations(self) -> list[Operation]:
         return self.in_order(self.live)
 
+    def storages_read(self, indices: set[int]) -> set[int]:
+        """Return the memory that the operations at some indices read."""
+        return {value.storage for operation in self.in_order(indices) for value in operation.inputs}
+
     def in_order(self, indices: set[int]) -> list[Operation]:
         """Return the operations at some indices, in order."""
         return [self.trace.operations[index] for index in sorted(indices)]
@@ -304,8 +308,6 @@ def changed(now: Tensor, before: Tensor) -> Tensor:
     """
     if now.shape != before.shape:
         raise NotFound("its shapes depend on the values of the input")
-    if now is before or torch.equal(now, before):  # most tensors do not change
-        return torch.zeros_like(now, dtype=torch.bool)
     if not now.is_floating_point():
         return now != before
     return ~torch.isclose(now, before.to(now.dtype), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)

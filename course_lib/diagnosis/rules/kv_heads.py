@@ -7,12 +7,11 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_assignment
 from course_lib.diagnosis.measure import Attention
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import LAYOUT, UNLABELLED, Operation, SourceLine
+from course_lib.tracing import LAYOUT, UNLABELLED, VIEWS, Operation, SourceLine
 from course_lib.wording import counted
 
 COPIES = ("repeat", "index", "index_select", "cat", "stack")
 DIVISIONS = ("remainder", "fmod", "floor_divide", "div")
-VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 
 
 @rule(order=220, of_dot_products=True)

@@ -11,10 +11,9 @@ from course_lib.diagnosis.finding_pictures import picture_of_layout
 from course_lib.diagnosis.measure import BATCH_NORMS, SEVERAL, Attention, Rows, Structure
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Contraction, Operation, Value, propagate
+from course_lib.tracing import UNLABELLED, VIEWS, Contraction, Operation, Value, propagate
 
 TIED = "each score is a sum over several queries and keys, and so there are no weights of single tokens to examine"
-VIEWS = ("view", "_unsafe_view", "_reshape_alias")
 MANY_COLUMNS = 10**6  # above any real number of columns, so that one label holds a query and a column
 
 

@@ -13,7 +13,7 @@ from course_lib.diagnosis.locate import (
     locate_return,
     locate_unmixed_return,
 )
-from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Run, Structure, role_of
+from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine, line_at, statement_of
 
@@ -74,15 +74,12 @@ def _locate_dropped_results(structure: Structure) -> SourceLine | None:
     """Find the statement that throws away what the weights made of the values; None if it reaches the output."""
     after = structure.value_product_descendants if structure.value_products else set()
     values = structure.trace.ancestors([value for one in structure.value_products for value, _ in one.sides()])
-    of_values = _storages_read(structure.run, values & structure.projection_operations) - {structure.trace.x.storage}
-    if not after or after & structure.run.live or of_values & _storages_read(structure.run, structure.run.live):
+    run, x = structure.run, structure.trace.x.storage
+    of_values = run.storages_read(values & structure.projection_operations) - {x}
+    if not after or after & run.live or of_values & run.storages_read(run.live):
         return None  # the output has it, or the values without the weights, of which there may be two projections
-    last = [one for one in structure.run.in_order(after) if one.where]
+    last = [one for one in run.in_order(after) if one.where]
     return locate_discarded(last[-1]) if last else None
-
-
-def _storages_read(run: Run, numbers: set[int]) -> set[int]:
-    return {value.storage for one in run.in_order(numbers) for value in one.inputs}
 
 
 def _is_one_hot(structure: Structure, product: Contraction) -> bool:

@@ -23,7 +23,7 @@ SUMS = ("add", "add_", "sub", "sub_")
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
     run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_positions
-    read = {value.storage for op in run.trace.operations if op.number in run.live for value in op.inputs}
+    read = run.storages_read(run.live)
     unread = [name for name, storage in tables.items() if storage not in read]
     turns = any(operation.number in run.live for operation in computed)
     if computed and not turns:

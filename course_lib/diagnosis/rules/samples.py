@@ -21,9 +21,8 @@ from course_lib.diagnosis.measure import (
     other_sizes,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, Value, storage_of, tensors_in
+from course_lib.tracing import VIEWS, Operation, SourceLine, Value, storage_of, tensors_in
 
-SPLITS = ("view", "_unsafe_view", "_reshape_alias")
 LOOKUPS = ("index", "index_select", "gather", "embedding")
 
 
@@ -184,7 +183,7 @@ def _is_on_a_grid(structure: Structure) -> bool:
     for operation in trace.operations:
         if not operation.by(trace.caller):
             return False
-        if operation.name in SPLITS and operation.inputs[0].storage == trace.x.storage:
+        if operation.name in VIEWS and operation.inputs[0].storage == trace.x.storage:
             shape = operation.outputs[0].tensor.shape
             return len(shape) > 3 and num_tokens not in shape
     return False
