@@ -218,13 +218,14 @@ def test_everybody_can_read_it(browser, saved, theme, width):
     other = browser.new_context(color_scheme=theme, viewport={"width": width, "height": 900}, reduced_motion="reduce")
     page, complaints = other.new_page(), Complaints(saved.as_uri())
     complaints.watch(page)
+    wide = width > 1000  # whose colours a telephone has, too
     for place in ("", "#step-16", "#step-17.0.1.5.5"):
         page.goto("about:blank")
         page.goto(saved.as_uri() + place)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert not violations(page), place
+        assert not violations(page, colors=wide), place
     page.get_by_role("button", name="Dark or light").click()
-    assert not violations(page)
+    assert not violations(page, colors=wide)
     assert not complaints.found
     other.close()
 

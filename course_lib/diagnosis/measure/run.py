@@ -18,6 +18,7 @@ from .waking import zero_weights
 from .widening import rounding_to_float32
 
 TOLERANCE = 1e-9  # of changes, relative to 1 + the size of the element
+SHAPES_DEPEND = "its shapes depend on the values of the input"
 MAX_SAMPLES, MAX_TOKENS = 3, 8  # further ones are cut off because they show the same mistakes, except of a window
 ORDINARY = (0.2, 3)  # standard deviations; outside, attention is flat or all on one token, and shows nothing
 
@@ -307,7 +308,19 @@ def changed(now: Tensor, before: Tensor) -> Tensor:
         NotFound: the shapes differ.
     """
     if now.shape != before.shape:
-        raise NotFound("its shapes depend on the values of the input")
+        raise NotFound(SHAPES_DEPEND)
     if not now.is_floating_point():
         return now != before
     return ~torch.isclose(now, before.to(now.dtype), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+
+
+def changed_elements(now: list[Tensor], before: list[Tensor]) -> list[Tensor]:
+    """Return what `changed` does, for several pairs of tensors of one dtype on one device.
+
+    Raises:
+        NotFound: the shapes of a pair differ.
+    """
+    if [one.shape for one in now] != [one.shape for one in before]:
+        raise NotFound(SHAPES_DEPEND)
+    together = changed(torch.cat([one.flatten() for one in now]), torch.cat([one.flatten() for one in before]))
+    return [part.view(one.shape) for part, one in zip(together.split([one.numel() for one in now]), now, strict=True)]
