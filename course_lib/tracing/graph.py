@@ -105,6 +105,11 @@ class Operation:
         """The values among its arguments."""
         return tuple(instances_in(Value, (self.args, self.kwargs)))
 
+    @cached_property
+    def input_numbers(self) -> frozenset[int]:
+        """The numbers of these values."""
+        return frozenset(value.number for value in self.inputs)
+
     def __repr__(self) -> str:
         return f"{self.number} {self.name} {self.where}"
 
@@ -166,6 +171,11 @@ class Trace:
             if operation.in_place and operation.outputs:
                 found.setdefault(operation.outputs[0].storage, []).append(operation.number)
         return found
+
+    @cached_property
+    def written_leaves(self) -> frozenset[int]:
+        """The numbers of the values that no operation made and whose memory is written to."""
+        return frozenset(one.number for one in self.values if one.made_by is None and one.storage in self.writers)
 
     @cached_property
     def never_skipped(self) -> set[int]:

@@ -36,25 +36,23 @@ def replay(
     if x is not None:
         leaves[trace.x.number] = x
     seen = [leaves.get(value.number, value.tensor) for value in trace.values]
-    # The tensors to run on; tensors whose memory is written to are copies, because the run changes them.
-    now = [
-        tensor.clone() if value.made_by is None and value.storage in trace.writers else tensor
-        for value, tensor in zip(trace.values, seen, strict=True)
-    ]
+    now = list(seen)  # the tensors to run on; those whose memory is written to are copies, because the run changes them
+    for number in trace.written_leaves:
+        now[number] = seen[number].clone()
+    moved = {number for number, tensor in leaves.items() if tensor is not trace.values[number].tensor}
+    moved |= trace.written_leaves
 
     def tensor_now(value: Value) -> Tensor:
         return now[value.number]
 
-    changes_before: dict[int, list[tuple[int, Change]]] = {}
-    for (number, index), change in (before or {}).items():
-        changes_before.setdefault(number, []).append((index, change))
+    changes_before = _by_operation(before or {})
     changed = changes_before.keys() | after.keys()
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         for operation in trace.operations:
-            moved = any(now[value.number] is not value.tensor for value in operation.inputs)
+            same = moved.isdisjoint(operation.input_numbers)
             drawn = operation.kwargs.get("generator") is not None  # which has moved on since
-            if operation.number not in changed and not moved and (drawn or operation.number not in trace.never_skipped):
+            if operation.number not in changed and same and (drawn or operation.number not in trace.never_skipped):
                 continue  # its results would be the same
             args = list(map_instances(Value, tensor_now, operation.args))
             for index, change in changes_before.get(operation.number, ()):
@@ -66,5 +64,14 @@ def replay(
                 results[0] = after[operation.number](results[0])
             for value, tensor in zip(operation.outputs, results, strict=True):
                 now[value.number] = tensor
+                moved.add(value.number)
                 seen[value.number] = tensor.clone() if value.storage in trace.writers else tensor
     return seen
+
+
+def _by_operation(before: Mapping[tuple[int, int], Change]) -> dict[int, list[tuple[int, Change]]]:
+    """Return number of an operation -> the index and the change of each of its arguments that is changed."""
+    found: dict[int, list[tuple[int, Change]]] = {}
+    for (number, index), change in before.items():
+        found.setdefault(number, []).append((index, change))
+    return found

@@ -49,7 +49,13 @@ def map_instances(kind: type[T], function: Callable[[T], Any], tree: Any) -> Any
     if isinstance(tree, kind):
         return function(tree)
     if type(tree) in (tuple, list):
-        return type(tree)([map_instances(kind, function, part) for part in tree])
+        return type(tree)(
+            [  # most parts are no containers, and a call for each would take most of the time
+                function(part) if isinstance(part, kind) else
+                map_instances(kind, function, part) if type(part) in (tuple, list, dict) else part
+                for part in tree
+            ]
+        )  # fmt: skip
     if type(tree) is dict:
         return {key: map_instances(kind, function, part) for key, part in tree.items()}
     return tree

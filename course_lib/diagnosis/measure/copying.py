@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from course_lib.quantised import with_plain_linears
 from course_lib.tracing import tensors_in
 
+NO_RESULTS = ("_parameters", "_modules")  # parameters are leaves, and modules are visited themselves
+
 
 def copy_of(module: nn.Module) -> nn.Module:
     """Return a deep copy of a module in which lambdas and inner functions read the copy, too.
@@ -46,9 +48,8 @@ def in_dtype(dtype: torch.dtype, module: nn.Module) -> nn.Module:
 def replace_given_dtype(module: nn.Module, before: torch.dtype, now: torch.dtype) -> None:
     """Put a dtype in place of the one that the constructors of a copy were given, as an argument or in settings."""
     for one in module.modules():
-        taken = signature(type(one).__init__).parameters
         for name, value in list(vars(one).items()):
-            if value is before and name in taken:
+            if value is before and name in signature(type(one).__init__).parameters:
                 setattr(one, name, now)
             for settings, key in settings_in(value):
                 if settings[key] is before:
@@ -64,7 +65,8 @@ def settings_in(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
 
 def _kept_results(module: nn.Module) -> dict[int, Tensor]:
     """Copy the results that modules keep, because `deepcopy` refuses tensors with a gradient history."""
-    kept = (tensor for one in module.modules() for tensor in tensors_in(list(vars(one).values())))
+    attributes = (held for one in module.modules() for name, held in vars(one).items() if name not in NO_RESULTS)
+    kept = (tensor for held in attributes for tensor in tensors_in(held))
     return {id(tensor): tensor.detach().clone() for tensor in kept if not tensor.is_leaf}
 
 
