@@ -107,7 +107,7 @@ class Operation:
 
     @cached_property
     def input_numbers(self) -> frozenset[int]:
-        """The numbers of these values."""
+        """The index of each of these values."""
         return frozenset(value.number for value in self.inputs)
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Trace:
 
     @cached_property
     def written_leaves(self) -> frozenset[int]:
-        """The numbers of the values that no operation made and whose memory is written to."""
+        """The index of each value that no operation made and whose memory is written to."""
         return frozenset(one.number for one in self.values if one.made_by is None and one.storage in self.writers)
 
     @cached_property
