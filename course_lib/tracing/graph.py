@@ -106,7 +106,7 @@ class Operation:
         return tuple(instances_in(Value, (self.args, self.kwargs)))
 
     @cached_property
-    def input_numbers(self) -> frozenset[int]:
+    def input_indices(self) -> frozenset[int]:
         """The index of each of these values."""
         return frozenset(value.number for value in self.inputs)
 

@@ -50,7 +50,7 @@ def replay(
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         for operation in trace.operations:
-            same = moved.isdisjoint(operation.input_numbers)
+            same = moved.isdisjoint(operation.input_indices)
             drawn = operation.kwargs.get("generator") is not None  # which has moved on since
             if operation.number not in changed and same and (drawn or operation.number not in trace.never_skipped):
                 continue  # its results would be the same
