@@ -21,7 +21,7 @@ from .measure.mask_input import followed
 from .measure.options import Options
 from .measure.place import Place
 from .measure.placed import PlacedSubject
-from .measure.reach import Leak, find_leak
+from .measure.reach import Leak, find_displaced_row, find_leak
 from .measure.run import Run, changed, measure_run, noise_of
 from .measure.score_products import ScoreProduct, find_score_products
 from .measure.segment import find_segments
@@ -199,9 +199,18 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
         return AttentionReport("", findings=tuple(own), remarks=tuple(remarks))
     unknown = any(attention.missing for attention in attentions)
     leak = None if unknown and run.options.has_call else find_leak(dependence)  # `call` may bring a second sequence
+    displaced = None if leak is not None or unknown else find_displaced_row(dependence)
     if leak is not None:
         own.append(_leaking(leak, run.options, unknown))
+    elif displaced is not None:
+        own.append(_displaced(*displaced))
     return AttentionReport("", findings=tuple(own), checked=() if own or unknown else (PROBED,), remarks=tuple(remarks))
+
+
+def _displaced(row: int, token: int) -> Finding:
+    """Return the finding of an output that stands in another token's row."""
+    evidence = f"row {row} of the output moves with token {token} and not with token {row}, of which its query is made"
+    return Finding.unnamed("outputs stand in the rows of other tokens", evidence, None)
 
 
 def _is_of_whole(rule: Rule) -> bool:

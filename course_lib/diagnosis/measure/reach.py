@@ -39,6 +39,25 @@ def find_leak(dependence: Dependence) -> Leak | None:
     return Leak(token, other, first)
 
 
+def find_displaced_row(dependence: Dependence) -> tuple[int, int] | None:
+    """Return the first row of the output that its own token does not change although another one does, and that token.
+
+    A query is made of its own token, so that a row which is right moves with it. In causal code, rows that move with
+    earlier tokens alone are right, too: its inputs may begin with a start token.
+    """
+    reached = _reached(dependence, dependence.run.output)
+    own = reached.diagonal(dim1=1, dim2=2)
+    batch, num_tokens = dependence.sizes
+    options = dependence.run.options
+    kept = options.expected_keep(batch, options.num_heads or 1, num_tokens).any(1).diagonal(dim1=1, dim2=2)
+    others = reached.triu(1) if options.causal else reached
+    displaced = kept & ~own & others.any(-1)
+    if not displaced.any():
+        return None
+    sample, row = displaced.nonzero()[0].tolist()
+    return row, int(others[sample, row].nonzero()[0])
+
+
 def closure(pairs: Tensor) -> Tensor:
     """Return which token reaches which through any number of attentions, and past them; bool (batch, query, key)."""
     reached = pairs | torch.eye(pairs.shape[-1], dtype=torch.bool)
