@@ -29,9 +29,10 @@ def check_split(rows: Rows) -> Iterator[Finding]:
     if _are_tied(rows.structure):
         yield Finding(None, TIED, rows.structure.score_products[0].operation.where, f"{NOT_EXAMINED}: rows are tied.")
         return
-    evidence = "" if rows.in_pieces else _scrambled(rows)
+    view = first_scramble(rows.structure)
+    evidence = "" if rows.in_pieces and view is None else _scrambled(rows)  # a cache may repeat a token or lack one
     if evidence:
-        operation = first_scramble(rows.structure) or rows.structure.score_products[0].operation
+        operation = view or rows.structure.score_products[0].operation
         draw = partial(picture_of_layout, rows.run)
         yield Finding.named("split-without-transpose", evidence, operation.where, draw)
 

@@ -36,8 +36,21 @@ def check_values(run: Run) -> Iterator[Finding]:
     """Whether each value that is computed is read."""
     for body in _bodies(run):
         for node, evidence in _unread_values(run, body):
-            yield Finding.named("value-unused", evidence, SourceLine(body.source.file, node.lineno))
+            where, dead = SourceLine(body.source.file, node.lineno), _read_only_in(run, body.made_in(node))
+            if dead:
+                yield Finding.named("dead-parameter", f"{evidence}, and `{dead}` is read nowhere else", where)
+            else:
+                yield Finding.named("value-unused", evidence, where)
             return
+
+
+def _read_only_in(run: Run, made: list[Operation]) -> str | None:
+    """Return the first vector of parameters, such as a norm's, that a statement reads and nothing that is returned."""
+    inside = {value.storage for operation in made for value in operation.inputs}
+    returned = {value.storage for operation in run.in_order(run.returned) for value in operation.inputs}
+    vectors = (name for name, one in run.subject.parameters.items() if one.dim() < 2)
+    reads = ((name, {value.storage for value in run.parameter_reads.get(name, [])}) for name in vectors)
+    return next((name for name, own in reads if own & inside and not own & returned), None)
 
 
 def _bodies(run: Run) -> Iterator[Body]:

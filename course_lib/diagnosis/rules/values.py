@@ -35,6 +35,14 @@ def check_tokens_of_values(scores: Scores) -> Iterator[Finding]:
         return
 
 
+def have_own_order(scores: Scores) -> bool:
+    """Return whether all keys are in the order of their tokens, and the same tokens' values in another one."""
+    both = [_tokens_of_terms(scores, product) for product in scores.structure.value_products]
+    rows = [(key.tolist(), value.tolist()) for keys, values in both for key, value in zip(keys, values, strict=True)]
+    ordered = all(keys == sorted(set(keys)) == sorted(values) for keys, values in rows)
+    return ordered and any(keys != values for keys, values in rows)
+
+
 def _tokens_of_terms(scores: Scores, product: Contraction) -> tuple[Tensor, Tensor]:
     """Return the token of the key and of the value of each term of each sum, (sum, term); none if they aren't known.
 
