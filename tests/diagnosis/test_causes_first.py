@@ -194,13 +194,25 @@ class SoftmaxesTwiceOverSlots(Plain):
         return self.out_proj((weights @ kept[1]).transpose(1, 2).flatten(2))
 
 
-def test_a_second_softmax_over_empty_slots():
+class WritesEachValueIntoTheFirstSlot(Plain):
+    def forward(self, x, at, kept):
+        q, k, v = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        kept[0][:, :, at] = k
+        kept[1][:, :, : len(at)] = v  # stale-cache
+        last = int(at[-1]) + 1
+        return self.out_proj(self.weigh(q, kept[0][:, :, :last], kept[1][:, :, :last]).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("cls", "mistake"), [(SoftmaxesTwiceOverSlots, "double-softmax"), (WritesEachValueIntoTheFirstSlot, "stale-cache")]
+)
+def test_slots(cls, mistake):
     def decode(module, x):
         kept = [x.new_zeros(len(x), HEADS, SLOTS, HEAD_DIM) for _ in range(2)]
         at = torch.arange(x.shape[1], device=x.device)
         return torch.cat([module(x[:, one], one, kept) for one in at.split(1)], 1)
 
-    assert_named(draw(SoftmaxesTwiceOverSlots, call=decode), SoftmaxesTwiceOverSlots, "double-softmax")
+    assert_named(draw(cls, call=decode), cls, mistake)
 
 
 class SubtractsTheLargestScore(Plain):
@@ -247,6 +259,30 @@ class HasAnIdleNorm(Plain):
         self.ln_q = nn.LayerNorm(WIDTH)  # dead-parameter
 
 
+class BuildsASoftmaxOnly(Plain):
+    def __init__(self):
+        super().__init__()
+        self.normalise = nn.Softmax(-1)  # no-softmax
+
+    def forward(self, x):
+        q, k, v = (self.split(one(x)) for one in (self.q_proj, self.k_proj, self.v_proj))
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)
+        return self.out_proj((scores @ v).transpose(1, 2).flatten(2))[:, :1]
+
+
+class ForgetsTheScoresOfPositions(Plain):
+    def __init__(self):
+        super().__init__()
+        self.place_proj = nn.Linear(4, WIDTH)
+
+    def weigh(self, q, k, v):
+        angles = torch.outer(torch.arange(k.shape[2], device=k.device).to(k.dtype), torch.tensor([1.0, 0.1]).to(k))
+        places = self.split(self.place_proj(torch.cat((angles.sin(), angles.cos()), -1))[None])
+        self.of_places = q @ places.mT
+        scores = q @ k.mT / math.sqrt(HEAD_DIM)  # dead-parameter
+        return scores.masked_fill(~causal(q.shape[2], k.shape[2], q), -torch.inf).softmax(-1) @ v
+
+
 class CutsTheWindowAtTheStart(Plain):
     def weigh(self, q, k, v):
         at = torch.arange(q.shape[2], device=q.device)
@@ -261,6 +297,7 @@ ALONE = [
     (MultipliesTanhOnly, "softcap-missing", {}),
     (ThrowsANormAway, "dead-parameter", {}),
     (HasAnIdleNorm, "dead-parameter", {}),
+    (BuildsASoftmaxOnly, "no-softmax", {"causal": False}),
     (CutsTheWindowAtTheStart, "window-off-by-one", {"window": 3}),
 ]
 
@@ -268,6 +305,11 @@ ALONE = [
 @pytest.mark.parametrize(("cls", "mistake", "options"), ALONE)
 def test_one_pass(cls, mistake, options):
     assert_named(draw(cls, **options), cls, mistake)
+
+
+def test_a_table_of_positions_that_a_matrix_projects_is_no_rotation():
+    report = draw(ForgetsTheScoresOfPositions)
+    assert report.mistakes == ("dead-parameter",), report.in_words()
 
 
 class MasksOfAPrefix(nn.Module):

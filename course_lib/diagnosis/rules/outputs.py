@@ -162,6 +162,7 @@ def check_output_projection(structure: Structure) -> Iterator[Finding]:
     """Whether the output projection is used."""
     for name, part in _unused_matrices(structure):
         called = bool(OUTPUT.search(name)) and (bool(part) or _is_wide_enough(structure, name))
+        called &= not _projects_something_else(structure, name)
         if (called and not part) or (part == "3]" and not called):  # the fourth packed matrix is the output projection
             yield _missing_projection(structure, name, part)
             return

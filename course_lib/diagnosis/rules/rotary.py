@@ -32,6 +32,8 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         if choice is not None:
             yield f"positions are given and not applied, because of `{choice}`"
             return
+        if _meet_idle_weights(angles, computed):
+            return  # a table of positions that a matrix projects, and no rotation
         evidence = "cosines and sines are computed and nothing reads them"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, computed))
     elif tables and not turns and len(unread) == len(tables) and not angles.read_as_cosines:
@@ -51,6 +53,14 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         if module is not None:
             where = locate_attribute(run.subject, module.split(".")[-1])
             yield Finding.named("rotary-unused", f"`{module}` is never called", where)
+
+
+def _meet_idle_weights(angles: RotaryAngles, computed: list[Operation]) -> bool:
+    """Return whether parameters that don't change the output multiply the cosines and sines."""
+    run = angles.structure.run
+    idle = {value.storage for name in run.unused_parameters for value in run.parameter_reads.get(name, [])}
+    after = run.in_order(angles.trace.descendants({operation.number for operation in computed}))
+    return any(value.storage in idle for operation in after for value in operation.inputs)
 
 
 def _choice_without_positions(angles: RotaryAngles) -> str | None:

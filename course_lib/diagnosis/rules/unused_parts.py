@@ -37,7 +37,8 @@ def check_built(run: Run) -> Iterator[Finding | str]:
         if twin:
             earlier = _order(owner, attribute) < _order(owner, twin)
             evidence, where = f"{evidence}, while {len(lines)} lines use `{twin}`", lines[0 if earlier else -1]
-        yield Finding.named("dead-parameter", evidence, where)
+        mistake = "no-softmax" if isinstance(part, nn.Softmax) else "dead-parameter"
+        yield Finding.named(mistake, evidence, where)
         return
 
 

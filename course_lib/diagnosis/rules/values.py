@@ -26,12 +26,14 @@ def check_tokens_of_values(scores: Scores) -> Iterator[Finding]:
         if not len(rows):
             continue
         row, term = rows[0].tolist()
+        lost = int((values[row] == UNLABELLED).sum()) > int((keys[row] == UNLABELLED).sum())
         evidence = (
             f"the weight of the key of {_named(int(keys[row, term]))} multiplies the value of "
             f"{_named(int(values[row, term]))}: the keys are of the tokens {_listed(keys[row])}, the values of "
             f"{_listed(values[row])}"
         )
-        yield Finding.named("values-misaligned", evidence, _locate(scores, product))
+        mistake = "stale-cache" if lost and len(scores.structure.value_products) > 1 else "values-misaligned"
+        yield Finding.named(mistake, evidence, _locate(scores, product))
         return
 
 
