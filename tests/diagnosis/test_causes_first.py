@@ -63,6 +63,17 @@ class SplitsByAView(Cached):
         return t.reshape(len(t), HEADS, -1, HEAD_DIM)  # split-without-transpose
 
 
+class SplitsValuesByAView(Cached):
+    """The prompt has as many tokens as there are heads, so that no axis of the view runs through tokens and columns."""
+
+    def forward(self, x, past=None):
+        q, k = (self.split(one(x)) for one in (self.q_proj, self.k_proj))
+        v = self.v_proj(x).view(len(x), HEADS, x.shape[1], HEAD_DIM)  # split-without-transpose
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        return self.out_proj(self.weigh(q, k, v).transpose(1, 2).flatten(2)), (k, v)
+
+
 class MasksInOnePassOnly(Cached):
     def forward(self, x, past=None):
         self.cached = past is not None
@@ -111,12 +122,14 @@ PIECES = [
     (Cached, {}, in_pieces(PROMPT)),
     (JoinsNewValuesFirst, {}, in_pieces()),
     (SplitsByAView, {}, in_pieces()),
+    (SplitsValuesByAView, {}, in_pieces(HEADS)),
     (MasksInOnePassOnly, {}, in_pieces(PROMPT, filled=True)),
     (LosesTheWindow, {"window": PROMPT}, in_pieces(PROMPT, filled=True)),
     (MasksTheCacheFromItsFirstKey, {}, in_pieces(PROMPT)),
 ]
 NAMES = {
     JoinsNewValuesFirst: "values-misaligned", SplitsByAView: "split-without-transpose",
+    SplitsValuesByAView: "split-without-transpose",
     MasksInOnePassOnly: "mask-skipped-when-cached", LosesTheWindow: "window-lost-in-decode",
     MasksTheCacheFromItsFirstKey: "causal-top-left",
 }  # fmt: skip
@@ -182,6 +195,36 @@ def test_columns_of_a_rotation_in_later_pieces():
 def test_pieces_that_restart_with_a_table_of_16_bits():
     report = draw(TurnsPiecesAlike, call=in_pieces(PROMPT))
     assert report.mistakes[:1] == ("positions-restart-in-cache",), report.in_words()
+
+
+class IgnoresAngles(Plain):
+    def forward(self, x, cos, sin):  # rotary-unused
+        return super().forward(x)
+
+
+class LeavesTheAnglesToAHelper(IgnoresAngles):
+    def forward(self, x, cos, sin):
+        q, k = (self.turned(self.split(one(x)), cos, sin) for one in (self.q_proj, self.k_proj))
+        return self.out_proj(self.weigh(q, k, self.split(self.v_proj(x))).transpose(1, 2).flatten(2))
+
+    def turned(self, t, cos, sin):
+        first, second = t.chunk(2, -1)
+        return t * cos + torch.cat([-second, first], -1) * sin
+
+
+@pytest.mark.parametrize("cls", [LeavesTheAnglesToAHelper, IgnoresAngles])
+def test_angles_that_a_module_is_given(cls):
+    angles = torch.outer(torch.arange(float(SLOTS)), torch.tensor([1.0, 0.1])).repeat(1, 2)
+    cos, sin = angles.cos(), angles.sin()
+
+    def call(module, x):
+        return module(x, *(one[: x.shape[1]].to(x) for one in (cos, sin)))
+
+    report = draw(cls, call=call)
+    if cls is IgnoresAngles:
+        assert_named(report, IgnoresAngles, "rotary-unused")
+    else:
+        assert report.ok, report.in_words()
 
 
 class SoftmaxesTwiceOverSlots(Plain):

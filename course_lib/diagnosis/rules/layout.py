@@ -30,7 +30,11 @@ def check_split(rows: Rows) -> Iterator[Finding]:
         yield Finding(None, TIED, rows.structure.score_products[0].operation.where, f"{NOT_EXAMINED}: rows are tied.")
         return
     view = first_scramble(rows.structure)
-    evidence = "" if rows.in_pieces and view is None else _scrambled(rows)  # a cache may repeat a token or lack one
+    # A cache may repeat a token or lack one, but it does not make other columns its values.
+    view = view or (
+        _view_of_values(rows.structure) if any(len(set(row.value_columns)) > 1 for row in rows.all) else None
+    )
+    evidence = "" if rows.in_pieces and view is None else _scrambled(rows)
     if evidence:
         operation = view or rows.structure.score_products[0].operation
         draw = partial(picture_of_layout, rows.run)
@@ -80,6 +84,17 @@ def first_scramble(structure: Structure) -> Operation | None:
             if _mixes_axes(structure, after) and not _mixes_axes(structure, before):
                 return operation
     return None
+
+
+def _view_of_values(structure: Structure) -> Operation | None:
+    """Return the first view of what becomes the values, and not the queries or the keys, after its projection."""
+    own = structure.ancestors_of([value for product in structure.value_products for value, _ in product.sides()])
+    others = structure.trace.ancestors(structure.score_factors) | structure.score_descendants
+    found = (one for one in own if one.name in VIEWS and structure.is_projected(one.outputs[0]) and one.where)
+    return next(
+        (one for one in found if one.number not in others and one.inputs[0].tensor.dim() < one.outputs[0].tensor.dim()),
+        None,
+    )
 
 
 def _mixes_axes(structure: Structure, value: Value) -> bool:
