@@ -127,7 +127,7 @@ def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     """Whether the heads are averaged."""
     influence, structure = attention.influence, attention.structure
     apart, after = influence.head_difference, structure.value_product_descendants
-    if apart > 1e-9 and attention.run.output.tensor.shape[-1] > 1 and not _reads_parameter(attention.run, after):
+    if apart > 1e-9 and attention.run.output.tensor.shape[-1] > 1 and not _multiplies_by_learned(attention.run, after):
         apart = influence.head_angle  # each head may have a gate of its own
     if apart > 1e-9 or not influence.head_affects_output.all():
         return
@@ -150,8 +150,8 @@ def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     yield Finding.named("heads-averaged", evidence, reductions[0].where if reductions else None)
 
 
-def _reads_parameter(run: Run, after: set[int]) -> bool:
-    """Return whether some operations before the last projection multiply by a vector that is learned."""
+def _multiplies_by_learned(run: Run, after: set[int]) -> bool:
+    """Return whether some of the operations `after` the value products multiply by parameters, element by element."""
     learned = {read.storage for reads in run.parameter_reads.values() for read in reads}
     multiplied = (one for one in run.in_order(after) if one.name in ("mul", "mul_"))
     return any(value.storage in learned for one in multiplied for value in one.inputs)

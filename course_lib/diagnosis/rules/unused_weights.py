@@ -87,13 +87,13 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
 
 def _plays_role(structure: Structure, name: str) -> bool:
     """Return whether a parameter is called after a role and may project tokens for it, as no norm or table does."""
+    called = role_of(name.removesuffix(".weight").split(".")[-1]) is not None
     storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
-    if role_of(name.removesuffix(".weight").split(".")[-1]) is None or not storages:
-        return role_of(name.removesuffix(".weight").split(".")[-1]) is not None
+    if not called or not storages:
+        return called
     own = [one for one in structure.projections if any(value.storage in storages for value in one.operation.inputs)]
-    earlier = structure.projection_operations
-    made = (structure.trace.ancestors([value for value, _ in one.sides()]) for one in own)
-    return any(earlier.isdisjoint(numbers) for numbers in made)
+    before = (structure.trace.ancestors([value for value, _ in one.sides()]) for one in own)
+    return any(structure.projection_operations.isdisjoint(numbers) for numbers in before)
 
 
 @rule(order=403, of_dot_products=True)
