@@ -45,12 +45,17 @@ def check_values(run: Run) -> Iterator[Finding]:
 
 
 def _read_only_in(run: Run, made: list[Operation]) -> str | None:
-    """Return the first vector of parameters, such as a norm's, that a statement reads and nothing that is returned."""
+    """Return the first vector of parameters, such as a norm's, that a statement reads and nothing that is returned.
+
+    A statement that reads matrices, too, throws away more than a part.
+    """
     inside = {value.storage for operation in made for value in operation.inputs}
     returned = {value.storage for operation in run.in_order(run.returned) for value in operation.inputs}
-    vectors = (name for name, one in run.subject.parameters.items() if one.dim() < 2)
-    reads = ((name, {value.storage for value in run.parameter_reads.get(name, [])}) for name in vectors)
-    return next((name for name, own in reads if own & inside and not own & returned), None)
+    reads = {name: {value.storage for value in values} for name, values in run.parameter_reads.items()}
+    read = [name for name, storages in reads.items() if storages & inside]
+    if any(run.subject.parameters[name].dim() > 1 for name in read):
+        return None
+    return next((name for name in read if not reads[name] & returned), None)
 
 
 def _bodies(run: Run) -> Iterator[Body]:
