@@ -24,6 +24,11 @@ ALL_MEASURED = {None, *CATALOGUE} - OF_BEHAVIOUR  # everything measured from sco
 # cause -> the effects that are left out if the cause is found. The order matters, because an effect of an earlier cause
 # suppresses nothing itself.
 SUPPRESSES: dict[str, Set[str | None]] = {
+    # Without a softmax no scale is right, the mask's fill value remains in the scores, and so does the largest score
+    # of the batch if it is subtracted from all.
+    "no-softmax": MASKS | SCALES | {"overflow-half", "batch-mixed"},
+    # The second softmax gives a weight again to hidden tokens, and to slots of a cache that no token fills.
+    "double-softmax": MASKS | SCALES | {"stale-cache"},
     # A mask on the wrong axes multiplies the scores, or hides along the wrong axis, and so crosses heads and samples.
     "mask-rank": LAYOUT | MASKS | {
         "nan-on-hidden-rows", "fixed-length", "fixed-batch", "batch-mixed", "heads-share-scores", "heads-averaged",
@@ -71,9 +76,6 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "softmax-wrong-axis": MASKS | SCALES | {
         "nan-on-hidden-rows", "mask-inverted", "mask-off-by-one", "mask-discarded", "batch-mixed",
     },
-    # Without a softmax no scale is right, and the mask's fill value remains in the scores.
-    "no-softmax": MASKS | SCALES | {"overflow-half"},
-    "double-softmax": MASKS | SCALES,  # The second softmax gives hidden tokens a weight again.
     # Scores that are summed over heads need the columns of all heads, and a different scale.
     "heads-share-scores": SCALES | {"projection-reused"},
     # One projection for all heads is a reused projection, and those of the other heads are unused.

@@ -61,17 +61,22 @@ def _unlabelled(value: Value) -> Tensor:
     return torch.full_like(value.tensor, UNLABELLED, dtype=torch.int64)  # with the strides of the value
 
 
+Choices = dict[tuple[int, int], bool]  # two labels -> whether the second one is kept
+
+
 class _Labels:
     """The labels of every value up to one operation.
 
     Attributes:
         now: number of a value -> its labels; values that share memory share their labels.
         imaginary: label of the real part of a complex element -> label of its imaginary part.
+        chosen: a line and its operation -> which of two labels it keeps, as a position with an angle of 0 showed.
     """
 
     def __init__(self) -> None:
         self.now: dict[int, Tensor] = {}
         self.imaginary: dict[int, int] = {}
+        self.chosen: dict[tuple, Choices] = {}
 
     def of(self, value: Value) -> Tensor:
         return self.now[value.number]
@@ -158,15 +163,16 @@ def _computed(operation: Operation, labels: _Labels) -> list[Tensor]:
     name = operation.name
     if operation.in_place and name not in CONTRACTIONS:
         target = labels.of(operation.inputs[0])
-        added = _combined(operation.inputs[1:], labels, target.shape) if name in ("add_", "sub_") else None
+        added = _combined(operation.inputs[1:], labels, target.shape, {}) if name in ("add_", "sub_") else None
         return [target if added is None else target.copy_(torch.where(target == UNLABELLED, added, target))]
     made_new = name.endswith("_like") or name.startswith("new_")
     inputs = () if made_new or name in CONTRACTIONS or name in REDUCTIONS else operation.inputs
-    found = [(value, _combined(inputs, labels, value.tensor.shape)) for value in operation.outputs]
+    chosen = labels.chosen.setdefault((name, *operation.frames[:1]), {})
+    found = [(value, _combined(inputs, labels, value.tensor.shape, chosen)) for value in operation.outputs]
     return [_unlabelled(value) if one is None else _unlabelled(value).copy_(one) for value, one in found]
 
 
-def _combined(values: Iterable[Value], labels: _Labels, shape: torch.Size) -> Tensor | None:
+def _combined(values: Iterable[Value], labels: _Labels, shape: torch.Size, chosen: Choices) -> Tensor | None:
     """Return the broadcast labels of the first value that has labels, with gaps filled from the other values."""
     found, elements = None, None
     for value in values:
@@ -182,20 +188,23 @@ def _combined(values: Iterable[Value], labels: _Labels, shape: torch.Size) -> Te
             continue
         differ = (found != theirs) & (found != UNLABELLED) & (theirs != UNLABELLED)
         if differ.any():
-            found[differ] = _resolved(found[differ], elements[differ], theirs[differ], their_elements[differ])
+            both = torch.stack([found[differ], theirs[differ]])
+            found[differ] = _resolved(both, (elements[differ], their_elements[differ]), chosen)
         found = torch.where(found == UNLABELLED, theirs, found)
     return found
 
 
-def _resolved(first: Tensor, first_elements: Tensor, second: Tensor, second_elements: Tensor) -> Tensor:
+def _resolved(labels: Tensor, elements: tuple[Tensor, Tensor], chosen: Choices) -> Tensor:
     """Choose between two labels, such as those of the two terms of a rotation: the one whose other term is 0 somewhere.
 
-    At rotary position 0 the angle is 0, so the term that brings in the other column is 0 there.
+    At rotary position 0 the angle is 0, so the term that brings in the other column is 0 there. Pieces of a text that
+    begin later have no such position, and keep what an earlier piece showed.
     """
-    _, pair = torch.stack([first, second]).unique(dim=1, return_inverse=True)
-    count = int(pair.max()) + 1
-    first_is_zero, second_is_zero = (
-        torch.zeros(count, dtype=torch.int64).index_add_(0, pair, (elements == 0).long()) > 0
-        for elements in (first_elements, second_elements)
+    pairs, pair = labels.unique(dim=1, return_inverse=True)
+    first, second = (
+        torch.zeros(pairs.shape[1], dtype=torch.int64).index_add_(0, pair, (one == 0).long()) > 0 for one in elements
     )
-    return torch.where((first_is_zero & ~second_is_zero)[pair], second, first)
+    keys = [(one, other) for one, other in pairs.T.tolist()]
+    chosen.update({keys[at]: bool(first[at]) for at in (first ^ second).nonzero().flatten().tolist()})
+    takes_second = torch.tensor([chosen.get(key, False) for key in keys])
+    return torch.where(takes_second[pair], labels[1], labels[0])

@@ -25,6 +25,7 @@ class Influence:
         output_rows_of_query: bool (token of the output, query), whether the query's result reaches the row.
         head_affects_output: bool (head,), whether the output changes with the head's result.
         head_difference: how much the output's responses to the same change in each head differ; inf for one head.
+        head_angle: the same of the directions of the responses of each row, as a gate of each head leaves them.
     """
 
     weights: Tensor
@@ -32,6 +33,7 @@ class Influence:
     output_rows_of_query: Tensor
     head_affects_output: Tensor
     head_difference: float
+    head_angle: float
 
 
 def measure_influence(rows: Rows) -> Influence:
@@ -52,7 +54,8 @@ def measure_influence(rows: Rows) -> Influence:
         responses.append(_output_with_noise(rows, chosen, columns) - output)
     affects = torch.tensor([bool((one.abs() > 1e-12).any() or one.isnan().any()) for one in responses])
     weights = _weights(rows, labels, width, _weighted_sums(rows, labels, last_projected or [rows.run.output]))
-    return Influence(weights, last_projected, torch.stack(reached, dim=1), affects, _difference(responses))
+    angle = _difference([torch.nn.functional.normalize(one, dim=-1) for one in responses])
+    return Influence(weights, last_projected, torch.stack(reached, dim=1), affects, _difference(responses), angle)
 
 
 def _row_labels(rows: Rows) -> tuple[dict[int, Tensor], int]:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.calling import KERNEL, KEYS, WEIGHTS, parameters_of
+from course_lib.calling import KERNEL, KEYS, WEIGHTS, first_tensor, parameters_of
 from course_lib.tracing import WithoutDropout
 
-from .calling import call_with
+from .calling import call_with, usual_call
 from .run import Run
 from .subject import Subject, SubjectFailed
 
@@ -54,6 +54,11 @@ def other_paths(run: Run) -> Iterator[OtherPath]:
             output = other.run(run.x, code)
             if output.dim() == 3 and output.shape[:2] == run.output.tensor.shape[:2]:
                 yield OtherPath(name, other, code, output)
+    for name, other, code in _with_flags_of_call(subject) if run.options.has_call else ():
+        with suppress(SubjectFailed):
+            output = other.run(run.x, code)
+            if output.shape == run.output.tensor.shape:  # of several tensors the first may be another one
+                yield OtherPath(name, other, code, output)
     for name, other, code in _in_training(subject):
         with suppress(SubjectFailed):
             output = other.run(run.x, code)
@@ -70,6 +75,23 @@ def _with_flags(subject: Subject) -> Iterator[Candidate]:
         if isinstance(one.default, bool) and (WEIGHTS.fullmatch(one.name) or KERNEL.search(one.name)):
             value = not one.default
             yield f"with {one.name}={value}", _called(subject, one.name, lambda x, value=value: value), None
+
+
+def _with_flags_of_call(subject: Subject) -> Iterator[Candidate]:
+    """Yield the code, run by `call`, with the opposite of each argument that asks for its weights and is not given."""
+    call = subject.given_call or usual_call(subject.original)
+    for one in parameters_of(subject.original):
+        if isinstance(one.default, bool) and WEIGHTS.fullmatch(one.name):
+            value = not one.default
+
+            def run(code: Any, x: Tensor, name: str = one.name, value: bool = value) -> Any:
+                def ask(_: nn.Module, args: tuple, given: dict[str, Any]) -> tuple:
+                    return args, {**given, name: value}
+
+                with code.register_forward_pre_hook(ask, with_kwargs=True):
+                    return first_tensor(call(code, x))
+
+            yield f"with {one.name}={value}", subject.with_call(run), None
 
 
 def _with_masks(run: Run) -> Iterator[Candidate]:

@@ -18,7 +18,19 @@ def other_window(attention: Attention) -> tuple[int, int] | None:
     for width in range(1, attention.seen.shape[-1] + 1):
         if width != window and torch.equal(attention.seen, _seen_by(attention, width)):
             return width, window
-    return None if attention.options.causal else _lopsided(attention, window)
+    return _but_for_the_start(attention, window) if attention.options.causal else _lopsided(attention, window)
+
+
+def _but_for_the_start(attention: Attention, window: int) -> tuple[int, int] | None:
+    """Return the width that all whole windows have, if those that the first token cuts off hide even more."""
+    whole, seen = slice(window - 1, None), attention.seen
+    strays = seen & ~attention.expected & ~seen.all(-1, keepdim=True)  # a row that sees nothing may be uniform
+    if seen.shape[-1] < window + 1 or strays[:, :, : window - 1].any():
+        return None
+    for width in (window - 1, window + 1):
+        if torch.equal(seen[:, :, whole], _seen_by(attention, width)[:, :, whole]):
+            return width, window
+    return None
 
 
 def _lopsided(attention: Attention, window: int) -> tuple[int, int] | None:

@@ -30,6 +30,8 @@ from course_lib.diagnosis.measure import (
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, SourceLine, Value
 
+from .values import have_own_order
+
 GATHERS = ("index", "index_select", "gather")
 SUMS = ("add", "add_")
 CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
@@ -77,7 +79,8 @@ def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
         yield Finding.named("mask-skipped-when-cached", f"no mask is applied: {evidence}", row.product.operation.where)
     elif (row := _misplaced_row(attention)) is not None:
         evidence = f"query {row.query} gets the keys of the tokens {row.score_keys} and the values of {row.keys}"
-        mistake = "values-misaligned" if _are_only_values_elsewhere(row) else "stale-cache"
+        only_values = _are_only_values_elsewhere(row) or have_own_order(attention.rows.scores)
+        mistake = "values-misaligned" if only_values else "stale-cache"
         yield Finding.named(mistake, evidence, _locate(attention, row))
     elif (other := _foreign_part(attention)) is not None:
         row, part, at = other

@@ -24,6 +24,7 @@ from course_lib.diagnosis.measure import (
     context_argument,
     influence,
 )
+from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of
 
@@ -179,6 +180,18 @@ def _context_of(run: Run, keys: Value, parameters: set[int]) -> Value | None:
         if given and value.tensor.dim() > 1 and value.tensor.is_floating_point():
             return value
     return None
+
+
+@rule(order=904)
+def check_unread_weights(missing: NoStructure) -> Iterator[Finding]:
+    """Whether anything reads the weights."""
+    run = missing.run
+    after = run.trace.descendants({one.operation.number for one in find_score_products(run.trace)})
+    softmaxes = [one for one in run.in_order(after) if one.name in SOFTMAXES]
+    if softmaxes and run.live.isdisjoint(after) and run.returned.isdisjoint(after):
+        last = max(after)
+        instead = next((one for one in run.live_operations if one.number > last and one.where), softmaxes[-1])
+        yield Finding.named("weights-not-applied", "no line reads the weights that softmax makes", instead.where)
 
 
 @rule(order=908)

@@ -29,9 +29,13 @@ def check_split(rows: Rows) -> Iterator[Finding]:
     if _are_tied(rows.structure):
         yield Finding(None, TIED, rows.structure.score_products[0].operation.where, f"{NOT_EXAMINED}: rows are tied.")
         return
-    evidence = "" if rows.in_pieces else _scrambled(rows)
+    view = first_scramble(rows.structure)
+    if view is None and any(len(set(row.value_columns)) > 1 for row in rows.all):
+        view = _view_of_values(rows.structure)
+    # A cache may repeat a token or lack one, but it does not make other columns its values.
+    evidence = "" if rows.in_pieces and view is None else _scrambled(rows)
     if evidence:
-        operation = first_scramble(rows.structure) or rows.structure.score_products[0].operation
+        operation = view or rows.structure.score_products[0].operation
         draw = partial(picture_of_layout, rows.run)
         yield Finding.named("split-without-transpose", evidence, operation.where, draw)
 
@@ -79,6 +83,15 @@ def first_scramble(structure: Structure) -> Operation | None:
             if _mixes_axes(structure, after) and not _mixes_axes(structure, before):
                 return operation
     return None
+
+
+def _view_of_values(structure: Structure) -> Operation | None:
+    """Return the first view of what becomes the values, and not the queries or the keys, after its projection."""
+    own = structure.ancestors_of([value for product in structure.value_products for value, _ in product.sides()])
+    others = structure.trace.ancestors(structure.score_factors) | structure.score_descendants
+    views = (one for one in own if one.name in VIEWS and one.number not in others and one.where)
+    splits = (one for one in views if one.inputs[0].tensor.dim() < one.outputs[0].tensor.dim())
+    return next((one for one in splits if structure.is_projected(one.outputs[0])), None)
 
 
 def _mixes_axes(structure: Structure, value: Value) -> bool:

@@ -202,6 +202,9 @@ def _other_way_round(visibility: Visibility, *, of_causal: bool) -> tuple[str, s
     if _shows_the_opposite(visibility):
         effect = "tokens see others only where they should not"
         return "mask-inverted", effect, locate_pattern(visibility.path)
+    if _is_transposed_in_part(visibility):
+        effect = "wherever a token sees another one that it should not, it should be seen by that one instead"
+        return "mask-transposed", effect, locate_pattern(visibility.path, transposed=True)
     if of_causal and _shows_the_later(visibility):
         effect = "tokens see themselves and later ones, and no earlier one"
         return "mask-transposed", effect, locate_pattern(visibility.path, transposed=True)
@@ -218,6 +221,16 @@ def _shows_the_opposite(visibility: Visibility) -> bool:
     masked = (compared & ~seen).any(-1) & seen.any(-1)
     wrong = (seen & ~expected).any(-1) & ~(seen & expected).any(-1)
     return bool(masked.any() and wrong[masked].all())
+
+
+def _is_transposed_in_part(visibility: Visibility) -> bool:
+    """Return whether queries and keys are exchanged wherever a token sees what it should not, or the other way round.
+
+    So does a triangle of some tokens that is transposed in a mask whose other blocks are right.
+    """
+    seen, expected = visibility.attention.seen, visibility.attention.expected
+    wrong = visibility.leaked | visibility.missing
+    return bool(wrong.any()) and torch.equal(wrong, wrong.mT) and torch.equal(seen[wrong], expected.mT[wrong])
 
 
 def _shows_the_later(visibility: Visibility) -> bool:
@@ -259,12 +272,12 @@ def _applied_elsewhere(attention: Attention) -> str | None:
     seen, expected = attention.seen, attention.expected
     if attention.options.keep is None or not (expected & ~seen).any():
         return None
+    if first_scramble(attention.structure) is not None:  # the keys of a head then belong to other tokens
+        return None
     rows = expected.any(-1).all(0).all(0)
     each = expected[:, 0]
     differ = not (each == each[:1]).all()
     if (expected == expected[:, :1]).all() and not (seen == seen[:, :1]).all():
-        if first_scramble(attention.structure) is not None:  # the keys of a head then belong to other tokens
-            return None
         return "the heads of one sample have different masks"
     if differ and (seen == seen[:1]).all():
         return "every sample has the same mask although other tokens are hidden in each"
@@ -288,7 +301,9 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
         visible = [key for key in keys if own[key]]
         together = sorted({one.query for one in rows if one.product is row.product and one.sample == row.sample})
         corner = keys[min(together.index(row.query), len(keys) - 1)]  # the key that the mask aligns with the query
-        if len(together) < len(keys) and visible == [k for k in keys if expected[row.sample, row.head, corner, k]]:
+        shown = {key for key in keys if expected[row.sample, row.head, corner, key]}
+        beside = {key for key in together if expected[row.sample, row.head, row.query, key]}  # with a mask of their own
+        if len(together) < len(keys) and set(visible) in (shown, shown | beside):
             product = row.product.operation
             first = visible == keys[: len(visible)]
             which = f"the first {len(visible)}" if first else f"the tokens {visible}, as token {corner} should"

@@ -13,7 +13,7 @@ from course_lib.diagnosis.locate import (
     locate_return,
     locate_unmixed_return,
 )
-from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Structure, role_of
+from course_lib.diagnosis.measure import OUTPUT, SOFTMAXES, Attention, Run, Structure, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import REDUCTIONS, Contraction, Operation, SourceLine, line_at, statement_of
 
@@ -126,7 +126,10 @@ def locate_instead(structure: Structure, last: Operation) -> SourceLine | None:
 def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     """Whether the heads are averaged."""
     influence, structure = attention.influence, attention.structure
-    if influence.head_difference > 1e-9 or not influence.head_affects_output.all():
+    apart, after = influence.head_difference, structure.value_product_descendants
+    if apart > 1e-9 and attention.run.output.tensor.shape[-1] > 1 and not _multiplies_by_learned(attention.run, after):
+        apart = influence.head_angle  # each head may have a gate of its own
+    if apart > 1e-9 or not influence.head_affects_output.all():
         return
     first_rows = attention.rows.first_of_head.values()
     queries, values = {row.query_columns for row in first_rows}, {row.value_columns[0] for row in first_rows}
@@ -140,9 +143,18 @@ def check_averaged(attention: Attention) -> Iterator[Finding | str]:
     after = structure.value_product_descendants - {first}
     sums = [op for op in attention.run.live_operations if op.number in after and op.name in SUMS]
     reductions = [op for op in sums if op.name in REDUCTIONS] or sums
-    amounts = f"by the same amounts (apart by {influence.head_difference:.1e})"
+    amounts = f"by the same amounts (apart by {apart:.1e})"
+    if influence.head_difference > apart:
+        amounts = f"by the same amounts but for a factor (apart by {apart:.1e})"
     evidence = f"the same change in each of {attention.rows.num_heads} heads moves the output {amounts}"
     yield Finding.named("heads-averaged", evidence, reductions[0].where if reductions else None)
+
+
+def _multiplies_by_learned(run: Run, after: set[int]) -> bool:
+    """Return whether some of the operations `after` the value products multiply by parameters, element by element."""
+    learned = {read.storage for reads in run.parameter_reads.values() for read in reads}
+    multiplied = (one for one in run.in_order(after) if one.name in ("mul", "mul_"))
+    return any(value.storage in learned for one in multiplied for value in one.inputs)
 
 
 @rule(order=400)
@@ -150,6 +162,7 @@ def check_output_projection(structure: Structure) -> Iterator[Finding]:
     """Whether the output projection is used."""
     for name, part in _unused_matrices(structure):
         called = bool(OUTPUT.search(name)) and (bool(part) or _is_wide_enough(structure, name))
+        called &= not _projects_something_else(structure, name)
         if (called and not part) or (part == "3]" and not called):  # the fourth packed matrix is the output projection
             yield _missing_projection(structure, name, part)
             return
@@ -225,7 +238,7 @@ def check_output_width(attention: Attention) -> Iterator[Finding]:
         evidence = (
             f"its tokens come out {width} wide, as they came in; the heads together and d_out are {promised} wide"
         )
-        yield Finding.named("output-projection-shape", evidence, _locate_last_weights(attention))
+        yield Finding.named("output-projection-shape", evidence, locate_last_weights(attention))
 
 
 def _promised_width(attention: Attention, merged: int) -> int | None:
@@ -251,7 +264,7 @@ def _promised_width(attention: Attention, merged: int) -> int | None:
     return None if of_a_head or any(map(OF_HEADS.search, taken)) else merged
 
 
-def _locate_last_weights(attention: Attention) -> SourceLine | None:
+def locate_last_weights(attention: Attention) -> SourceLine | None:
     """Find where the weights were made that multiply the heads' results."""
     run, last_projected = attention.run, attention.influence.last_projected
     names = {read.storage: name for name, reads in run.parameter_reads.items() for read in reads}

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import locate_masking
 from course_lib.diagnosis.measure import (
     SOFTMAXES,
     Attention,
@@ -19,6 +20,7 @@ from course_lib.diagnosis.measure import (
     Subject,
     SubjectFailed,
     Visibility,
+    influence,
     other_paths,
     usual_call,
 )
@@ -27,6 +29,8 @@ from course_lib.diagnosis.measure.stages import stages_of
 from course_lib.diagnosis.precedence import root_causes
 from course_lib.diagnosis.registry import Rule, apply, collect, rule
 from course_lib.tracing import SourceLine, line_at
+
+from .mask_patterns import describe_leak
 
 SAME = 1e-7
 
@@ -51,9 +55,9 @@ def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
 
 
 @rule(order=501)
-def check_pieces(attention: Attention, fresh: FreshRuns) -> Iterator[Finding | str]:
+def check_pieces(visibility: Visibility, fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether decoding in pieces agrees with one pass."""
-    run = fresh.run
+    run, attention = fresh.run, visibility.attention
     if not (attention.rows.in_pieces and run.options.has_call and run.options.causal and run.subject.is_module):
         return
     if run.options.num_context or run.options.keep is not None:
@@ -70,7 +74,21 @@ def check_pieces(attention: Attention, fresh: FreshRuns) -> Iterator[Finding | s
     if _mixes_samples(run.x, path):
         yield "decoding was not compared with one pass, because the module takes the tokens on the first axis"
         return
-    yield _differing(run, path, apart)
+    yield _unmasked_in_pieces(visibility, path) or _differing(run, path, apart)
+
+
+def _unmasked_in_pieces(visibility: Visibility, path: OtherPath) -> Finding | None:
+    """Return the finding of what is seen in pieces and hidden in one pass, `path`; None if nothing is."""
+    leaked, run = visibility.leaked.flatten(0, 1).any(0), visibility.attention.run
+    if not leaked.any() or visibility.missing.any():
+        return None
+    in_one_pass = influence(path.subject, run.x) > 1e-9  # (token of the output, token of the input)
+    if in_one_pass.shape != leaked.shape or (in_one_pass & leaked).any():
+        return None
+    query, key = leaked.nonzero()[0].tolist()
+    mistake = "mask-skipped-when-cached" if leaked.triu(1).any() else "window-lost-in-decode"
+    evidence = f"in pieces query {query} sees key {key}, and in one pass it does not: {describe_leak(visibility)}"
+    return Finding.named(mistake, evidence, locate_masking(visibility.path))
 
 
 def _mixes_samples(x: Tensor, path: OtherPath) -> bool:

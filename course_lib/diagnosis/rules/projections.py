@@ -41,7 +41,8 @@ def check_projections(attention: Attention) -> Iterator[Finding | str]:
     branch = _locate_branch(attention, row, roles, {"keys"})
     chosen = None if unused else branch_by_choice(attention.run.subject, _readers_of(attention, row.key_columns[0]))
     of_values = own_keys or names_values or passed or branch is None or _renames_values(branch)
-    if keys_only and "values" not in unused and ("keys" in unused or names_values) and of_values:
+    values_used = "values" not in unused or _role_of_columns(attention, row.key_columns[0]) == "values"
+    if keys_only and values_used and ("keys" in unused or names_values) and of_values:
         evidence = f"the scores are products of queries and values, {count}"
         where = passed or branch or product.operation.where
         unused_keys = "; the keys are never used" if "keys" in unused else ""

@@ -8,10 +8,22 @@ from functools import partial
 import torch
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_attribute, locate_discarded, names_in
-from course_lib.diagnosis.measure import RotaryAngles, Scores, Structure, noise_of, role_of
+from course_lib.diagnosis.locate import locate_attribute, locate_discarded, names_in, names_read
+from course_lib.diagnosis.measure import RotaryAngles, Run, Scores, Structure, noise_of, role_of
+from course_lib.diagnosis.measure.rotary_angles import ROTATING
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Change, Operation, SourceLine, Value, line_at, replay, statement_of
+from course_lib.tracing import (
+    UNLABELLED,
+    Change,
+    Operation,
+    SourceLine,
+    Value,
+    is_foreign,
+    line_at,
+    replay,
+    source_of,
+    statement_of,
+)
 
 CHOICE = re.compile(r"\b(if self\.\w+[^\n]*):\n[^\n]*(?:rot|rope)", re.I)
 ROTARY = re.compile("rot|rope", re.I)
@@ -32,6 +44,8 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         if choice is not None:
             yield f"positions are given and not applied, because of `{choice}`"
             return
+        if _meet_idle_weights(angles, computed):
+            return  # a table of positions that a matrix projects, and no rotation
         evidence = "cosines and sines are computed and nothing reads them"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, computed))
     elif tables and not turns and len(unread) == len(tables) and not angles.read_as_cosines:
@@ -53,6 +67,14 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
             yield Finding.named("rotary-unused", f"`{module}` is never called", where)
 
 
+def _meet_idle_weights(angles: RotaryAngles, computed: list[Operation]) -> bool:
+    """Return whether parameters that don't change the output multiply the cosines and sines."""
+    run = angles.structure.run
+    idle = {value.storage for name in run.unused_parameters for value in run.parameter_reads.get(name, [])}
+    after = run.in_order(angles.trace.descendants({operation.number for operation in computed}))
+    return any(value.storage in idle for operation in after for value in operation.inputs)
+
+
 def _choice_without_positions(angles: RotaryAngles) -> str | None:
     """Return the condition on a setting of the module under which it would rotate; None if there is none."""
     for code in {frame[0] for product in angles.structure.score_products for frame in product.operation.frames}:
@@ -70,6 +92,23 @@ def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine |
     rotations = angles.unused_rotations({operation.number for operation in start})
     discarded = locate_discarded(rotations[-1]) if rotations else None
     return discarded or angles.structure.score_products[0].operation.where
+
+
+@rule(order=419)
+def check_given_angles(run: Run) -> Iterator[Finding]:
+    """Whether the module reads cosines and sines that it is given."""
+    for call in (one for one in run.trace.calls if one.outer is None):
+        code = getattr(type(call.module).forward, "__code__", None)
+        source = None if code is None or is_foreign(code.co_filename) else source_of(code)
+        if code is None or source is None:
+            continue
+        names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+        given = {names[at] if isinstance(at, int) and at < len(names) else str(at) for at in call.inputs}
+        unread = [name for name in names if name in given - names_read(source) and ROTATING.search(name)]
+        if unread:
+            where = SourceLine(source.file, source.tree.lineno)
+            yield Finding.named("rotary-unused", f"`{unread[0]}` is given to the module and no line reads it", where)
+            return
 
 
 @rule(order=421, of_dot_products=True)

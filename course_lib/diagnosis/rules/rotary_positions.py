@@ -68,6 +68,24 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
         yield from _equal_keys(found)
 
 
+def find_restart(attention: Attention, angles: RotaryAngles, rows: list[RotatedRow]) -> Finding | None:
+    """Return the finding of queries that are rotated in each piece as in the first one; None if they are not.
+
+    It holds for rotations that change lengths, or are rounded, too.
+    """
+    found, pieces = _Rotation(attention, angles, rows), {}
+    for one in rows:
+        pieces.setdefault(one.row.product.operation.number, {})[one.row.query] = one.query
+    queries = [[piece[query] for query in sorted(piece)] for _, piece in sorted(pieces.items())]
+    if not found.in_pieces or len(queries) < 2 or any(len(one) > len(queries[0]) for one in queries):
+        return None
+    pairs = [pair for later in queries[1:] for pair in zip(queries[0], later, strict=False)]
+    if not all(_are_equal(list(pair)) for pair in pairs):
+        return None
+    evidence = f"{EQUAL} the queries of each piece are rotated as those of the first one"
+    return Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
+
+
 @rule(order=431, of_dot_products=True)
 def check_added_positions(attention: Attention) -> Iterator[Finding]:
     """The positions that are added in later pieces."""

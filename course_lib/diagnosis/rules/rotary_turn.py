@@ -18,7 +18,7 @@ from course_lib.diagnosis.measure import (
     rounded_to,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.diagnosis.rules.rotary_positions import check_rotary_positions
+from course_lib.diagnosis.rules.rotary_positions import check_rotary_positions, find_restart
 from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
 
 PRODUCTS = ("mul", "mul_", "div", *FACTORS)
@@ -39,6 +39,9 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     for group in dict.fromkeys(one.group for one in rows):
         own = [one for one in rows if one.group == group]
         broken = _broken(own, attention.options.causal, tolerance, points=points)
+        if broken is not None and (restart := find_restart(attention, angles, own)) is not None:
+            yield restart
+            return
         if broken is not None:
             (q, k), (other_q, other_k), apart = broken
             evidence = (

@@ -44,13 +44,15 @@ def check_cap(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     back = _factor(path, caps[0].outputs[0], path.softmaxes[0].inputs[0])
     if back is None:
         return
-    divisor = _divisor_of(caps[0].inputs[0], path)
+    divisor, right = _divisor_of(caps[0].inputs[0], path), attention.options.scale or attention.structure.head_dim**-0.5
     if before is None or into is None:  # normalised queries and keys have a scale that nobody can judge
-        if divisor is not None and divisor > 1 + CLOSE and abs(back - 1) < CLOSE:
+        if into is not None and abs(into / right - 1) < CLOSE < abs(back - 1):
+            evidence = f"tanh gets the scores as they are scaled, and its result is multiplied by {back:g}"
+            yield Finding.named("softcap-missing", evidence, caps[0].where)
+        elif divisor is not None and divisor > 1 + CLOSE and abs(back - 1) < CLOSE:
             evidence = f"tanh gets the scores divided by {divisor:g}, and its result is not multiplied by it"
             yield Finding.named("softcap-missing", evidence, caps[0].where)
         return
-    right = attention.options.scale or attention.structure.head_dim**-0.5
     kept = before * into * back / right
     wrong = abs(kept - 1) > CLOSE
     if wrong and (abs(back - 1) < CLOSE or abs(kept / back - 1) < CLOSE or _is_ratio(kept, back, divisor)):

@@ -20,9 +20,10 @@ OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a ro
 def check_built(run: Run) -> Iterator[Finding | str]:
     """Whether each part that is built is used."""
     for name, owner, attribute in unmentioned_parts(run):
-        if role_of(attribute) and not OF_NO_ROLE.search(attribute):
-            continue  # the rules about projections know whether its role is played by another one
         inside = [one for one in run.subject.parameters if one == name or one.startswith(f"{name}.")]
+        projects = not inside or any(run.subject.parameters[one].dim() > 1 for one in inside)
+        if role_of(attribute) and not OF_NO_ROLE.search(attribute) and projects:
+            continue  # the rules about projections know whether its role is played by another one
         part = owner._modules.get(attribute)
         unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, owner, part)
         if not unused:
@@ -36,7 +37,8 @@ def check_built(run: Run) -> Iterator[Finding | str]:
         if twin:
             earlier = _order(owner, attribute) < _order(owner, twin)
             evidence, where = f"{evidence}, while {len(lines)} lines use `{twin}`", lines[0 if earlier else -1]
-        yield Finding.named("dead-parameter", evidence, where)
+        mistake = "no-softmax" if isinstance(part, nn.Softmax) else "dead-parameter"
+        yield Finding.named(mistake, evidence, where)
         return
 
 

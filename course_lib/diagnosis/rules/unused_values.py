@@ -36,8 +36,26 @@ def check_values(run: Run) -> Iterator[Finding]:
     """Whether each value that is computed is read."""
     for body in _bodies(run):
         for node, evidence in _unread_values(run, body):
-            yield Finding.named("value-unused", evidence, SourceLine(body.source.file, node.lineno))
+            where, dead = SourceLine(body.source.file, node.lineno), _read_only_in(run, body.made_in(node))
+            if dead:
+                yield Finding.named("dead-parameter", f"{evidence}, and `{dead}` is read nowhere else", where)
+            else:
+                yield Finding.named("value-unused", evidence, where)
             return
+
+
+def _read_only_in(run: Run, made: list[Operation]) -> str | None:
+    """Return the first vector of parameters, such as a norm's, that a statement reads and nothing that is returned.
+
+    A statement that reads matrices, too, throws away more than a part.
+    """
+    inside = {value.storage for operation in made for value in operation.inputs}
+    returned = {value.storage for operation in run.in_order(run.returned) for value in operation.inputs}
+    reads = {name: {value.storage for value in values} for name, values in run.parameter_reads.items()}
+    read = [name for name, storages in reads.items() if storages & inside]
+    if any(run.subject.parameters[name].dim() > 1 for name in read):
+        return None
+    return next((name for name in read if not reads[name] & returned), None)
 
 
 def _bodies(run: Run) -> Iterator[Body]:

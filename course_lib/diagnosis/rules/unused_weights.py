@@ -67,7 +67,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
     for name in run.unused_parameters:
         whole, _, part = name.partition("[")
         shape = tuple(run.subject.parameters[whole].shape)
-        role = role_of(whole.removesuffix(".weight").split(".")[-1])
+        role = _plays_role(attention.structure, whole)
         as_output = OUTPUT.search(whole) and merged in shape and not attention.influence.last_projected
         if (
             part
@@ -83,6 +83,17 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
         evidence = f"`{name}` {shape} does not change the output"
         yield Finding.named("dead-parameter", evidence, _locate_dead(run, whole))
         return
+
+
+def _plays_role(structure: Structure, name: str) -> bool:
+    """Return whether a parameter is called after a role and may project tokens for it, as no norm or table does."""
+    called = role_of(name.removesuffix(".weight").split(".")[-1]) is not None
+    storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
+    if not called or not storages:
+        return called
+    own = [one for one in structure.projections if any(value.storage in storages for value in one.operation.inputs)]
+    before = (structure.trace.ancestors([value for value, _ in one.sides()]) for one in own)
+    return any(structure.projection_operations.isdisjoint(numbers) for numbers in before)
 
 
 @rule(order=403, of_dot_products=True)
@@ -174,14 +185,17 @@ def _mentions(run: Run, name: str) -> Iterator[bool]:
 def _reads_few_tokens(run: Run, name: str) -> bool:
     """Return whether a parameter meets only some tokens, as that of a pooler does, which is no part of attention."""
     reads = {value.storage for value in run.parameter_reads.get(name, [])}
-    num_tokens, of_input = run.x.shape[1], run.trace.descendants_of_input()
+    num_context, of_input = run.options.num_context, run.trace.descendants_of_input()
+    counts = {run.x.shape[1], num_context or run.x.shape[1], run.x.shape[1] - num_context}  # of x and its context
     met = [
         value.tensor.shape
         for operation in run.trace.operations
         for value in operation.inputs
         if any(one.storage in reads for one in operation.inputs) and (value is run.trace.x or value.made_by in of_input)
     ]
-    return bool(met) and not any(num_tokens in shape or math.prod(shape[:-1]) % num_tokens == 0 for shape in met)
+    return bool(met) and not any(
+        count in shape or math.prod(shape[:-1]) % count == 0 for shape in met for count in counts
+    )
 
 
 def _is_multiplied_by_zero(run: Run, name: str) -> bool:

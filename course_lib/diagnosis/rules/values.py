@@ -26,13 +26,23 @@ def check_tokens_of_values(scores: Scores) -> Iterator[Finding]:
         if not len(rows):
             continue
         row, term = rows[0].tolist()
+        lost = int((values[row] == UNLABELLED).sum()) > int((keys[row] == UNLABELLED).sum())
         evidence = (
             f"the weight of the key of {_named(int(keys[row, term]))} multiplies the value of "
             f"{_named(int(values[row, term]))}: the keys are of the tokens {_listed(keys[row])}, the values of "
             f"{_listed(values[row])}"
         )
-        yield Finding.named("values-misaligned", evidence, _locate(scores, product))
+        mistake = "stale-cache" if lost and len(scores.structure.value_products) > 1 else "values-misaligned"
+        yield Finding.named(mistake, evidence, _locate(scores, product))
         return
+
+
+def have_own_order(scores: Scores) -> bool:
+    """Return whether all keys are in the order of their tokens, and the same tokens' values in another one."""
+    both = [_tokens_of_terms(scores, product) for product in scores.structure.value_products]
+    rows = [(key.tolist(), value.tolist()) for keys, values in both for key, value in zip(keys, values, strict=True)]
+    ordered = all(keys == sorted(set(keys)) == sorted(values) for keys, values in rows)
+    return ordered and any(keys != values for keys, values in rows)
 
 
 def _tokens_of_terms(scores: Scores, product: Contraction) -> tuple[Tensor, Tensor]:

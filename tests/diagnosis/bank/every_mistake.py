@@ -2889,7 +2889,7 @@ def position_moves_one_per_chunk():
     return PreallocatedAttention(11, 3, 5), some_x(3, 7, 11), {"num_heads": 3, "call": call}
 
 
-@case("stale-cache")
+@case("values-misaligned")
 def keys_behind_values_in_front():
     torch.manual_seed(120)
 
