@@ -18,7 +18,7 @@ from .projections import column_sets
 from .reach import find_leak
 from .reference import Comparison, Difference, compare
 from .roles import OUTPUT, role_of, unused_roles
-from .rotary_angles import RotaryAngles, are_given
+from .rotary_angles import RotaryAngles, are_given, are_made_by_caller
 from .rotated_rows import SAME, RotatedRow, rotated_rows
 from .rows import Row, Rows
 from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun, noise_of
@@ -40,7 +40,7 @@ __all__ = [
     "SCALINGS", "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference",
     "FailedRun", "FreshRuns", "JoinedCall", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows",
     "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject",
-    "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "asks_for_gpu",
+    "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "are_made_by_caller", "asks_for_gpu",
     "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument", "factor_after_norms",
     "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink",
     "influence", "intended_logits", "noise_of", "number_of", "other_paths", "other_sizes", "other_window",
