@@ -175,3 +175,42 @@ def test_ids_may_come_with_the_tokens_on_the_first_axis(mistake):
     call = lambda model, ids: model(ids.T).transpose(0, 1)  # noqa: E731
     report = diagnose(OfIds(mistake), ids, num_heads=HEADS, causal=False, call=call)
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class PooledWidthFirst(WidthFirst):
+    """The mean of an image's tokens reads them, all of them behind their width."""
+
+    def forward(self, x):
+        tokens = x.flatten(2)
+        return super().forward(torch.cat([tokens.mean(-1, keepdim=True), tokens], dim=-1))[..., 0]
+
+
+class KeysPooledByHead(Base):
+    """Each head's keys and values are those of a smaller grid, made by a convolution behind the projection."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.pool = nn.Conv2d(HEAD_DIM, HEAD_DIM, 2, stride=2, groups=HEAD_DIM)
+
+    def pooled(self, heads):
+        grid = heads.flatten(0, 1).mT.unflatten(2, (4, 4))
+        return self.pool(grid).flatten(2).mT.unflatten(0, heads.shape[:2])
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.to_q, self.to_k, self.to_v))
+        scores = q @ self.pooled(k).mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        weights = scores.softmax(-2 if self.mistake == "axis" else -1)
+        return self.to_out((weights @ self.pooled(v)).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_one_row_is_pooled_from_tokens_behind_their_width(mistake):
+    report = diagnose(PooledWidthFirst(mistake), IMAGE.repeat(1, 3, 1, 1)[:, :D, :3, :3], num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_keys_pooled_head_by_head_are_examined(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(KeysPooledByHead(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
