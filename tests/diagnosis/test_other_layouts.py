@@ -214,3 +214,66 @@ def test_keys_pooled_head_by_head_are_examined(mistake):
     x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
     report = diagnose(KeysPooledByHead(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class PooledQueries(Base):
+    """As many pooled queries as heads, compared in the fused kernel or in single operations."""
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.to_q, self.to_k, self.to_v))
+        q = q.unflatten(2, (2, -1)).max(2).values
+        scale = 1.0 if self.mistake == "scale" else HEAD_DIM**-0.5
+        if self.mistake == "axis":
+            heads = (q @ k.mT * scale).softmax(-2) @ v
+        else:
+            heads = nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
+        return self.to_out(heads.transpose(1, 2).flatten(2))
+
+
+class LearnedQuery(Base):
+    """One row for a sample, asked for by a learned query that no layer projects."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.to_q = None
+        self.query = nn.Parameter(torch.randn(1, HEADS, 1, HEAD_DIM))
+
+    def forward(self, x):
+        k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.to_k, self.to_v))
+        scores = self.query.expand(len(x), -1, -1, -1) @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        return self.to_out((scores.softmax(-1) @ v).flatten(1))
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_as_many_pooled_queries_as_heads(mistake):
+    report = diagnose(PooledQueries(mistake), X, num_heads=HEADS, causal=False, lengths=[6])
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_a_learned_query_needs_no_projection(mistake):
+    report = diagnose(LearnedQuery(mistake), X, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class NormOverTokens(WidthFirst):
+    """Tokens behind their width, normalised together, ask a context."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.qkv, self.kv = nn.Conv1d(D, D, 1), nn.Conv1d(D, 2 * D, 1)
+
+    def forward(self, x, context):
+        q = self.qkv(self.norm(x)).unflatten(1, (HEADS, -1)).mT
+        k, v = self.kv(self.norm(context)).unflatten(1, (2, HEADS, -1)).mT.unbind(1)
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        return x + self.out((scores.softmax(-1) @ v).mT.flatten(1, 2))
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_a_norm_over_the_tokens_that_ask_a_context_leaks_nothing(mistake):
+    context = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(2))
+    report = diagnose(
+        NormOverTokens(mistake), X, num_heads=HEADS, context=context, call=lambda m, x, c: m(x.mT, c.mT).mT
+    )
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report

@@ -79,7 +79,7 @@ def _chosen(*parts: list[_Entry]) -> tuple[int, ...] | None:
 
 
 def _choices(search: "_Search", *parts: list[_Entry]) -> Iterator[tuple[int, ...]]:
-    """Yield the operations that make the rows, and after them those of one batch, such as that of heads pooled apart."""
+    """Yield the operations that make the rows, and then those of one batch, such as that of heads pooled apart."""
     batches = [search.batch(one.number) for part in parts for one in part]
     for batch in (None, *dict.fromkeys(batches)):
         of_batch = [[one for one in part if batch in (None, search.batch(one.number))] for part in parts]
@@ -157,7 +157,7 @@ class _Search:
         return self._made(number).tensor.dim() > 2 and self._made(number).tensor.is_floating_point()
 
     def _has_rows(self, number: int, rows: int) -> bool:
-        """Return whether an operation makes rows, so many of them, in the last axis but one, in the first or the last."""
+        """Return whether an operation makes so many rows, in the last axis but one, in the first or in the last."""
         shape, batch = self._made(number).tensor.shape, len(self._trace.x.tensor)
         if shape[-2] != rows and len(shape) == 3 and shape[0] == rows != batch:
             self._row_axes[number] = 0
@@ -227,14 +227,14 @@ class _Search:
         numbers = [
             one for one in flow.passed_after([applied.number], trace.output) if one not in (OUTPUT, applied.number)
         ]
-        moved = self._moved_by_first_sample(queries) if batch == rows else None  # the axes may be told by that alone
+        moved = self._moved_by_first_sample(queries)  # heads, or samples, may be as many as rows
         able = [
             one
             for one in numbers
             if self._is_able(one)
             and self._is_row_of(one, rows, batch)
             and self._row_axis(one) in (-2, 0, self._row_axis(queries))
-            and (moved is None or not moved(self._made(one)).flatten(0, -3)[1:].any())
+            and not self._as_rows(one, moved(self._made(one))).flatten(0, -3)[1:].any()
         ]
         own = [one for one in able if not flow.behind[one] & ~flow.behind[applied.number]]
         after = trace.descendants({applied.number})
@@ -246,10 +246,10 @@ class _Search:
 
     def _moved_by_first_sample(self, number: int) -> Callable[[Value], Tensor]:
         """Return a function that says which elements of a value change with the first sample of some rows."""
-        made = self._made(number).tensor
+        made = self._as_rows(number, self._made(number).tensor)
         change = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
         change[1:] = 0
-        now = self._changed(number, change.view(made.shape))
+        now = self._changed(number, self._as_rows(number, change.view(made.shape)))
         return lambda value: (now[value.number] - value.tensor).abs() > 1e-9
 
     def _is_row_of(self, number: int, rows: int, batch: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import DispatchWatch, Trace, code_frames, operation_name, storage_of, tensors_in
+from course_lib.tracing import SingleOperations, Trace, code_frames, operation_name, storage_of, tensors_in
 
 from .place import Place, Point, Segment
 from .placed import resized
@@ -110,7 +110,7 @@ class Reached(BaseException):
         self.output = output
 
 
-class Feed(DispatchWatch):
+class Feed(SingleOperations):
     """Puts tensors in place of the results of some operations, and ends the run with the result of another."""
 
     def __init__(self, stop: Any, caller: CodeType | None, given: dict[Point, Tensor], output: Point) -> None:
@@ -119,7 +119,7 @@ class Feed(DispatchWatch):
         self._names = {point.name for point in (*given, output)}
         self._seen: Counter = Counter()
 
-    def call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def see(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         result, name = func(*args, **kwargs), operation_name(func)
         if name not in self._names:
             return result
@@ -129,7 +129,9 @@ class Feed(DispatchWatch):
         tensors = list(tensors_in(result))
         if point == self._output:
             raise Reached(tensors[0])
-        if point in self._given:  # a copy, because the code may write into it
-            given = self._given[point].to(tensors[0].dtype).clone()
+        if point in self._given:  # a copy, because the code may write into it; in the same order, as to copy no more
+            given = self._given[point].to(tensors[0].dtype)
+            same = given.shape == tensors[0].shape
+            given = torch.empty_like(tensors[0]).copy_(given) if same else given.clone()
             return given if result is tensors[0] else (given, *result[1:])  # a norm also returns its statistics
         return result
