@@ -821,6 +821,30 @@ def test_values_that_are_not_rotated_back_as_far_are_found(fault):
     assert mistakes(RelativeValues(**fault)) == ("rotary-on-values",)
 
 
+class TwoStreams(RelativeValues):
+    """Two streams of tokens, each with projections of its own and positions from 0 on, see each other."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.second = nn.Linear(D_IN, self.qkv.out_features)
+
+    def forward(self, x):
+        streams = zip((self.qkv, self.second), x.split([2, x.shape[1] - 2], dim=1), strict=True)
+        parts = [layer(one).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4) for layer, one in streams]
+        q, k, v = torch.cat(parts, dim=3)
+        places = torch.cat([torch.arange(2), torch.arange(x.shape[1] - 2)]).to(x)
+        turn = places[:, None] * torch.tensor([1.0, 0.1]).to(x)
+        q, k, v = (self.rotated(one, turn) for one in (q, k, v))
+        results = (q @ k.mT / 2).softmax(-1) @ v
+        return self.out((self.rotated(results, -turn) if self.back else results).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("back", "found"), [(True, ()), (False, ("rotary-on-values",))])
+def test_rotated_values_of_two_streams_are_rotated_back(back, found):
+    report = diagnose(TwoStreams(back=back), X, num_heads=HEADS, causal=False, lengths=[X.shape[1]])
+    assert report.mistakes == found, report
+
+
 class TableOfDistances(Base):
     """A bias by distance, whose indices are made where the table is, unless that is on no device (meta)."""
 
