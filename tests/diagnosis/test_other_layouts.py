@@ -277,3 +277,26 @@ def test_a_norm_over_the_tokens_that_ask_a_context_leaks_nothing(mistake):
         NormOverTokens(mistake), X, num_heads=HEADS, context=context, call=lambda m, x, c: m(x.mT, c.mT).mT
     )
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class AskedByOnes(Base):
+    """One row, asked for by a constant that is given the dtype of x; heads are a batch, and it needs float32."""
+
+    def forward(self, x):
+        ones = torch.ones(len(x), 1, D).type(x.dtype).to(x.device)
+        q, k, v = (
+            torch.cat([one @ head.T for head in layer.weight.chunk(HEADS)])
+            for layer, one in ((self.to_q, ones), (self.to_k, x), (self.to_v, x))
+        )
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        weights = scores.float().softmax(-1)
+        weights = weights.to(v.dtype) if v.dtype.itemsize == 2 else weights
+        return self.to_out(torch.cat((weights @ v).split(len(x)), dim=-1))[:, 0]
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_constant_queries_are_put_in_place_in_each_run(mistake):
+    code = AskedByOnes(mistake)
+    code.to_q, code.to_k, code.to_v = (nn.Linear(D, D, bias=False) for _ in range(3))
+    report = diagnose(code, X, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report

@@ -81,3 +81,40 @@ def test_positions_that_the_call_computes():
 
     report = examine(Given((1, 1, 5), 2), 7, call=lambda module, x: module(x, angles(x)))
     assert report.ok, report
+
+
+class KeptTables(nn.Module):
+    """Rotates by tables that the first caller computes and that are kept in a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = {}
+
+    def forward(self, t):
+        if t.shape[-2] not in self.kept:
+            angles = angles_on_grid((1, 1, 99), t.shape[-2], t)
+            self.kept[t.shape[-2]] = angles.cos(), angles.sin()
+        cos, sin = self.kept[t.shape[-2]]
+        first, second = t.chunk(2, dim=-1)
+        return t * cos + torch.cat([-second, first], dim=-1) * sin
+
+
+class WithTables(nn.Module):
+    def __init__(self, rope, *, applies=True):
+        super().__init__()
+        self.rope, self.applies = rope, applies
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * HEADS * HEAD_DIM), nn.Linear(HEADS * HEAD_DIM, WIDTH)
+
+    def forward(self, x):
+        queries, keys, values = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        queries, keys = (self.rope(queries), self.rope(keys)) if self.applies else (queries, keys)
+        weights = (queries @ keys.mT * HEAD_DIM**-0.5).softmax(-1)
+        return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("applies", "found"), [(True, ()), (False, ("rotary-unused",))])
+def test_tables_that_another_layer_computed(applies, found):
+    torch.manual_seed(0)
+    rope = KeptTables()
+    report = examine(nn.Sequential(WithTables(rope), WithTables(rope, applies=applies)), 6)
+    assert report.mistakes == found, report

@@ -53,6 +53,8 @@ class ApartSubject(Subject):
             with sdpa_kernel(SDPBackend.MATH), feed:  # in single operations, as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
+            if feed.met != given.keys():
+                raise RuntimeError(f"{self.place.name} does not run: its rows were made otherwise") from None
             rows = reached.output.transpose(self._apart.row_axes[-1], -2).flatten(0, -3)
             count = self.place.num_context
             return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows

@@ -118,6 +118,7 @@ class Feed(SingleOperations):
         self._caller, self._given, self._output = caller, given, output
         self._names = {point.name for point in (*given, output)}
         self._seen: Counter = Counter()
+        self.met: set[Point] = set()  # those whose results were replaced
 
     def see(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         result, name = func(*args, **kwargs), operation_name(func)
@@ -130,6 +131,7 @@ class Feed(SingleOperations):
         if point == self._output:
             raise Reached(tensors[0])
         if point in self._given:  # a copy, because the code may write into it; in the same order, as to copy no more
+            self.met.add(point)
             given = self._given[point].to(tensors[0].dtype)
             same = given.shape == tensors[0].shape
             given = torch.empty_like(tensors[0]).copy_(given) if same else given.clone()

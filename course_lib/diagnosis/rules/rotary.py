@@ -43,10 +43,13 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         evidence = "the cosines and sines of the positions are given and never change the output"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, given))
     elif not computed and not tables:
+        ran = {code for operation in run.trace.operations for code, _ in operation.frames}
         names = (
             f"{name} {type(module).__name__}"
             for name, module in run.subject.modules.items()
-            if name and not any(read.startswith(f"{name}.") for read in run.parameter_reads)
+            if name
+            and getattr(type(module).forward, "__code__", None) not in ran  # it may keep its tables anywhere
+            and not any(read.startswith(f"{name}.") for read in run.parameter_reads)
         )
         module = next((name.split()[0] for name in names if ROTARY.search(name)), None)
         if module is not None:
