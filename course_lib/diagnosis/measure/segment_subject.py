@@ -110,6 +110,13 @@ class Reached(BaseException):
         self.output = output
 
 
+def _copy_laid_as(given: Tensor, former: Tensor) -> Tensor:
+    """Return a copy of a tensor whose axes are in the order in memory of another one's."""
+    order = sorted(range(former.dim()), key=lambda axis: -former.stride(axis))
+    back = sorted(range(former.dim()), key=order.__getitem__)
+    return given.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+
+
 class Feed(SingleOperations):
     """Puts tensors in place of the results of some operations, and ends the run with the result of another."""
 
@@ -133,7 +140,6 @@ class Feed(SingleOperations):
         if point in self._given:  # a copy, because the code may write into it; in the same order, as to copy no more
             self.met.add(point)
             given = self._given[point].to(tensors[0].dtype)
-            same = given.shape == tensors[0].shape
-            given = torch.empty_like(tensors[0]).copy_(given) if same else given.clone()
+            given = _copy_laid_as(given, tensors[0])
             return given if result is tensors[0] else (given, *result[1:])  # a norm also returns its statistics
         return result
