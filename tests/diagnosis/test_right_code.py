@@ -738,20 +738,22 @@ def test_learned_queries_are_examined(count):
 class MasterQuery(nn.Module):
     """A learned query of each head is compared with the keys, without a projection, and gives one row for all of x."""
 
-    def __init__(self):
+    def __init__(self, scale=5**-0.5):
         super().__init__()
+        self.scale = scale
         self.master, self.k = nn.Parameter(torch.randn(HEADS, 5)), nn.Linear(D_IN, HEADS * 5)
 
     def forward(self, x):
         keys = self.k(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
         values = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
-        weights = (self.master[:, None] @ keys.mT / 5**0.5).softmax(-1)
+        weights = (self.master[:, None] @ keys.mT * self.scale).softmax(-1)
         return (weights @ values).transpose(1, 2).flatten(2)
 
 
-def test_a_learned_query_for_all_of_x_is_refused_by_name():
-    (finding,) = diagnose(MasterQuery(), torch.randn(2, 5, D_IN), causal=False).findings
-    assert finding.title == "It could not be examined: its queries are not made from x, but from `master`.", finding
+@pytest.mark.parametrize(("scale", "found"), [(5**-0.5, ()), (1.0, ("missing-scale",))])
+def test_a_learned_query_for_all_of_x_is_examined(scale, found):
+    report = diagnose(MasterQuery(scale), torch.randn(2, 5, D_IN), causal=False)
+    assert report.mistakes == found and report.exit_status == int(bool(found)), report
 
 
 class Skipping(InFloat32):
