@@ -2,6 +2,7 @@
 
 from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
+from .fused import SingleOperations
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
@@ -27,6 +28,7 @@ __all__ = [
     "Layout",
     "ModuleCall",
     "Operation",
+    "SingleOperations",
     "Source",
     "SourceLine",
     "Statement",

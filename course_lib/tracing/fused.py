@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import Any
 
 import torch
 
-from .torch_private import dense_flex_attention, operation_name, sdpa_in_single_operations, signature_of
+from .modes import DispatchWatch
+from .torch_private import (
+    OpOverload,
+    dense_flex_attention,
+    operation_name,
+    sdpa_in_single_operations,
+    signature_of,
+)
 
 
 def is_fused_attention(operation: Any) -> bool:
@@ -30,3 +38,32 @@ def unfused_attention(operation: Any, args: tuple, kwargs: dict[str, Any]) -> tu
         scale=given.get("scale"),
     )[0]
     return (output, *(torch.zeros(()) for _ in range(num_results - 1)))
+
+
+class SingleOperations(DispatchWatch):
+    """Sees every ATen operation, and in place of fused attention those that it consists of."""
+
+    def __init__(self, stop: FrameType | None = None) -> None:
+        super().__init__(stop)
+        self._inside_kernel = 0
+
+    def call(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run an operation, or the single operations of fused attention; code may choose its kernel itself."""
+        if self._inside_kernel:  # where PyTorch no longer takes matmul and others apart
+            with self:
+                results = func.decompose(*args, **kwargs)
+            if results is not NotImplemented:
+                return results
+        return self._unfused(func, args, kwargs) if is_fused_attention(func) else self.see(func, args, kwargs)
+
+    def see(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Run a single operation and return the result for the watched code."""
+        return func(*args, **kwargs)
+
+    def _unfused(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
+        self._inside_kernel += 1
+        try:
+            with self:
+                return unfused_attention(func, args, kwargs)
+        finally:
+            self._inside_kernel -= 1

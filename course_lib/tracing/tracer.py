@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.backends import mha, opt_einsum
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .fused import is_fused_attention, unfused_attention
+from .fused import SingleOperations
 from .graph import Operation, Trace, Value
-from .modes import DispatchWatch
 from .module_calls import noting_calls
 from .tensors import map_instances, tensors_in
 from .torch_private import OpOverload, operation_name, storage_of, without_compiling, without_modes
@@ -47,7 +46,7 @@ def trace_run(
     return Trace(tracer.operations, tracer.values, start, output, caller, tuple(calls)), result
 
 
-class _Tracer(DispatchWatch):
+class _Tracer(SingleOperations):
     """Builds the operations and values of a trace while code runs."""
 
     def __init__(self, stop: FrameType, caller: CodeType | None) -> None:
@@ -56,29 +55,13 @@ class _Tracer(DispatchWatch):
         self.values: list[Value] = []
         self._caller = caller
         self._known: dict[int, Value] = {}  # id of a tensor that is held -> its latest value
-        self._inside_kernel = 0
         self._writes: dict[int, int] = {}  # storage -> how often it was written to
 
-    def call(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if self._inside_kernel:  # where PyTorch no longer takes matmul and others apart
-            with self:
-                results = func.decompose(*args, **kwargs)
-            if results is not NotImplemented:
-                return results
-        if is_fused_attention(func):  # code may choose its kernel itself
-            return self._unfused(func, args, kwargs)
+    def see(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         args_as_values, kwargs_as_values = map_instances(Tensor, self.value_of, (args, kwargs))
         results = func(*args, **kwargs)
         self._note(func, args_as_values, kwargs_as_values, results)
         return results
-
-    def _unfused(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        self._inside_kernel += 1
-        try:
-            with self:
-                return unfused_attention(func, args, kwargs)
-        finally:
-            self._inside_kernel -= 1
 
     def value_of(self, tensor: Tensor) -> Value:
         """Return the value of a tensor; an unknown tensor existed before the run."""

@@ -54,6 +54,25 @@ def test_a_layer_that_the_running_class_builds_is_still_missed():
     assert diagnose(Own(), X).mistakes == diagnose(Renamed(), X).mistakes == ("dead-parameter",)
 
 
+class BeforeTheKernel(nn.Module):
+    """Keeps the softmax, or another activation, of an older version of its lines."""
+
+    def __init__(self, left):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(D, D) for _ in range(4))
+        self.left = left
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.q, self.k, self.v))
+        heads = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(heads.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("left", "mistakes"), [(nn.Softmax(-1), ()), (nn.GELU(), ("dead-parameter",))])
+def test_the_softmax_of_a_fused_kernel_stands_in_for_a_layer(left, mistakes):
+    assert diagnose(BeforeTheKernel(left), X).mistakes == mistakes
+
+
 class Shared(nn.Module):
     """Queries and keys of one projection, if the caller wishes it."""
 

@@ -175,3 +175,128 @@ def test_ids_may_come_with_the_tokens_on_the_first_axis(mistake):
     call = lambda model, ids: model(ids.T).transpose(0, 1)  # noqa: E731
     report = diagnose(OfIds(mistake), ids, num_heads=HEADS, causal=False, call=call)
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class PooledWidthFirst(WidthFirst):
+    """The mean of an image's tokens reads them, all of them behind their width."""
+
+    def forward(self, x):
+        tokens = x.flatten(2)
+        return super().forward(torch.cat([tokens.mean(-1, keepdim=True), tokens], dim=-1))[..., 0]
+
+
+class KeysPooledByHead(Base):
+    """Each head's keys and values are those of a smaller grid, made by a convolution behind the projection."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.pool = nn.Conv2d(HEAD_DIM, HEAD_DIM, 2, stride=2, groups=HEAD_DIM)
+
+    def pooled(self, heads):
+        grid = heads.flatten(0, 1).mT.unflatten(2, (4, 4))
+        return self.pool(grid).flatten(2).mT.unflatten(0, heads.shape[:2])
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.to_q, self.to_k, self.to_v))
+        scores = q @ self.pooled(k).mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        weights = scores.softmax(-2 if self.mistake == "axis" else -1)
+        return self.to_out((weights @ self.pooled(v)).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_one_row_is_pooled_from_tokens_behind_their_width(mistake):
+    report = diagnose(PooledWidthFirst(mistake), IMAGE.repeat(1, 3, 1, 1)[:, :D, :3, :3], num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_keys_pooled_head_by_head_are_examined(mistake):
+    x = torch.randn(2, 16, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(KeysPooledByHead(mistake), x, num_heads=HEADS, causal=False, lengths=[16])
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class PooledQueries(Base):
+    """As many pooled queries as heads, compared in the fused kernel or in single operations."""
+
+    def forward(self, x):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.to_q, self.to_k, self.to_v))
+        q = q.unflatten(2, (2, -1)).max(2).values
+        scale = 1.0 if self.mistake == "scale" else HEAD_DIM**-0.5
+        if self.mistake == "axis":
+            heads = (q @ k.mT * scale).softmax(-2) @ v
+        else:
+            heads = nn.functional.scaled_dot_product_attention(q, k, v, scale=scale)
+        return self.to_out(heads.transpose(1, 2).flatten(2))
+
+
+class LearnedQuery(Base):
+    """One row for a sample, asked for by a learned query that no layer projects."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.to_q = None
+        self.query = nn.Parameter(torch.randn(1, HEADS, 1, HEAD_DIM))
+
+    def forward(self, x):
+        k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.to_k, self.to_v))
+        scores = self.query.expand(len(x), -1, -1, -1) @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        return self.to_out((scores.softmax(-1) @ v).flatten(1))
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_as_many_pooled_queries_as_heads(mistake):
+    report = diagnose(PooledQueries(mistake), X, num_heads=HEADS, causal=False, lengths=[6])
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_a_learned_query_needs_no_projection(mistake):
+    report = diagnose(LearnedQuery(mistake), X, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class NormOverTokens(WidthFirst):
+    """Tokens behind their width, normalised together, ask a context."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.qkv, self.kv = nn.Conv1d(D, D, 1), nn.Conv1d(D, 2 * D, 1)
+
+    def forward(self, x, context):
+        q = self.qkv(self.norm(x)).unflatten(1, (HEADS, -1)).mT
+        k, v = self.kv(self.norm(context)).unflatten(1, (2, HEADS, -1)).mT.unbind(1)
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        return x + self.out((scores.softmax(-1) @ v).mT.flatten(1, 2))
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_a_norm_over_the_tokens_that_ask_a_context_leaks_nothing(mistake):
+    context = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(2))
+    report = diagnose(
+        NormOverTokens(mistake), X, num_heads=HEADS, context=context, call=lambda m, x, c: m(x.mT, c.mT).mT
+    )
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class AskedByOnes(Base):
+    """One row, asked for by a constant that is given the dtype of x; heads are a batch, and it needs float32."""
+
+    def forward(self, x):
+        ones = torch.ones(len(x), 1, D).type(x.dtype).to(x.device)
+        q, k, v = (
+            torch.cat([one @ head.T for head in layer.weight.chunk(HEADS)])
+            for layer, one in ((self.to_q, ones), (self.to_k, x), (self.to_v, x))
+        )
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        weights = scores.float().softmax(-1)
+        weights = weights.to(v.dtype) if v.dtype.itemsize == 2 else weights
+        return self.to_out(torch.cat((weights @ v).split(len(x)), dim=-1))[:, 0]
+
+
+@pytest.mark.parametrize("mistake", ["", "scale"])
+def test_constant_queries_are_put_in_place_in_each_run(mistake):
+    code = AskedByOnes(mistake)
+    code.to_q, code.to_k, code.to_v = (nn.Linear(D, D, bias=False) for _ in range(3))
+    report = diagnose(code, X, num_heads=HEADS, causal=False)
+    assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report

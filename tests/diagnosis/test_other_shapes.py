@@ -220,3 +220,24 @@ def test_a_tensor_that_call_makes_in_float32_pins_no_dtype_of_the_code():
     assert report.ok and any("`call` makes a tensor of another dtype" in one for one in report.remarks), report
     assert found(Hiding(), X, causal=False, call=of_x) == []
     assert found(Hiding(pinned=True), X, causal=False, call=of_x) == ["dtype-pinned"]
+
+
+class FramesBehindClass(Base):
+    """The token of the class sees all tokens; each patch sees it and the patches at its place in all frames."""
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        of_class = self.attend(q[..., :1, :], k, v)
+        q, k, v = ((t[..., :1, :], t[..., 1:, :].unflatten(2, (2, -1)).transpose(2, 3)) for t in (q, k, v))
+        keys, values = (torch.cat([t[0][..., None, :].expand(-1, -1, 3, -1, -1), t[1]], dim=-2) for t in (k, v))
+        of_patches = self.attend(q[1], keys, values).transpose(2, 3).flatten(2, 3)
+        return self.merge(torch.cat([of_class, of_patches], dim=2))
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(RIGHT, ()), (TOO_SMALL, ("wrong-scale",))])
+def test_a_token_of_the_class_stands_before_the_groups(scale, mistakes):
+    x = torch.randn(2, 7, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(FramesBehindClass(scale), x, num_heads=HEADS, causal=False, lengths=[7])
+    assert report.mistakes == mistakes, report
+    if not mistakes:
+        assert "besides the first token, which all see, its tokens see each other in 3 groups of 2" in str(report)

@@ -738,20 +738,22 @@ def test_learned_queries_are_examined(count):
 class MasterQuery(nn.Module):
     """A learned query of each head is compared with the keys, without a projection, and gives one row for all of x."""
 
-    def __init__(self):
+    def __init__(self, scale=5**-0.5):
         super().__init__()
+        self.scale = scale
         self.master, self.k = nn.Parameter(torch.randn(HEADS, 5)), nn.Linear(D_IN, HEADS * 5)
 
     def forward(self, x):
         keys = self.k(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
         values = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
-        weights = (self.master[:, None] @ keys.mT / 5**0.5).softmax(-1)
+        weights = (self.master[:, None] @ keys.mT * self.scale).softmax(-1)
         return (weights @ values).transpose(1, 2).flatten(2)
 
 
-def test_a_learned_query_for_all_of_x_is_refused_by_name():
-    (finding,) = diagnose(MasterQuery(), torch.randn(2, 5, D_IN), causal=False).findings
-    assert finding.title == "It could not be examined: its queries are not made from x, but from `master`.", finding
+@pytest.mark.parametrize(("scale", "found"), [(5**-0.5, ()), (1.0, ("missing-scale",))])
+def test_a_learned_query_for_all_of_x_is_examined(scale, found):
+    report = diagnose(MasterQuery(scale), torch.randn(2, 5, D_IN), causal=False)
+    assert report.mistakes == found and report.exit_status == int(bool(found)), report
 
 
 class Skipping(InFloat32):
@@ -819,6 +821,30 @@ def test_values_that_are_rotated_and_rotated_back_are_right():
 @pytest.mark.parametrize("fault", [{"times": 2}, {"back": False}])
 def test_values_that_are_not_rotated_back_as_far_are_found(fault):
     assert mistakes(RelativeValues(**fault)) == ("rotary-on-values",)
+
+
+class TwoStreams(RelativeValues):
+    """Two streams of tokens, each with projections of its own and positions from 0 on, see each other."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.second = nn.Linear(D_IN, self.qkv.out_features)
+
+    def forward(self, x):
+        streams = zip((self.qkv, self.second), x.split([2, x.shape[1] - 2], dim=1), strict=True)
+        parts = [layer(one).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4) for layer, one in streams]
+        q, k, v = torch.cat(parts, dim=3)
+        places = torch.cat([torch.arange(2), torch.arange(x.shape[1] - 2)]).to(x)
+        turn = places[:, None] * torch.tensor([1.0, 0.1]).to(x)
+        q, k, v = (self.rotated(one, turn) for one in (q, k, v))
+        results = (q @ k.mT / 2).softmax(-1) @ v
+        return self.out((self.rotated(results, -turn) if self.back else results).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("back", "found"), [(True, ()), (False, ("rotary-on-values",))])
+def test_rotated_values_of_two_streams_are_rotated_back(back, found):
+    report = diagnose(TwoStreams(back=back), X, num_heads=HEADS, causal=False, lengths=[X.shape[1]])
+    assert report.mistakes == found, report
 
 
 class TableOfDistances(Base):

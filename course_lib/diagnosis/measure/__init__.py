@@ -6,7 +6,7 @@ from .calling import CACHE, cache_argument, usual_call
 from .context import JoinedCall, context_argument
 from .copying import settings_in
 from .dependence import SEVERAL, Dependence
-from .grid import groups_of
+from .grid import count_in_front, groups_of
 from .logits import by_query_and_key, intended_logits
 from .norm_names import BATCH_NORMS, LAYER_NORMS
 from .norm_scale import factor_after_norms
@@ -18,7 +18,7 @@ from .projections import column_sets
 from .reach import find_leak
 from .reference import Comparison, Difference, compare
 from .roles import OUTPUT, role_of, unused_roles
-from .rotary_angles import RotaryAngles, are_given
+from .rotary_angles import RotaryAngles, are_given, are_made_by_caller
 from .rotated_rows import SAME, RotatedRow, rotated_rows
 from .rows import Row, Rows
 from .run import Attempt, FailedRun, Run, RunWithoutTensor, UntraceableRun, noise_of
@@ -40,10 +40,10 @@ __all__ = [
     "SCALINGS", "SEVERAL", "SOFTMAXES", "Attempt", "Attention", "Comparison", "Dependence", "Difference",
     "FailedRun", "FreshRuns", "JoinedCall", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows",
     "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject",
-    "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "asks_for_gpu",
-    "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument", "factor_after_norms",
-    "find_distance", "find_elementwise", "find_leak", "find_pair_scores", "find_token_sum", "groups_of", "has_sink",
-    "influence", "intended_logits", "noise_of", "number_of", "other_paths", "other_sizes", "other_window",
-    "role_of", "rotated_rows", "rounded_to", "settings_in", "unused_mask", "unused_roles", "usual_call",
-    "walked_scale", "zero_weights",
+    "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "are_made_by_caller",
+    "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
+    "count_in_front", "factor_after_norms", "find_distance", "find_elementwise", "find_leak", "find_pair_scores",
+    "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "number_of",
+    "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "rounded_to", "settings_in",
+    "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -26,11 +26,12 @@ MOST_SAMPLES = 48  # each is changed in turn
 
 
 class _Part(NamedTuple):
-    """A factor of a product, the operation that reads it, and how many rows it holds."""
+    """A factor of a product, the operation that reads it, how many rows it holds, and in which axis."""
 
     value: Value
     at: Operation
     rows: int
+    axis: int
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ def _place_apart(flow: Dataflow, product: ScoreProduct) -> Place | None:
     if parts is None:
         return None
     queries, keys, values = (search.entries(part) for part in parts)
-    chosen = _chosen(queries, keys, values)
+    chosen = next(filter(search.agree, _choices(search, queries, keys, values)), None)
     applied = parts[2].at
-    if chosen is None or not search.agree(chosen) or search.joins_samples(chosen, applied):
+    if chosen is None or search.joins_samples(chosen, applied):
         return None
     output = search.output(applied, parts[0].rows, chosen[0])
     return None if output is None else search.place(chosen, output, product)
@@ -77,16 +78,25 @@ def _chosen(*parts: list[_Entry]) -> tuple[int, ...] | None:
     return numbers[:1] if len(set(numbers)) == 1 else numbers
 
 
-def _is_of_one_row(moved: Tensor, rows: int) -> bool:
-    """Return whether the elements of a factor that moved are those of one row; samples may be as many as rows."""
-    axes = [axis for axis in (-1, -2) if moved.shape[axis] == rows]
-    return any(int(moved.movedim(axis, -1).flatten(0, -2).any(0).sum()) == 1 for axis in axes)
+def _choices(search: "_Search", *parts: list[_Entry]) -> Iterator[tuple[int, ...]]:
+    """Yield the operations that make the rows, and then those of one batch, such as that of heads pooled apart."""
+    batches = [search.batch(one.number) for part in parts for one in part]
+    for batch in (None, *dict.fromkeys(batches)):
+        of_batch = [[one for one in part if batch in (None, search.batch(one.number))] for part in parts]
+        chosen = _chosen(*of_batch)
+        if chosen is not None:
+            yield chosen
+
+
+def _is_of_one_row(moved: Tensor, axis: int) -> bool:
+    """Return whether the elements of a factor that moved are those of one row."""
+    return int(moved.movedim(axis, -1).flatten(0, -2).any(0).sum()) == 1
 
 
 class _Search:
     def __init__(self, flow: Dataflow) -> None:
         self._flow, self._trace = flow, flow.trace
-        self._rows_first: set[int] = set()  # operations that make (row, batch, width)
+        self._row_axes: dict[int, int] = {}  # of operations that make (row, batch, width) or (batch, width, row)
 
     def parts(self, product: ScoreProduct) -> tuple[_Part, _Part, _Part] | None:
         """Return queries, keys and values, if one product compares all rows and one applies all weights."""
@@ -99,10 +109,11 @@ class _Search:
             return None
         left, right = product.factors
         rows, columns = at.outputs[0].tensor.shape[-2:]
-        queries, keys = _Part(left, at, rows), _Part(right, at, columns)
+        queries, keys = _Part(left, at, rows, -2), _Part(right, at, columns, -1)
         if self._keys_are_left(at, reader, values):
             queries, keys = keys, queries
-        return queries, keys, _Part(values, reader, keys.rows)
+        axis = -2 if reader.args[FACTORS[reader.name][1]] is values else -1
+        return queries, keys, _Part(values, reader, keys.rows, axis)
 
     def _keys_are_left(self, scores: Operation, reader: Operation, values: Value) -> bool:
         """Return whether the sums over values run over the rows of the scores instead of over their columns."""
@@ -143,18 +154,25 @@ class _Search:
         operation = None if number == X else self._trace.operations[number]
         if operation is not None and (not self._flow.is_whole(operation) or not operation.frames or operation.in_place):
             return False
+        if operation is not None and operation.name in ("detach", "alias"):  # which not every run asks for
+            return False
         return self._made(number).tensor.dim() > 2 and self._made(number).tensor.is_floating_point()
 
     def _has_rows(self, number: int, rows: int) -> bool:
-        """Return whether an operation makes (..., row, width), or (row, batch, width), with so many rows."""
+        """Return whether an operation makes so many rows, in the last axis but one, in the first or in the last."""
         shape, batch = self._made(number).tensor.shape, len(self._trace.x.tensor)
         if shape[-2] != rows and len(shape) == 3 and shape[0] == rows != batch:
-            self._rows_first.add(number)
-        return rows == (shape[0] if number in self._rows_first else shape[-2])
+            self._row_axes[number] = 0
+        elif shape[-2] != rows == shape[-1]:
+            self._row_axes[number] = -1
+        return rows == shape[self._row_axis(number)]
+
+    def _row_axis(self, number: int) -> int:
+        return self._row_axes.get(number, -2)
 
     def _as_rows(self, number: int, tensor: Tensor) -> Tensor:
         """Return a tensor in the layout of what an operation makes as a view (..., row, width), or the reverse."""
-        return tensor.transpose(0, 1) if number in self._rows_first else tensor
+        return tensor.transpose(self._row_axis(number), -2)
 
     def _keeps_apart(self, number: int, part: _Part) -> bool:
         """Return whether no element of a factor depends on two rows, as far as the first two rows tell."""
@@ -166,7 +184,7 @@ class _Search:
             return bool(first.any())
         second = self._moved(number, 1, part.value)
         apart = not bool((first & second).any())
-        return apart and _is_of_one_row(first, part.rows) and _is_of_one_row(second, part.rows)
+        return apart and _is_of_one_row(first, part.axis) and _is_of_one_row(second, part.axis)
 
     def _moved(self, number: int, row: int, value: Value) -> Tensor:
         """Return which elements of a value change with a row of what an operation makes."""
@@ -211,13 +229,14 @@ class _Search:
         numbers = [
             one for one in flow.passed_after([applied.number], trace.output) if one not in (OUTPUT, applied.number)
         ]
-        moved = self._moved_by_first_sample(queries) if batch == rows else None  # the axes may be told by that alone
+        moved = self._moved_by_first_sample(queries)  # heads, or samples, may be as many as rows
         able = [
             one
             for one in numbers
             if self._is_able(one)
             and self._is_row_of(one, rows, batch)
-            and (moved is None or not moved(self._made(one)).flatten(0, -3)[1:].any())
+            and self._row_axis(one) in (-2, 0, self._row_axis(queries))
+            and not self._as_rows(one, moved(self._made(one))).flatten(0, -3)[1:].any()
         ]
         own = [one for one in able if not flow.behind[one] & ~flow.behind[applied.number]]
         after = trace.descendants({applied.number})
@@ -229,10 +248,10 @@ class _Search:
 
     def _moved_by_first_sample(self, number: int) -> Callable[[Value], Tensor]:
         """Return a function that says which elements of a value change with the first sample of some rows."""
-        made = self._made(number).tensor
+        made = self._as_rows(number, self._made(number).tensor)
         change = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
         change[1:] = 0
-        now = self._changed(number, change.view(made.shape))
+        now = self._changed(number, self._as_rows(number, change.view(made.shape)))
         return lambda value: (now[value.number] - value.tensor).abs() > 1e-9
 
     def _is_row_of(self, number: int, rows: int, batch: int) -> bool:
@@ -250,10 +269,8 @@ class _Search:
             widths = (given.shape[-1], memory.shape[-1])
             place = replace(place, num_context=memory.shape[1], widths=widths)
             given = as_one(given, memory)
-        first = [number in self._rows_first for number in (*chosen, output)]
-        apart = Apart(
-            points, [tuple(one.shape) for one in made], self._point(output), self._read(chosen, output), first
-        )
+        axes = [self._row_axis(number) for number in (*chosen, output)]
+        apart = Apart(points, [tuple(one.shape) for one in made], self._point(output), self._read(chosen, output), axes)
         return replace(place, apart=apart, given=given.contiguous())
 
     def _read(self, chosen: tuple[int, ...], output: int) -> frozenset[int]:

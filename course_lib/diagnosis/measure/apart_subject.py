@@ -53,8 +53,9 @@ class ApartSubject(Subject):
             with sdpa_kernel(SDPBackend.MATH), feed:  # in single operations, as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
-            output = reached.output.transpose(0, 1) if self._apart.rows_first[-1] else reached.output
-            rows = output.flatten(0, -3)
+            if feed.met != given.keys():
+                raise RuntimeError(f"{self.place.name} does not run: its rows were made otherwise") from None
+            rows = reached.output.transpose(self._apart.row_axes[-1], -2).flatten(0, -3)
             count = self.place.num_context
             return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
         finally:
@@ -68,12 +69,12 @@ class ApartSubject(Subject):
 
     def _parts(self, x: Tensor) -> list[Tensor]:
         """Return the rows of each entry as the code has them."""
-        shapes, first, count = self._apart.shapes, self._apart.rows_first, self.place.num_context
+        shapes, axes, count = self._apart.shapes, self._apart.row_axes, self.place.num_context
         rows = [x[:, : x.shape[1] - count], *[x[:, x.shape[1] - count :]] * (len(shapes) - 1)]
         parts, start = [], 0
-        for shape, part, rows_first in zip(shapes, rows, first[:-1], strict=True):  # each in columns of its own
+        for shape, part, axis in zip(shapes, rows, axes[:-1], strict=True):  # each in columns of its own
             own = part[..., start : start + shape[-1]].reshape(shape)
-            parts.append(own.transpose(0, 1).contiguous() if rows_first else own)
+            parts.append(own.transpose(axis, -2).contiguous())
             start += shape[-1]
         return parts
 

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
@@ -165,16 +166,27 @@ def _are_boxes(seen: Tensor) -> bool:
     return bool(runs and parts) and torch.equal(seen, rows[:, :, None] & columns[:, None])
 
 
+def count_in_front(seen: Tensor) -> int:
+    """Return how many tokens in front see all tokens and are seen by all; 0 if no other token is behind them."""
+    front = int((seen.all(0) & seen.all(1)).long().cumprod(0).sum())
+    return front if front < len(seen) else 0
+
+
 def groups_of(seen: Tensor, *, of_row: bool) -> Tensor | None:
     """Return which token may see which, bool (token, token), if they see each other in several groups; else None.
 
-    The groups may be the rows, the columns or the windows of a grid, also of one that is shifted.
+    The groups may be the rows, the columns or the windows of a grid, also of one that is shifted. Tokens in front of
+    it, such as that of the class, may see all tokens if all of these see them.
 
     Args:
         seen: which token sees which, bool (token, token).
         of_row: whether x is a row of tokens. The code may lay them out as a grid, and then some group has tokens that
             are no neighbours in the row; those of a wrong mask or view mostly are.
     """
+    front = count_in_front(seen)
+    if front:
+        behind = groups_of(seen[front:, front:], of_row=of_row)
+        return None if behind is None else F.pad(behind, (front, 0, front, 0), value=True)
     together = seen | seen.mT | torch.eye(len(seen), dtype=torch.bool)
     closed = (together.double() @ together.double() > 0) == together  # who is seen by a token's group is in it
     if not closed.all() or together.all() or not (together.sum(1) > 1).any():

@@ -68,14 +68,14 @@ class Apart:
         shapes: of these, (..., row, width).
         output: makes the first rows of the output.
         read: storages of what the operations in between read besides the rows, in the run of the whole.
-        rows_first: whether each entry, and last the output, has them as (row, batch, width).
+        row_axes: the axis of the rows in each entry, and last in the output; -2 in (batch, row, width).
     """
 
     entries: Sequence[Point]
     shapes: Sequence[tuple[int, ...]]
     output: Point
     read: frozenset[int]
-    rows_first: Sequence[bool]
+    row_axes: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)

@@ -201,3 +201,17 @@ def are_given(structure: Structure, values: list[Value]) -> bool:
     leaves = fixed + [value for one in structure.ancestors_of(fixed) for value in one.inputs]
     tables = [one for one in leaves if one.made_by is None and one.tensor.is_floating_point() and one.tensor.dim() > 1]
     return any(one.storage not in own and one is not trace.x for one in tables)
+
+
+def are_made_by_caller(structure: Structure, values: list[Value]) -> bool:
+    """Return whether values that no x changes come from a table that is computed outside the module that attends."""
+    trace, products = structure.trace, [one.operation.number for one in structure.score_products]
+    around = [call for call in trace.calls if all(call.first <= number < call.last for number in products)]
+    fixed = [value for value in values if not structure.dependence.on_input(value)]
+    made = [trace.operations[one.made_by] for one in fixed if one.made_by is not None]
+    return bool(around) and any(
+        not any(call.first <= one.number < call.last for call in trace.calls)
+        and any(value.tensor.is_floating_point() and value.tensor.dim() > 1 for value in one.outputs)
+        for one in [*made, *structure.ancestors_of(fixed)]
+        if one.frames
+    )

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from course_lib.tracing import FACTORS, ModuleCall, Operation, Trace, Value
+from course_lib.tracing import FACTORS, LAYOUT, ModuleCall, Operation, Trace, Value
 
 from .softmaxes import EXPONENTIALS, SOFTMAXES
 
@@ -151,7 +151,7 @@ class _Search:
                 self.used |= self.applied
                 return _State(now.behind, left.waiting & right.waiting)
             waiting, foreign = now.waiting | bit, 0
-        elif self._is_projected(factors[0 if sides[1] else 1]):
+        elif self._is_projected(factors[0 if sides[1] else 1]) or self._is_repeated(factors[0 if sides[1] else 1]):
             waiting, foreign = now.waiting, bit
         else:
             return _State(now.behind, now.waiting)
@@ -163,6 +163,11 @@ class _Search:
         """Return whether a value that no x changes is the result of a product, as keys of a fixed memory are."""
         behind = self._trace.ancestors([value])
         return any(self._trace.operations[number].name in FACTORS for number in behind)
+
+    def _is_repeated(self, value: Value) -> bool:
+        """Return whether one tensor was repeated for all samples, as learned queries are and weights of layers not."""
+        names = {self._trace.operations[number].name for number in self._trace.ancestors([value])}
+        return "expand" in names and names <= {*LAYOUT, "mul"}
 
     def _states(self, operation: Operation, value: Value) -> list[_State]:
         """Return what is known of the operations that wrote a value, and of x."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import DispatchWatch, Trace, code_frames, operation_name, storage_of, tensors_in
+from course_lib.tracing import SingleOperations, Trace, code_frames, operation_name, storage_of, tensors_in
 
 from .place import Place, Point, Segment
 from .placed import resized
@@ -110,7 +110,14 @@ class Reached(BaseException):
         self.output = output
 
 
-class Feed(DispatchWatch):
+def _copy_laid_as(given: Tensor, former: Tensor) -> Tensor:
+    """Return a copy of a tensor whose axes are in the order in memory of another one's."""
+    order = sorted(range(former.dim()), key=lambda axis: -former.stride(axis))
+    back = sorted(range(former.dim()), key=order.__getitem__)
+    return given.permute(order).clone(memory_format=torch.contiguous_format).permute(back)
+
+
+class Feed(SingleOperations):
     """Puts tensors in place of the results of some operations, and ends the run with the result of another."""
 
     def __init__(self, stop: Any, caller: CodeType | None, given: dict[Point, Tensor], output: Point) -> None:
@@ -118,8 +125,9 @@ class Feed(DispatchWatch):
         self._caller, self._given, self._output = caller, given, output
         self._names = {point.name for point in (*given, output)}
         self._seen: Counter = Counter()
+        self.met: set[Point] = set()  # those whose results were replaced
 
-    def call(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def see(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         result, name = func(*args, **kwargs), operation_name(func)
         if name not in self._names:
             return result
@@ -129,7 +137,9 @@ class Feed(DispatchWatch):
         tensors = list(tensors_in(result))
         if point == self._output:
             raise Reached(tensors[0])
-        if point in self._given:  # a copy, because the code may write into it
-            given = self._given[point].to(tensors[0].dtype).clone()
+        if point in self._given:  # a copy, because the code may write into it; in the same order, as to copy no more
+            self.met.add(point)
+            given = self._given[point].to(tensors[0].dtype)
+            given = _copy_laid_as(given, tensors[0])
             return given if result is tensors[0] else (given, *result[1:])  # a norm also returns its statistics
         return result

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
-from course_lib.diagnosis.measure import Run
+from course_lib.diagnosis.measure import Run, count_in_front
 from course_lib.diagnosis.registry import rule
 
 
@@ -17,6 +17,10 @@ def check_groups(run: Run) -> Iterator[str]:
 
 def groups_in_words(seen: Tensor) -> str:
     """Say in which groups, or boxes that overlap, tokens see each other; `seen` is bool (query, key)."""
+    front = count_in_front(seen)
+    if front:
+        others = groups_in_words(seen[front:, front:])
+        return f"besides {'the first token' if front == 1 else f'the first {front} tokens'}, which all see, {others}"
     sizes, groups = sorted(set(seen.sum(1).tolist())), seen.unique(dim=0)
     size = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
     if bool((groups.sum(0) > 1).any()):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, locate_discarded, names_in, names_read
@@ -56,10 +57,13 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
         evidence = "the cosines and sines of the positions are given and never change the output"
         yield Finding.named("rotary-unused", evidence, _locate_unused(angles, given))
     elif not computed and not tables:
+        ran = {code for operation in run.trace.operations for code, _ in operation.frames}
         names = (
             f"{name} {type(module).__name__}"
             for name, module in run.subject.modules.items()
-            if name and not any(read.startswith(f"{name}.") for read in run.parameter_reads)
+            if name
+            and getattr(type(module).forward, "__code__", None) not in ran  # it may keep its tables anywhere
+            and not any(read.startswith(f"{name}.") for read in run.parameter_reads)
         )
         module = next((name.split()[0] for name in names if ROTARY.search(name)), None)
         if module is not None:
@@ -126,8 +130,8 @@ def check_rotated_values(scores: Scores) -> Iterator[Finding | str]:
         if rotation is not None and _adds_positions(structure, rotation):
             yield "something that differs from position to position is added to the values"
             return
-        if _count_by_distance(scores, projected):
-            yield "the values are rotated and the results are rotated back, so that a value counts by its distance"
+        if _are_turned_back(scores, projected):
+            yield "the values are rotated, and the results are rotated back"
             return
         where = None if rotation is None else _line_of(structure, rotation, product.operation)
         evidence = f"with the same token everywhere, the values differ from position to position by up to {apart:.4f}"
@@ -143,28 +147,32 @@ def _line_of(structure: Structure, rotation: Operation, product: Operation) -> S
     return line_at((alone or lines)[0]) if lines else rotation.where
 
 
-def _count_by_distance(scores: Scores, projected: list[Value]) -> bool:
-    """Return whether the same change in each token's values moves outputs that are as far from it alike.
+def _are_turned_back(scores: Scores, projected: list[Value]) -> bool:
+    """Return whether the same change in each token's values moves that token's own output alike, wherever it stands.
 
-    All weights are 1 meanwhile, because those of one distance may differ.
+    All weights are 1 meanwhile, because those of a token with itself may differ. Tokens of two streams are projected by
+    other weights, and are not compared.
     """
     structure, noise = scores.structure, noise_of((4096,), seed=5)
     before: dict[tuple[int, int], Change] = {}
     for product in structure.value_products:
         operation, *factors = product.factors
         before[operation.number, factors[scores.weights_side(product)]] = torch.ones_like
-    outputs = []
+    unmoved = replay(structure.trace, before=before)[structure.run.output.number]
+    moves: dict[tuple[int, ...], list[Tensor]] = {}  # by the columns of a stream
     for token in range(structure.dependence.sizes[1]):
         after: dict[int, Change] = {}
+        columns = set[int]()
         for value in projected:
             here = structure.dependence.token_of(value) == token
+            columns |= set(structure.columns[value.number][here].tolist())
             move = (here * noise[structure.columns[value.number] % 4096]).view(value.tensor.shape)
             after[structure.trace.operations[value.made_by or 0].number] = partial(torch.add, move)
-        outputs.append(replay(structure.trace, before=before, after=after)[structure.run.output.number])
-    unmoved = replay(structure.trace, before=before)[structure.run.output.number]
-    moves = torch.stack([output - unmoved for output in outputs])  # (changed token, b, token, width)
-    size = float(moves.abs().max())
-    return size > 0 and float((moves[1:, :, 1:] - moves[:-1, :, :-1]).abs().max()) < 1e-6 * size
+        output = replay(structure.trace, before=before, after=after)[structure.run.output.number]
+        moves.setdefault(tuple(sorted(columns)), []).append((output - unmoved)[:, token])
+    own = [torch.stack(one) for one in moves.values()]  # (token, b, width) of each stream
+    size = max(float(one.abs().max()) for one in own)
+    return size > 0 and all(float((one - one[0]).abs().max()) < 1e-6 * size for one in own)
 
 
 def _adds_positions(structure: Structure, operation: Operation) -> bool:

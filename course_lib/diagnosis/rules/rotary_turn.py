@@ -14,6 +14,7 @@ from course_lib.diagnosis.measure import (
     RotatedRow,
     Structure,
     are_given,
+    are_made_by_caller,
     rotated_rows,
     rounded_to,
 )
@@ -35,7 +36,7 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
         return
     rows, tolerance = rotated_rows(attention), _tolerance(attention.structure, turns)
     fixed = [value for side in turns.values() for operation in side for value in operation.inputs]
-    points = are_given(attention.structure, fixed)
+    points = are_given(attention.structure, fixed) or are_made_by_caller(attention.structure, fixed)
     for group in dict.fromkeys(one.group for one in rows):
         own = [one for one in rows if one.group == group]
         broken = _broken(own, attention.options.causal, tolerance, points=points)
@@ -120,8 +121,9 @@ def _broken(
     """Return two pairs of positions of equal distance whose scores differ, and how much; None if a grid explains all.
 
     Scores may depend on distance along a line or, as for the patches of an image, on the distances along the rows and
-    columns of a grid of any width, which may begin after a token of the class. Positions that are no steps of a line,
-    such as points in an image, say only that the score of a token with itself is the same everywhere.
+    columns of a grid of any width, or along the three axes of a video, which may begin after tokens that are not
+    rotated, such as that of the class. Positions that are no steps of a line, such as points in an image, say only that
+    the score of a token with itself is the same everywhere.
     """
     pairs = {
         (one.row.query, token): (one.query, key)
@@ -133,13 +135,28 @@ def _broken(
     length = 1 + max(max(pair) for pair in pairs)
     plain = {pair: float(query @ key) for pair, (query, key) in pairs.items()}
     cosines = {pair: float(torch.cosine_similarity(query, key, dim=0)) for pair, (query, key) in pairs.items()}
-    found = _unequal(plain, length, 0, tolerance)
-    grids = [(width, first) for width in range(2, length) for first in ((0,) if causal else (0, 1))]
-    if found is None or _unequal(cosines, length, 0, tolerance) is None:
+    line = (length,)
+    found = _unequal(plain, line, 0, tolerance)
+    if found is None or _unequal(cosines, line, 0, tolerance) is None:
         return None
-    if any(_unequal(plain, *grid, tolerance) is None for grid in grids):
+    still = 0 if causal else _count_unrotated(pairs)
+    starts = {0, still, max(still - 1, 0)}  # the token of position 0 has the angle 0, too
+    if any(_unequal(plain, widths, start, tolerance) is None for start in starts for widths in _grids(length - start)):
         return None
     return None if points and _are_rotated_alike(pairs, plain, length, tolerance) else found
+
+
+def _count_unrotated(pairs: dict[tuple[int, int], tuple[Tensor, Tensor]]) -> int:
+    """Return how many tokens at the front have the key of the first one."""
+    keys = [key for _, key in sorted({token: key for (_, token), (_, key) in pairs.items()}.items())]
+    apart = [float((key - keys[0]).abs().max()) > SAME * float(keys[0].abs().max()) for key in keys]
+    return apart.index(True) if True in apart else len(keys)
+
+
+def _grids(tokens: int) -> list[tuple[int, ...]]:
+    """Return how many tokens a step along each axis passes over, of a line and of grids of two and of three axes."""
+    boxes = [(wide * high, wide) for wide in range(2, tokens) for high in range(2, tokens) if wide * high < tokens]
+    return [(tokens,), *((wide,) for wide in range(2, tokens)), *boxes]
 
 
 def _are_rotated_alike(
@@ -150,28 +167,37 @@ def _are_rotated_alike(
 ) -> bool:
     """Return whether queries and keys are rotated alike, by angles that don't grow in equal steps."""
     own = {pair: score for pair, score in plain.items() if pair[0] == pair[1]}
-    if len(own) < 3 or _unequal(own, length, 0, tolerance) is not None:
+    if len(own) < 3 or _unequal(own, (length,), 0, tolerance) is not None:
         return False
     keys = {token: key for (_, token), (_, key) in pairs.items()}
     between = {(one, other): float(keys[one] @ keys[other]) for one in keys for other in keys}
-    return _unequal(between, length, 0, tolerance) is not None
+    return _unequal(between, (length,), 0, tolerance) is not None
 
 
 def _unequal(
-    scores: dict[tuple[int, int], float], width: int, first: int, tolerance: float
+    scores: dict[tuple[int, int], float], widths: tuple[int, ...], first: int, tolerance: float
 ) -> tuple[tuple[int, int], tuple[int, int], float] | None:
     """Return two pairs of positions with equal offsets on a grid whose scores differ; None if there are none."""
-    seen: dict[tuple[int, int], tuple[int, int]] = {}
+    seen: dict[tuple[int, ...], tuple[int, int]] = {}
     largest = max(map(abs, scores.values())) or 1.0
     for (query, key), score in sorted(scores.items()):
         if min(query, key) < first:
             continue
-        (row_q, column_q), (row_k, column_k) = divmod(query - first, width), divmod(key - first, width)
-        other = seen.setdefault((row_q - row_k, column_q - column_k), (query, key))
+        at = zip(_place(query - first, widths), _place(key - first, widths), strict=True)
+        other = seen.setdefault(tuple(one - two for one, two in at), (query, key))
         apart = abs(score - scores[other]) / largest
         if apart > tolerance:
             return other, (query, key), apart
     return None
+
+
+def _place(token: int, widths: tuple[int, ...]) -> list[int]:
+    """Return a token's index along each axis of a grid, the outermost first."""
+    place = []
+    for width in widths:
+        index, token = divmod(token, width)
+        place.append(index)
+    return [*place, token]
 
 
 def _locate(attention: Attention, rows: list[RotatedRow], turns: dict[int, list[Operation]]) -> SourceLine | None:

@@ -45,12 +45,13 @@ def check_built(run: Run) -> Iterator[Finding | str]:
 def _is_idle(run: Run, owner: nn.Module, part: nn.Module | None) -> bool:
     """Return whether a part is an activation that was not called, and that nothing stands in for.
 
-    That may be an operation of its name, or the same activation in another part, which a run may not reach.
+    That may be an operation of its name, as fused attention has a softmax of its own, or the same activation in another
+    part, which a run may not reach.
     """
     again = any(type(one) is type(part) and one is not part for one in owner.modules())
     if part is None or again or type(part).__module__ != "torch.nn.modules.activation":
         return False
-    applied = {operation.name.replace("_", "") for operation in run.trace.operations}
+    applied = {operation.name.replace("_", "").removeprefix("safe") for operation in run.trace.operations}
     return part not in {call.module for call in run.trace.calls} and type(part).__name__.lower() not in applied
 
 
