@@ -1,6 +1,5 @@
 """Run a model along all of its paths and compare them with its plain pass."""
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.quantised import said_of_quantised, with_plain_linears
+from course_lib.diagnosis import copy_of
+from course_lib.quantised import said_of_quantised
 
 from .compare import UNTOUCHED
 from .model import CannotRun, Model, NotOffered
@@ -66,7 +66,7 @@ def scan(
     note = said_of_quantised(model)
     name = name or type(model).__name__
     try:
-        model = with_plain_linears(copy.deepcopy(model))
+        model = copy_of(model)
     except RuntimeError as error:
         return ScanReport(name, failure=str(error).removesuffix("."))
     subject = _subject(model, x, context, call, make_cache, causal)
@@ -131,7 +131,7 @@ def _subject(
     context = None if context is None else context.detach().cpu().clone()
     reason = ""
     for dtype in (torch.float64, None):
-        module = copy.deepcopy(model).cpu()
+        module = copy_of(model).cpu()
         module.eval()
         given = x
         if dtype is not None:
@@ -153,7 +153,7 @@ def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
     dtypes = {one.dtype for one in model.parameters() if one.is_floating_point()}
     if dtypes <= {torch.float64} or any(one.dtype in dtypes for one in subject.module.parameters()):
         return None
-    module = copy.deepcopy(model).cpu()
+    module = copy_of(model).cpu()
     module.eval()
     return replace(subject, module=module, x=x.detach().cpu().clone())
 

@@ -93,6 +93,26 @@ def test_a_right_encoder_decoder_agrees_and_its_three_attentions_are_examined():
     assert inside.said == said
 
 
+class Short(Translator):
+    """A Translator with a table of few positions."""
+
+    def __init__(self, mistake: str = "", positions: int = 12) -> None:
+        super().__init__(mistake)
+        self.position = nn.Embedding(positions, 12)
+        nn.init.normal_(self.position.weight, std=0.4)
+
+
+def test_the_encoder_is_examined_with_no_more_positions_than_x_has():
+    (inside,) = scanned(kind=Short, paths=["attention"]).outcomes
+    assert inside.said.endswith("of its encoder 1 attention examined"), inside
+
+
+def test_an_encoder_that_fails_says_why():
+    report = scan(Short(positions=8), IDS[:, :7], context=SOURCE[:, :7], paths=["attention"])
+    inside = report.outcomes[0]
+    assert (inside.status, "IndexError" in inside.said) == ("not examined", True), inside
+
+
 @pytest.mark.parametrize(
     ("mistake", "path", "named"),
     [
