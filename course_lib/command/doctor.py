@@ -71,7 +71,7 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     say(args, opened.notes, notes)
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
-    x = input_of(opened, target.name, args)
+    x = input_of(opened, target.name, args, notes)
     if opened.call is None:
         opened = with_guessed_call(opened, x, args, notes)
     if args.expect is not None:

@@ -107,7 +107,9 @@ def _kind(value: Any) -> Any:
 
 def _check_context(context: Any, x: Tensor) -> None:
     if not isinstance(context, Tensor) or not context.is_floating_point():
-        raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}.")
+        of_ids = isinstance(context, Tensor) and takes_ids(nn.Identity(), context)
+        remedy = ": an encoder-decoder of ids is examined by `scan`, on the command line by `course scan`" * of_ids
+        raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}{remedy}.")
     if context.dim() != x.dim() or context.numel() == 0 or context.shape[:-2] != x.shape[:-2]:
         raise ValueError(
             f"context must have as many axes and samples as x, {tuple(x.shape)}, got the shape {tuple(context.shape)}."

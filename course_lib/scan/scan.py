@@ -17,6 +17,7 @@ from .path import Path
 from .paths import ASKED, IN_A_DTYPE, OF_CONTEXT, PATHS
 from .report import ScanReport
 
+OF_IMAGES = "; images are examined by `diagnose`, on the command line by `course doctor`"
 # paths on which the state of recurrent layers shows
 OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token"}
 MIN_TOKENS = 6  # three for the first chunk, and several steps of one token
@@ -172,7 +173,7 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
     if x.dim() != (3 if x.is_floating_point() else 2) or len(x) < 2 or x.shape[1] < MIN_TOKENS:
         raise ValueError(
             f"x must be (batch, token) ids or (batch, token, width) embeddings of at least 2 samples of {MIN_TOKENS} "
-            f"tokens, got the shape {tuple(x.shape)}."
+            f"tokens, got the shape {tuple(x.shape)}{OF_IMAGES * (x.dim() > 3)}."
         )
     if not x.is_floating_point() and len(x.unique()) < 2:
         raise ValueError("x must hold at least two different token ids, so that a change can show.")

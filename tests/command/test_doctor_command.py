@@ -189,7 +189,7 @@ def test_functions_need_a_width(doctor):
     assert said.endswith(
         "course doctor: nothing in of_width_11 says how wide a token is, and the code does not run with a width of 12 "
         "(RuntimeError: shape '[2, 5, 11]' is invalid for input of size 120): give --d-in, --call if it needs more "
-        "than x, or --args if it is a function that builds a module.\n"
+        "than x, --args if it is a function that builds a module, or --x if x has another layout.\n"
     )
     assert doctor("of_width_11", "--d-in", "11")[0] == 0
 
@@ -259,8 +259,8 @@ REFUSED = [
     (["Head", "--args", "11, 7", "--d-in", "0"], "--d-in must be at least 1, got 0."),
     (
         ["Head", "--args", "11, width"],
-        "--args '11, width' can't be evaluated: NameError: name 'width' is not defined; it may use torch and the names "
-        "of my_heads: Head, Unscaled, ",
+        "--args '11, width' can't be evaluated: NameError: name 'width' is not defined; it may use torch, nn, "
+        "SimpleNamespace and the names of my_heads: Head, Unscaled, ",
     ),
     (["Head", "--args", "11, 1 / 0"], "--args '11, 1 / 0' can't be evaluated: ZeroDivisionError: division by zero."),
     (["Head", "--args", "11, (7"], "--args '11, (7' is not what stands between the brackets of a call: SyntaxError: "),

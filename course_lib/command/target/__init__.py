@@ -6,7 +6,7 @@ from .opening import Opened, load, open_target
 from .repository import repository_of
 from .setup_file import open_setup
 from .target import Target, split
-from .width import ANY, runs, why_not, width_of
+from .width import ANY, runs, shape_with_width_first, why_not, width_of
 
 __all__ = [
     "ANY",
@@ -20,6 +20,7 @@ __all__ = [
     "open_target",
     "repository_of",
     "runs",
+    "shape_with_width_first",
     "split",
     "why_not",
     "width_of",
