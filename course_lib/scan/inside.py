@@ -82,6 +82,9 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
     found = _report_on(model, context[:, :NUM_TOKENS], causal=False, call=run)
     known = {one.name for one in report.attentions}
     examined = [one for one in found.attentions if not one.missing and one.name not in known]
+    placed = [one for one in examined if one.where]
+    if placed:  # one without a module of its own may be the decoder's, of which causal=False is not true
+        examined = [one for one in examined if one in placed or any(finding.mistake for finding in one.findings)]
     has_one = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
     if has_one and not examined:
         reasons = [one.missing for one in found.not_examined]

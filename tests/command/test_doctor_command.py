@@ -222,6 +222,9 @@ def test_how_it_is_called(doctor):
     status, shown, _ = doctor("WithWeights", "--args", "11, 7")
     assert status == 1 and "it gave back dict" in shown
     assert doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)['output']")[0] == 0
+    status, shown, said = doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)")
+    assert (status, shown) == (2, ""), "nothing of the code is wrong for that"
+    assert said.endswith("""which of them is the output, such as --call "lambda m, x: m(x)['output']".\n""")
     in_torch = "lambda m, x: torch.clone(m(x)['output'])"
     assert doctor("WithWeights", "--args", "11, 7", "--call", in_torch)[0] == 0
 
