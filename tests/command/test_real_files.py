@@ -451,6 +451,14 @@ def test_convolutions_get_their_width_first(doctor, write, kind):
     assert status == 1 and "[missing-scale]" in shown
 
 
+def test_a_norm_that_computes_in_float32_does_not_keep_the_layout_from_being_found(doctor, write):
+    norm = (
+        "class Norm(nn.GroupNorm):\n    def forward(self, x):\n        return super().forward(x.float()).to(x.dtype)\n"
+    )
+    write("model.py", HEAD + norm + WIDTH_FIRST.replace("nn.GroupNorm(4", "Norm(4"))
+    assert doctor("model.py:Convolved", "--args", "16", "--not-causal")[0] == 0
+
+
 # --- several targets ---
 
 

@@ -42,13 +42,19 @@ def runs(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, wi
 
 
 def why_not(code: Any, call: Callable[..., Any] | None, *sizes: int) -> str:
-    """Return why code does not run on an input of these sizes, such as (batch, token, width); "" if it does."""
+    """Return why code does not run on an input of these sizes, such as (batch, token, width); "" if it does.
+
+    Code that makes float32 inside may run in its own dtype only.
+    """
     import torch
 
     from course_lib.diagnosis import Subject, SubjectFailed
 
+    x = torch.ones(*sizes, dtype=torch.float64)
     try:
-        Subject(code, call).run(torch.ones(*sizes, dtype=torch.float64))
+        subject = Subject(code, call)
+        if not subject.runs_in(own := subject.dtype(x.float()), x.to(own)):
+            subject.run(x)
     except (SubjectFailed, RuntimeError) as error:
         return str(error).partition("\n")[0] or type(error).__name__
     return ""
