@@ -91,11 +91,11 @@ def _reference(target: Target, args: argparse.Namespace, heads: Heads) -> tuple[
 
 def _check_call(opened: Opened, args: argparse.Namespace, *given: Any) -> None:
     """Refuse a --call that gives back more than the output: nothing is wrong with the code for that."""
-    if args.call is not None and (part := part_to_take(opened.code, opened.call, *given)):
-        raise CourseError(
-            f"--call gave back more than one thing: say which of them is the output, such as --call "
-            f'"{args.call.strip()}{part}".'
-        )
+    if args.call is None or opened.call is None:
+        return
+    if part := part_to_take(opened.code, opened.call, *given):
+        example = f'--call "{args.call.strip()}{part}"'
+        raise CourseError(f"--call gave back more than one thing: say which of them is the output, such as {example}.")
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
