@@ -149,6 +149,6 @@ def _vocabulary(module: Any) -> int | None:
     """Return the size of the embedding that is the module's first layer with weights; None if there is none."""
     from torch import nn
 
-    layers = (one for one in module.modules() if any(True for _ in one.parameters(recurse=False)))
-    first = next(layers, None) if isinstance(module, nn.Module) else None
+    modules = module.modules() if isinstance(module, nn.Module) else ()
+    first = next((one for one in modules if any(True for _ in one.parameters(recurse=False))), None)
     return first.num_embeddings if isinstance(first, nn.Embedding) else None

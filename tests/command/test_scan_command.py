@@ -66,6 +66,8 @@ def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, cap
     assert "such as 'llama', got 'lama'" in capsys.readouterr().err
     assert main(["scan", f"{file}:half", "--x", "torch.randn(2, 9, 4)"]) == 2
     assert "half is no module, which a scan needs: wrap it in an nn.Module." in capsys.readouterr().err
+    assert main(["scan", f"{file}:half"]) == 2
+    assert "half is no module" in capsys.readouterr().err
 
 
 SETUP = """
