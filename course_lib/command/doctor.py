@@ -10,7 +10,7 @@ from typing import Any
 
 from .clone import CourseError
 from .examining import add_output, add_sizes, add_targets, examine, input_of, say, with_guessed_call
-from .target import Heads, Opened, Target, evaluate, open_setup, open_target, split
+from .target import Heads, Opened, Target, evaluate, open_setup, open_target, part_to_take, split
 
 EXAMPLES = """\
 examples:
@@ -71,13 +71,14 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     say(args, opened.notes, notes)
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
-    x = input_of(opened, target.name, args)
+    x = input_of(opened, target.name, args, notes)
     if opened.call is None:
         opened = with_guessed_call(opened, x, args, notes)
     if args.expect is not None:
         options["expect"] = _reference(target, args, heads)
     if args.context is not None:
         options["context"] = _context(evaluate("--context", args.context, opened.module), x)
+    _check_call(opened, args, *(one for one in (x, options.get("context")) if one is not None))
     return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args)})
 
 
@@ -86,6 +87,15 @@ def _reference(target: Target, args: argparse.Namespace, heads: Heads) -> tuple[
     own = split(args.expect) if ":" in args.expect else target._replace(name=args.expect)
     opened = open_target(own, args.args, args.expect_call or args.call, args.device, heads=heads)
     return opened.code, opened.call if args.expect_call or own.place != target.place else None
+
+
+def _check_call(opened: Opened, args: argparse.Namespace, *given: Any) -> None:
+    """Refuse a --call that gives back more than the output: nothing is wrong with the code for that."""
+    if args.call is None or opened.call is None:
+        return
+    if part := part_to_take(opened.code, opened.call, *given):
+        example = f'--call "{args.call.strip()}{part}"'
+        raise CourseError(f"--call gave back more than one thing: say which of them is the output, such as {example}.")
 
 
 def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from .clone import CourseError
 from .parallel import in_processes, with_progress
 from .results import Result, as_json, github_lines, overall, sarif
-from .target import ANY, Opened, evaluate, guess_call, runs, why_not, width_of
+from .target import ANY, Opened, evaluate, guess_call, runs, shape_with_width_first, why_not, width_of
 
 Report = Callable[[str, argparse.Namespace, list[str]], Any]
 
@@ -89,7 +89,7 @@ def examine(args: argparse.Namespace, typed: list[tuple[str, Report]]) -> int:
         reports = [one.report.in_words(not_causal="add --not-causal") for one in results if one.report is not None]
         print("\n\n".join(reports))
     if args.github:
-        print(*github_lines(results, args.prog), sep="\n")
+        print(*github_lines(results, args.prog), sep="\n", file=sys.stderr if args.json else sys.stdout)
     if args.sarif:
         Path(args.sarif).write_text(json.dumps(sarif(results, args.prog), indent=2) + "\n", encoding="utf-8")
     return overall(results)
@@ -129,13 +129,20 @@ def say(args: argparse.Namespace, said: Iterable[str], notes: list[str] | None =
             notes.append(note)
 
 
-def input_of(opened: Opened, name: str, args: argparse.Namespace) -> Any:
+def input_of(opened: Opened, name: str, args: argparse.Namespace, notes: list[str] | None = None) -> Any:
     """Return the input: --x, or random numbers of the sizes that were given or are found."""
     import torch
 
     if args.x is not None:
         return evaluate("--x", args.x, opened.module)
-    return torch.randn(*sizes(opened, name, args), generator=torch.Generator().manual_seed(0))
+    try:
+        shape = sizes(opened, name, args)
+    except CourseError:
+        shape = None if args.d_in else shape_with_width_first(opened.code, opened.call, args.batch, args.tokens)
+        if shape is None:
+            raise
+        say(args, [f"given x of the shape {shape}, its width first, a guess: give --x for your own"], notes)
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
 def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int, int]:
@@ -152,6 +159,7 @@ def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int
         reason = why_not(opened.code, opened.call, args.batch, args.tokens, ANY)
         raise CourseError(
             f"nothing in {name} says how wide a token is, and the code does not run with a width of {ANY} ({reason}): "
-            f"give --d-in, --call if it needs more than x, or --args if it is a function that builds a module."
+            f"give --d-in, --call if it needs more than x, --args if it is a function that builds a module, or --x if "
+            f"x has another layout."
         )
     return args.batch, args.tokens, d_in

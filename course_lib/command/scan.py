@@ -11,7 +11,7 @@ from typing import Any
 from .clone import CourseError
 from .examining import add_output, add_sizes, add_targets, examine, say, sizes
 from .parallel import TARGETS, cores
-from .target import evaluate, open_target, split
+from .target import evaluate, open_setup, open_target, split
 
 FAMILY = "transformers:"
 EXAMPLES = """\
@@ -20,6 +20,7 @@ examples:
   course scan attention.py:Attention --args "12, 12, 3" --cache "lambda x: []"
   course scan transformers:llama transformers:gemma3_text
   course scan model.py:Translator --x "torch.randint(65, (2, 9))" --context "torch.randint(65, (2, 11))"
+  course scan --setup my_setup.py     # its build() returns (model, x, dict(context=ids))
   course scan --families        # all decoders and encoder-decoders of the installed transformers
 
 The exit status is 0 if everything was examined and all paths agree, 1 if something is wrong, and 2 if nothing is wrong
@@ -46,13 +47,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Scan each target, print the reports, and return the status of all."""
-    if args.setup:
-        raise CourseError("--setup is for course doctor: give FILE.py:NAME, with a function that builds the model.")
     if args.families:
         from course_lib.scan import families
 
         args.targets += [FAMILY + family for family in families()]
-    return examine(args, [(one, _report_of_family if one.startswith(FAMILY) else _report) for one in args.targets])
+    typed = [(one, _report_of_family if one.startswith(FAMILY) else _report) for one in args.targets]
+    return examine(args, typed + [(file, _report_of_setup) for file in args.setup])
+
+
+def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> Any:
+    say(args, [f"running build() of {file}"])
+    opened, x, options = open_setup(file, args.device)
+    say(args, opened.notes, notes)
+    if unknown := sorted(options.keys() - {"causal", "context", "make_cache"}):
+        raise CourseError(
+            f"build() of {file} gave {', '.join(unknown)}, and a scan takes call, causal, context and make_cache."
+        )
+    args = argparse.Namespace(**{**vars(args), "not_causal": not options.get("causal", not args.not_causal)})
+    name = type(opened.code).__name__
+    return _scanned(
+        opened.code, x, args, context=options.get("context"), call=opened.call,
+        make_cache=options.get("make_cache"), name=name,
+    )  # fmt: skip
 
 
 def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
@@ -133,6 +149,6 @@ def _vocabulary(module: Any) -> int | None:
     """Return the size of the embedding that is the module's first layer with weights; None if there is none."""
     from torch import nn
 
-    layers = (one for one in module.modules() if any(True for _ in one.parameters(recurse=False)))
-    first = next(layers, None) if isinstance(module, nn.Module) else None
+    modules = module.modules() if isinstance(module, nn.Module) else ()
+    first = next((one for one in modules if any(True for _ in one.parameters(recurse=False))), None)
     return first.num_embeddings if isinstance(first, nn.Embedding) else None

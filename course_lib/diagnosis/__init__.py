@@ -4,6 +4,7 @@ from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
 from .finding import NOT_JUDGED, RANDOM, Finding
+from .measure.copying import copy_of
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import Report
 
@@ -18,6 +19,7 @@ __all__ = [
     "Subject",
     "SubjectFailed",
     "asks_for_gpu",
+    "copy_of",
     "diagnose",
     "said_once",
 ]

@@ -30,6 +30,7 @@ from .measure.run import Attempt, Run, UntraceableRun
 from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
+from .patches import patches_of
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
@@ -107,7 +108,12 @@ def diagnose(
     elif has_grid:
         usual = None if context is None else usual_context_call(module_or_function)
         if all(one is None for one in (context, keep, lengths, words)):
-            x = smaller_grid(module_or_function, x, call)
+            x, report = _fewer(
+                module_or_function, x, call, expect, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
+                scale=scale, window=window, normalised=normalised,
+            )  # fmt: skip
+            if report is not None:
+                return report
         expect_call = as_row(module_or_function, x, expect_call)[1] if expect_call else None
         x, call = as_row(module_or_function, x, call or usual)
         lengths = lengths or [x.shape[1]]
@@ -136,7 +142,7 @@ def diagnose(
             if found is None:
                 raise not_embeddings(module_or_function, x)
             subject, x = found
-        check_size(x, fixed=options.fixed_tokens)
+        check_size(x, fixed=options.fixed_tokens, has_grid=has_grid)
         options = _in_groups(options, subject, x)
         stages = measure(subject, x, options)
         shared = Shared()
@@ -150,6 +156,19 @@ def diagnose(
         report = _report(name, stages, shared)
         said = said_of_quantised(module_or_function)
         return replace(report, remarks=(*report.remarks, said)) if said else report
+
+
+def _fewer(
+    code: Any, x: Tensor, call: Callable[..., Any] | None, expect: object, **told: Any
+) -> tuple[Tensor, Report | None]:
+    """Return x, with shorter axes if it has to be cut, and if it stays long the report on code from its patches on."""
+    x = smaller_grid(code, x, call)
+    patches = patches_of(code, x, call) if expect is None else None
+    if patches is None:
+        return x, None
+    report = diagnose(code, patches.rows, call=patches.call, lengths=[patches.rows.shape[1]], **told)
+    examined = all(finding.examined for finding in report.findings)
+    return x, replace(report, remarks=(*report.remarks, patches.said)) if examined else None
 
 
 def _in_batch(

@@ -57,17 +57,23 @@ def check_intentions(scale: Any, window: Any, lengths: Any, normalised: Any, x: 
     return found
 
 
-def check_size(x: Tensor, *, fixed: bool) -> None:
-    """Refuse more tokens than can be traced, if they can't be cut to fewer.
+def check_size(x: Tensor, *, fixed: bool, has_grid: bool = False) -> None:
+    """Refuse more tokens than can be traced, if they can't be cut to fewer; `has_grid` says that they had axes.
 
     Raises:
         ValueError: as `diagnose`.
     """
-    if fixed and x.shape[1] > MOST_TOKENS:
+    if not fixed or x.shape[1] <= MOST_TOKENS:
+        return
+    if has_grid:
         raise ValueError(
-            f"x has {x.shape[1]} tokens, with those of a context or of all axes, and at most {MOST_TOKENS} can be "
-            f"traced where `keep`, `lengths`, `context` or axes allow no others: give it a smaller x."
+            f"x has {x.shape[1]} tokens along its axes, and at most {MOST_TOKENS} can be traced, unless a layer makes "
+            f"at most {MOST_TOKENS} tokens on which alone the output depends: give a smaller x, or larger patches."
         )
+    raise ValueError(
+        f"x has {x.shape[1]} tokens, with those of a context, and at most {MOST_TOKENS} can be traced where `keep`, "
+        f"`lengths` or `context` allow no others: give it a smaller x."
+    )
 
 
 def check_expected(expect: Any) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
@@ -101,7 +107,9 @@ def _kind(value: Any) -> Any:
 
 def _check_context(context: Any, x: Tensor) -> None:
     if not isinstance(context, Tensor) or not context.is_floating_point():
-        raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}.")
+        of_ids = isinstance(context, Tensor) and takes_ids(nn.Identity(), context)
+        remedy = ": an encoder-decoder of ids is examined by `scan`, on the command line by `course scan`" * of_ids
+        raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}{remedy}.")
     if context.dim() != x.dim() or context.numel() == 0 or context.shape[:-2] != x.shape[:-2]:
         raise ValueError(
             f"context must have as many axes and samples as x, {tuple(x.shape)}, got the shape {tuple(context.shape)}."

@@ -17,6 +17,7 @@ from .path import path
 # What a scan was not told of may be meant, such as scores that are not scaled; without a name it is mostly a window.
 INTENTIONS = {"missing-scale", "wrong-scale"}
 NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
+MOST_TRIED = 8  # tokens; the doctor tries no longer inputs
 
 
 @path("attention")
@@ -72,7 +73,7 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
     context = model.context
     if context is None or (model.is_pretrained and context.is_floating_point()):
         raise CannotRun("it takes sound or spectra instead of tokens")
-    x = torch.cat([model.x, model.x], dim=1)  # longer than any context of the doctor, so that it is no context
+    x = torch.cat([model.x, model.x], dim=1)[:, : max(model.x.shape[1], MOST_TRIED + 1)]  # no context is as long
 
     def run(module: nn.Module, given: Tensor) -> Tensor:
         tokens = x[torch.arange(len(given)) % len(x)].to(given.device)
@@ -81,9 +82,14 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
     found = _report_on(model, context[:, :NUM_TOKENS], causal=False, call=run)
     known = {one.name for one in report.attentions}
     examined = [one for one in found.attentions if not one.missing and one.name not in known]
+    placed = [one for one in examined if one.where]
+    if placed:  # one without a module of its own may be the decoder's, of which causal=False is not true
+        examined = [one for one in examined if one in placed or any(finding.mistake for finding in one.findings)]
     has_one = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
     if has_one and not examined:
-        raise CannotRun(found.not_examined[0].missing if found.not_examined else "none of them is found")
+        reasons = [one.missing for one in found.not_examined]
+        reasons += [one.evidence for one in found.findings if not one.examined]
+        raise CannotRun(reasons[0] if reasons else "none of them is found")
     return examined
 
 

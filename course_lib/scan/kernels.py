@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import nn
 
 from course_lib.calling import KERNEL_WORDS, SWITCH, WRITTEN_OUT, parameters_of
+from course_lib.diagnosis import copy_of
 from course_lib.tracing import DispatchWatch, operation_name
 
 Kernel = Literal["eager", "sdpa", "flex_attention"]
@@ -36,7 +37,7 @@ def switched(model: nn.Module, kernel: Kernel, flags: Callable[..., Any]) -> tup
         kernel: the one to choose.
         flags: what takes the arguments.
     """
-    module = copy.deepcopy(model)
+    module = copy_of(model)
     found = sum([_switch(one, kernel) for one in module.modules()])
     given = {one.name: _is_on(one.name, kernel) for one in parameters_of(flags)
              if isinstance(one.default, bool) and SWITCH.fullmatch(one.name)}  # fmt: skip

@@ -1,6 +1,5 @@
 """A model or attention module that can be run in several ways, on copies of its own."""
 
-import copy
 import inspect
 import re
 from collections.abc import Callable
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.calling import CACHE, MASKS, WEIGHTS, parameters_of
+from course_lib.diagnosis import copy_of
 from course_lib.tracing import tensors_in, torch_private
 
 from .compare import difference
@@ -149,7 +149,7 @@ class Model:
 
     def copy(self) -> nn.Module:
         """Return a copy of the module."""
-        return copy.deepcopy(self.module)
+        return copy_of(self.module)
 
     def changed(self, x: Tensor, at: Any) -> Tensor:
         """Return x, or the context, with other tokens at an index of (batch, token)."""

@@ -1,6 +1,5 @@
 """Run a model along all of its paths and compare them with its plain pass."""
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.quantised import said_of_quantised, with_plain_linears
+from course_lib.diagnosis import copy_of
+from course_lib.quantised import said_of_quantised
 
 from .compare import UNTOUCHED
 from .model import CannotRun, Model, NotOffered
@@ -17,6 +17,7 @@ from .path import Path
 from .paths import ASKED, IN_A_DTYPE, OF_CONTEXT, PATHS
 from .report import ScanReport
 
+OF_IMAGES = "; images are examined by `diagnose`, on the command line by `course doctor`"
 # paths on which the state of recurrent layers shows
 OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token"}
 MIN_TOKENS = 6  # three for the first chunk, and several steps of one token
@@ -66,7 +67,7 @@ def scan(
     note = said_of_quantised(model)
     name = name or type(model).__name__
     try:
-        model = with_plain_linears(copy.deepcopy(model))
+        model = copy_of(model)
     except RuntimeError as error:
         return ScanReport(name, failure=str(error).removesuffix("."))
     subject = _subject(model, x, context, call, make_cache, causal)
@@ -131,7 +132,7 @@ def _subject(
     context = None if context is None else context.detach().cpu().clone()
     reason = ""
     for dtype in (torch.float64, None):
-        module = copy.deepcopy(model).cpu()
+        module = copy_of(model).cpu()
         module.eval()
         given = x
         if dtype is not None:
@@ -153,7 +154,7 @@ def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:
     dtypes = {one.dtype for one in model.parameters() if one.is_floating_point()}
     if dtypes <= {torch.float64} or any(one.dtype in dtypes for one in subject.module.parameters()):
         return None
-    module = copy.deepcopy(model).cpu()
+    module = copy_of(model).cpu()
     module.eval()
     return replace(subject, module=module, x=x.detach().cpu().clone())
 
@@ -172,7 +173,7 @@ def _check(model: Any, x: Any, paths: Sequence[str] | None) -> None:
     if x.dim() != (3 if x.is_floating_point() else 2) or len(x) < 2 or x.shape[1] < MIN_TOKENS:
         raise ValueError(
             f"x must be (batch, token) ids or (batch, token, width) embeddings of at least 2 samples of {MIN_TOKENS} "
-            f"tokens, got the shape {tuple(x.shape)}."
+            f"tokens, got the shape {tuple(x.shape)}{OF_IMAGES * (x.dim() > 3)}."
         )
     if not x.is_floating_point() and len(x.unique()) < 2:
         raise ValueError("x must hold at least two different token ids, so that a change can show.")

@@ -189,7 +189,7 @@ def test_functions_need_a_width(doctor):
     assert said.endswith(
         "course doctor: nothing in of_width_11 says how wide a token is, and the code does not run with a width of 12 "
         "(RuntimeError: shape '[2, 5, 11]' is invalid for input of size 120): give --d-in, --call if it needs more "
-        "than x, or --args if it is a function that builds a module.\n"
+        "than x, --args if it is a function that builds a module, or --x if x has another layout.\n"
     )
     assert doctor("of_width_11", "--d-in", "11")[0] == 0
 
@@ -222,6 +222,9 @@ def test_how_it_is_called(doctor):
     status, shown, _ = doctor("WithWeights", "--args", "11, 7")
     assert status == 1 and "it gave back dict" in shown
     assert doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)['output']")[0] == 0
+    status, shown, said = doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)")
+    assert (status, shown) == (2, ""), "nothing of the code is wrong for that"
+    assert said.endswith("""which of them is the output, such as --call "lambda m, x: m(x)['output']".\n""")
     in_torch = "lambda m, x: torch.clone(m(x)['output'])"
     assert doctor("WithWeights", "--args", "11, 7", "--call", in_torch)[0] == 0
 
@@ -259,8 +262,8 @@ REFUSED = [
     (["Head", "--args", "11, 7", "--d-in", "0"], "--d-in must be at least 1, got 0."),
     (
         ["Head", "--args", "11, width"],
-        "--args '11, width' can't be evaluated: NameError: name 'width' is not defined; it may use torch and the names "
-        "of my_heads: Head, Unscaled, ",
+        "--args '11, width' can't be evaluated: NameError: name 'width' is not defined; it may use torch, nn, "
+        "SimpleNamespace and the names of my_heads: Head, Unscaled, ",
     ),
     (["Head", "--args", "11, 1 / 0"], "--args '11, 1 / 0' can't be evaluated: ZeroDivisionError: division by zero."),
     (["Head", "--args", "11, (7"], "--args '11, (7' is not what stands between the brackets of a call: SyntaxError: "),

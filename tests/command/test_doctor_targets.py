@@ -264,7 +264,7 @@ def test_what_gives_back_a_module_and_a_module(doctor, gpt, words):
 def test_a_factory_without_what_it_needs(doctor, gpt):
     status, _, said = doctor("gpt.py:build_of")
     assert status == 2 and said.endswith(
-        "give --d-in, --call if it needs more than x, or --args if it is a function that builds a module."
+        "--args if it is a function that builds a module, or --x if x has another layout."
     )
 
 
@@ -293,6 +293,18 @@ def test_a_file_in_a_package_is_a_part_of_it(doctor, tmp_path, monkeypatch, fold
     status, shown, _ = doctor(f"{target.format(tmp_path=tmp_path)}:Attention", *told)
     assert status == 1 and "[kv-heads-tiled]" in shown and "Look at ops.py:2:  return t.repeat(1, 2, 1, 1)" in shown
     assert sys.modules["pkg.model.attn"].__package__ == "pkg.model"
+
+
+@pytest.mark.parametrize("root", [".git", None])
+def test_absolute_imports_of_folders_without_init(doctor, tmp_path, monkeypatch, root):
+    """An archive of a repository has no .git."""
+    text = PACKAGE["pkg/model/attn.py"].replace("..sizes", "pkg.sizes").replace(".ops", "pkg.model.ops")
+    files = {name: text for name, text in PACKAGE.items() if "__init__" not in name}
+    write(tmp_path / "repo", {**files, "pkg/model/attn.py": text})
+    if root:
+        (tmp_path / "repo" / root).mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert doctor("repo/pkg/model/attn.py:Attention", "--args", "24")[0] == 1
 
 
 @pytest.mark.parametrize("root", [".git", None])

@@ -157,6 +157,23 @@ def test_a_layer_from_a_missing_package_is_needed(doctor, write):
     assert status == 2 and "no_such_layers.Rearrange(...) is needed here, and no_such_layers is not installed" in said
 
 
+def test_what_was_stood_in_for_is_said_where_the_code_can_not_be_built(doctor, write):
+    text = HEAD.replace(
+        "super().__init__()", "super().__init__()\n        assert no_such_sizes.a == no_such_sizes.b", 1
+    )
+    write("model.py", f"import no_such_sizes\n{text}")
+    status, _, said = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 2 and "AssertionError" in said
+    assert said.endswith("change --args. Before that: stood in for: no_such_sizes (not installed here).\n")
+
+
+def test_other_arguments_are_no_remedy_for_a_missing_package(doctor, write):
+    text = HEAD.replace("super().__init__()", "super().__init__()\n        d_in += no_such_parallel.size()", 1)
+    write("model.py", f"import no_such_parallel\n{text}")
+    said = doctor("model.py:Head", "--args", "11, 7")[2]
+    assert "no_such_parallel is not installed" in said and "change --args" not in said
+
+
 def test_a_missing_initialisation_changes_nothing(doctor, write):
     text = HEAD.replace("range(3))\n", "range(3))\n        trunc_normal_(self.q.weight, std=0.02)\n", 1)
     write("model.py", f"from no_such_layers import trunc_normal_\n{text}")
@@ -406,6 +423,42 @@ def test_a_setup_file_that_is_none(doctor, write, text):
     assert "--setup other.py: there is no such file; give its path from " in doctor("--setup", "other.py")[2]
 
 
+# --- x of another layout ---
+
+WIDTH_FIRST = """
+class Convolved(nn.Module):
+    def __init__(self, channels, kind=nn.Conv1d, scale=0.5):
+        super().__init__()
+        self.norm, self.qkv = nn.GroupNorm(4, channels), kind(channels, 3 * channels, 1)
+        self.out = kind(channels, channels, 1)
+        self.scale = scale
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).flatten(2).chunk(3, dim=1)
+        q, k, v = (one.unflatten(1, (-1, 4)) for one in (q, k, v))
+        weights = (q.mT @ k * self.scale).softmax(-1)
+        return x + self.out((v @ weights.mT).flatten(1, 2).view(x.shape))
+"""
+
+
+@pytest.mark.parametrize("kind", ["nn.Conv1d", "nn.Conv2d"])
+def test_convolutions_get_their_width_first(doctor, write, kind):
+    write("model.py", HEAD + WIDTH_FIRST)
+    status, shown, said = doctor("model.py:Convolved", "--args", f"16, {kind}", "--not-causal")
+    assert status == 0 and "nothing wrong was found" in shown, shown
+    assert ", its width first, a guess: give --x for your own" in said
+    status, shown, _ = doctor("model.py:Convolved", "--args", f"16, {kind}, 1.0", "--not-causal")
+    assert status == 1 and "[missing-scale]" in shown
+
+
+def test_a_norm_that_computes_in_float32_does_not_keep_the_layout_from_being_found(doctor, write):
+    norm = (
+        "class Norm(nn.GroupNorm):\n    def forward(self, x):\n        return super().forward(x.float()).to(x.dtype)\n"
+    )
+    write("model.py", HEAD + norm + WIDTH_FIRST.replace("nn.GroupNorm(4", "Norm(4"))
+    assert doctor("model.py:Convolved", "--args", "16", "--not-causal")[0] == 0
+
+
 # --- several targets ---
 
 
@@ -419,6 +472,12 @@ def test_several_targets(doctor, write):
     first, second = json.loads(shown)
     assert (first["target"], first["status"], first["ok"]) == ("model.py:Head", 0, True)
     assert (second["status"], second["ok"]) == (2, False) and second["error"].startswith("model.py has no NoSuch")
+
+
+def test_annotations_do_not_get_into_the_data(doctor, write):
+    write("model.py", HEAD)
+    _, shown, said = doctor("model.py:Unscaled", "--args", "11, 7", "--json", "--github")
+    assert json.loads(shown)["status"] == 1 and "::error " in said
 
 
 def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp_path, monkeypatch):

@@ -66,6 +66,38 @@ def test_an_unknown_family_and_a_function_are_refused_with_the_way_out(file, cap
     assert "such as 'llama', got 'lama'" in capsys.readouterr().err
     assert main(["scan", f"{file}:half", "--x", "torch.randn(2, 9, 4)"]) == 2
     assert "half is no module, which a scan needs: wrap it in an nn.Module." in capsys.readouterr().err
+    assert main(["scan", f"{file}:half"]) == 2
+    assert "half is no module" in capsys.readouterr().err
+
+
+SETUP = """
+import torch
+from model import GPT, forgetful
+
+def build():
+    return {model}, torch.arange(18).view(2, 9), dict({options})
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "status", "words"),
+    [
+        ("GPT(50, 12, 3)", "", 0, "GPT: 8 paths run, all agree."),
+        ("forgetful()", "call=lambda m, x, return_weights=False: m(x, return_weights)", 1, "[mask-lost-on-option]"),
+        ("GPT(50, 12, 3)", "num_heads=3", 2, "gave num_heads, and a scan takes call, causal, context and make_cache."),
+    ],
+)
+def test_a_setup_file(file, capsys, monkeypatch, model, options, status, words):
+    monkeypatch.chdir(file.parent)
+    (file.parent / "my_setup.py").write_text(SETUP.format(model=model, options=options), encoding="utf-8")
+    assert main(["scan", "--setup", "my_setup.py"]) == status
+    shown = capsys.readouterr()
+    assert words in shown.out + shown.err
+
+
+def test_images_are_sent_to_the_doctor(file, capsys):
+    assert main(["scan", f"{file}:GPT", "--args", "50, 12, 3", "--x", "torch.randn(2, 3, 8, 8)"]) == 2
+    assert "(2, 3, 8, 8); images are examined by `diagnose`, on the command line by" in capsys.readouterr().err
 
 
 def test_one_wrong_target_of_two_decides_the_status(file, capfd):  # each is scanned in a process of its own

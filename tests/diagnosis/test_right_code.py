@@ -444,6 +444,11 @@ REFUSED = [
     ({"lengths": [4]}, ValueError, "x has 5 tokens, which is not one of lengths=[4]: give such an x."),
     ({"normalised": 1}, TypeError, "normalised must be True or False, got 1."),
     ({"context": 3}, TypeError, "context must be a floating-point tensor (batch, token, width), got int."),
+    (
+        {"context": torch.ones(2, 7).long()},
+        TypeError,
+        "got torch.int64: an encoder-decoder of ids is examined by `scan`",
+    ),
     ({"context": X[:1]}, ValueError, "context must have as many axes and samples as x, (2, 5, 12), got the shape"),
     ({"expect": 3}, TypeError, "expect must be a module or a function that computes what the code should, got int."),
     ({"expect": Base}, TypeError, "what the code should, got the class Base."),

@@ -93,6 +93,67 @@ def test_a_right_encoder_decoder_agrees_and_its_three_attentions_are_examined():
     assert inside.said == said
 
 
+class Short(Translator):
+    """A Translator with a table of few positions."""
+
+    def __init__(self, mistake: str = "", positions: int = 12) -> None:
+        super().__init__(mistake)
+        self.position = nn.Embedding(positions, 12)
+        nn.init.normal_(self.position.weight, std=0.4)
+
+
+def test_the_encoder_is_examined_with_no_more_positions_than_x_has():
+    (inside,) = scanned(kind=Short, paths=["attention"]).outcomes
+    assert inside.said.endswith("of its encoder 1 attention examined"), inside
+
+
+class Block(nn.Module):
+    """One attention, whose weights have a module of their own, of queries and of keys of the source."""
+
+    class Weights(nn.Module):
+        def forward(self, queries, keys, keep):
+            return (queries @ keys.mT / 2).masked_fill(~keep, -1e9).softmax(-1)
+
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.kv_proj, self.weights = nn.Linear(12, 12), nn.Linear(12, 24), self.Weights()
+
+    def forward(self, x, source, keep):
+        queries = self.q_proj(x).unflatten(-1, (3, 4)).transpose(1, 2)
+        keys, values = self.kv_proj(source).unflatten(-1, (2, 3, 4)).permute(2, 0, 3, 1, 4)
+        return x + (self.weights(queries, keys, keep) @ values).transpose(1, 2).flatten(2)
+
+
+class Deep(Translator):
+    """Its second decoder block depends on the source, too, and is none of the encoder's for that."""
+
+    def __init__(self, mistake: str = "") -> None:
+        super().__init__(mistake)
+        self.blocks = nn.ModuleList(Block() for _ in range(5))
+
+    def forward(self, src, tgt):
+        memory, x = self.embedded(src), self.embedded(tgt)
+        seen = torch.ones(1, dtype=torch.bool, device=tgt.device)
+        causal = torch.ones(2 * [tgt.shape[1]], dtype=torch.bool, device=tgt.device).tril()
+        memory = self.blocks[0](memory, memory, seen)
+        for own, cross in (self.blocks[1:3], self.blocks[3:]):
+            x = cross(own(x, x, causal), memory, seen)
+        return self.head(x)
+
+
+def test_the_decoders_second_block_is_not_taken_for_the_encoders():
+    report = scanned(kind=Deep, paths=["attention"])
+    (inside,) = report.outcomes
+    assert inside.status == "agrees", inside
+    assert inside.said.startswith("4 attentions found, 4 examined: nothing wrong was found"), inside
+
+
+def test_an_encoder_that_fails_says_why():
+    report = scan(Short(positions=8), IDS[:, :7], context=SOURCE[:, :7], paths=["attention"])
+    inside = report.outcomes[0]
+    assert (inside.status, "IndexError" in inside.said) == ("not examined", True), inside
+
+
 @pytest.mark.parametrize(
     ("mistake", "path", "named"),
     [

@@ -40,6 +40,27 @@ def test_a_habit_is_no_mistake(habit):
     assert not report.wrong, report
 
 
+class Closing(Decoder):
+    """Its feed-forward is a lambda that closes over layers, which a copy must read from itself."""
+
+    def __init__(self) -> None:
+        super().__init__("none")
+        self.layers = nn.ModuleList([nn.Linear(12, 24), nn.Linear(24, 12)])
+        up, down = self.layers
+        self.feed_forward = lambda x: down(up(x).relu())
+        self.head = nn.Sequential(nn.LayerNorm(12), self.head)
+
+    def forward(self, ids):
+        logits = super().forward(ids)
+        return logits + self.head(self.feed_forward(self.embed(ids)))
+
+
+def test_a_function_that_closes_over_layers_reads_those_of_the_copy():
+    report = scan(Closing(), IDS)
+    assert not report.wrong, report
+    assert report.exit_status == 0, report
+
+
 class Routed(nn.Module):
     """Causal attention whose queries go through the expert that a router chooses for each token."""
 

@@ -1,12 +1,12 @@
 """Find, import and build what `course doctor` examines, with one sentence for each error."""
 
 from .building import Heads, evaluate
-from .calls import guess_call
+from .calls import guess_call, part_to_take
 from .opening import Opened, load, open_target
 from .repository import repository_of
 from .setup_file import open_setup
 from .target import Target, split
-from .width import ANY, runs, why_not, width_of
+from .width import ANY, runs, shape_with_width_first, why_not, width_of
 
 __all__ = [
     "ANY",
@@ -18,8 +18,10 @@ __all__ = [
     "load",
     "open_setup",
     "open_target",
+    "part_to_take",
     "repository_of",
     "runs",
+    "shape_with_width_first",
     "split",
     "why_not",
     "width_of",

@@ -38,7 +38,7 @@ def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
     try:
         return eval(compile(text, f"<{option}>", "eval"), known)
     except Exception as error:
-        names = f"it may use torch and the names of {module.__name__}: {callables(module)}"
+        names = f"it may use torch, nn, SimpleNamespace and the names of {module.__name__}: {callables(module)}"
         remedy = names if isinstance(error, NameError) else ""
         shown = text.removeprefix("_(").removesuffix(")") if text.startswith("_(") else text
         raise because(f"{option} {shown!r} can't be evaluated", error, remedy) from error
@@ -151,10 +151,11 @@ def _called(thing: Callable, name: str, text: str | None, module: ModuleType) ->
     try:
         return thing(*words, **options)
     except Exception as error:
-        remedy = "change --args" if text else ""
+        refused = refusal_of(error)
+        remedy = "change --args" if text and not isinstance(refused, StandInUsed) else ""
         if not _accepts(thing, *words, **options):
             remedy = f'give --args, such as --args "{example_of(thing, module)}"'
-        raise because(f"{name}({text or ''}) could not be built", refusal_of(error), remedy) from error
+        raise because(f"{name}({text or ''}) could not be built", refused, remedy) from error
 
 
 def _arguments(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 NAMES = r"xs? q k v y kv query queries keys? values? src tgt context memory inputs? hidden(_states?)? embeddings?"
@@ -41,6 +41,27 @@ def guess_call(code: Any, causal: bool, runs: Callable[[Any], bool]) -> str | No
         others = [name for name, _ in _arguments(code, optional=True)[1:] if TENSOR.fullmatch(name)]
         guesses = [f"lambda m, x: m({', '.join(['x', *(f'{name}=x' for name in others)])})"] if others else []
     return next((text for text in guesses if runs(eval(text, {"torch": torch}))), None)
+
+
+def part_to_take(code: Any, call: Callable[..., Any], *given: Any) -> str:
+    """Return what takes the output out of the parts that a call gives back, as "[0]"; "" if it gives back one thing.
+
+    A call that fails gives back nothing: the examination says why.
+    """
+    import torch
+    from torch import nn
+
+    from course_lib.diagnosis import copy_of
+
+    try:
+        run = copy_of(code).eval() if isinstance(code, nn.Module) else code
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            made = call(run, *given)
+    except Exception:
+        return ""
+    if isinstance(made, Mapping) and made:
+        return f"[{next(iter(made))!r}]"
+    return "[0]" if isinstance(made, (tuple, list)) else ""
 
 
 def _arguments(code: Any, optional: bool = False) -> list[tuple[str, bool]]:

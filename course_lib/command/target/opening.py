@@ -63,7 +63,10 @@ def open_target(
     torch.manual_seed(0)  # the same weights, and so the same results, each time
     with building_on(device):
         module, notes = load(target, names_in(args, call, *names))
-        code, guessed = build(getattr(module, target.name), target, args, module, heads)
+        try:
+            code, guessed = build(getattr(module, target.name), target, args, module, heads)
+        except CourseError as error:
+            raise CourseError(" ".join([str(error), *(f"Before that: {note}." for note in notes)])) from error
     function = None if call is None else evaluate("--call", call, module)
     if function is not None and not callable(function):
         raise CourseError(f'--call {call!r} is not a function of (code, x): give one such as "lambda m, x: m(x)[0]".')

@@ -6,6 +6,8 @@ from pathlib import Path
 
 MARKS = (".git", "pyproject.toml", "setup.py", "setup.cfg")  # files in the root of a repository
 
+FEW = 4  # folders above a file that may hold its package, where nothing marks the root
+
 
 def repository_of(path: Path) -> Path | None:
     """Return the innermost folder above a file that looks like the root of a repository; None without one."""
@@ -21,13 +23,12 @@ def holder_of(package: str, path: Path) -> Path | None:
     """Return the folder of a file's repository from which a package or module can be imported; None without one.
 
     It is the nearest folder above the file, one called src in it, or one right below the root, but never a package,
-    whose own parts must not hide installed packages of the same name.
+    whose own parts must not hide installed packages of the same name. Without a root, as in an archive that was
+    downloaded, it is one of a few folders above the file.
     """
     root = repository_of(path)
-    if root is None:
-        return None
-    above = [folder for folder in path.parents if folder.is_relative_to(root)]
-    beside = sorted(one for one in root.iterdir() if one.is_dir() and not one.name.startswith("."))
+    above = [folder for folder in path.parents if root and folder.is_relative_to(root)] or list(path.parents)[:FEW]
+    beside = sorted(one for one in root.iterdir() if one.is_dir() and not one.name.startswith(".")) if root else []
     for folder in [*above, *(one / "src" for one in above), *beside]:
         if (folder / "__init__.py").is_file():
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,19 +22,39 @@ def width_of(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int
     return found or (linears[0] if linears else None)
 
 
+def shape_with_width_first(
+    code: Any, call: Callable[..., Any] | None, batch: int, tokens: int
+) -> tuple[int, ...] | None:
+    """Return the first shape (batch, width, tokens) or (batch, width, rows, columns) that convolutions run on.
+
+    No parameter has as many rows or columns as there are tokens, so that these can't be taken for the width.
+    """
+    sizes = {size for one in code.parameters() for size in one.shape} if hasattr(code, "parameters") else set()
+    tokens = next(count for count in itertools.count(tokens) if count not in sizes)
+    axes = ((tokens,), (2, tokens))
+    shapes = ((batch, width, *one) for width in dict.fromkeys(_channels(code)) for one in axes)
+    return next((shape for shape in shapes if not why_not(code, call, *shape)), None)
+
+
 def runs(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, width: int) -> bool:
     """Return whether code runs on an input of these sizes and gives a tensor."""
     return not why_not(code, call, batch, tokens, width)
 
 
-def why_not(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, width: int) -> str:
-    """Return why code does not run on an input of these sizes; "" if it does."""
+def why_not(code: Any, call: Callable[..., Any] | None, *sizes: int) -> str:
+    """Return why code does not run on an input of these sizes, such as (batch, token, width); "" if it does.
+
+    Code that makes float32 inside may run in its own dtype only.
+    """
     import torch
 
     from course_lib.diagnosis import Subject, SubjectFailed
 
+    x = torch.ones(*sizes, dtype=torch.float64)
     try:
-        Subject(code, call).run(torch.ones(batch, tokens, width, dtype=torch.float64))
+        subject = Subject(code, call)
+        if not subject.runs_in(own := subject.dtype(x.float()), x.to(own)):
+            subject.run(x)
     except (SubjectFailed, RuntimeError) as error:
         return str(error).partition("\n")[0] or type(error).__name__
     return ""
@@ -51,6 +72,17 @@ def _other_widths(code: Any) -> Iterator[int]:
         yield from (shape[axis] for shape in shapes)
     if not shapes:
         yield ANY
+
+
+def _channels(code: Any) -> Iterator[int]:
+    """Yield how many channels the convolutions take, and the norms of channels."""
+    from torch import nn
+
+    for module in code.modules() if isinstance(code, nn.Module) else ():
+        if isinstance(module, (nn.Conv1d, nn.Conv2d)):
+            yield module.in_channels
+        elif isinstance(module, nn.GroupNorm):
+            yield module.num_channels
 
 
 def _linears(code: Any) -> list[int]:

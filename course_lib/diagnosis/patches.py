@@ -1,0 +1,100 @@
+"""Examine a model from its patches on, if it takes images of one size only that have too many dots to be traced."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .measure.calling import usual_call
+from .measure.copying import copy_of, in_dtype
+from .measure.grid import as_row
+from .measure.options import MOST_TOKENS
+
+Call = Callable[[Any, Tensor], Any]  # (code, x) -> output
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The tokens that a layer inside a model makes of an image.
+
+    Attributes:
+        rows: what it makes, (batch, token, width).
+        call: (model, rows) -> output, which puts other rows in their place.
+        said: the sentence that names the layer.
+    """
+
+    rows: Tensor
+    call: Call
+    said: str
+
+
+def patches_of(model: Any, image: Tensor, call: Call | None) -> Patches | None:
+    """Return the patches of an image, (batch, channel, *axes) or channel last, with too many dots to be traced.
+
+    They are what the first layer makes that gives a row or a grid of at most 62 tokens, of which the output is made:
+    with these in its place, another image changes nothing.
+    """
+    if not isinstance(model, nn.Module) or (count := as_row(model, image, call)[0].shape[1]) <= MOST_TOKENS:
+        return None
+    model, run = in_dtype(torch.float64, copy_of(model).cpu()).eval(), call or usual_call(model)
+    image = image.detach().cpu().double()
+    for path, made in _made(model, image, run):
+        put = partial(_run_with, path=path, image=image, axes=made.shape[2:] if made.dim() > 3 else None, run=run)
+        rows = (made.flatten(2).mT if made.dim() > 3 else made).contiguous()
+        if _is_all(model, rows, put):
+            few = f"examined from `{path}` on, which makes {rows.shape[1]} tokens of x"
+            return Patches(rows, put, f"{few}: x has {count}, and at most {MOST_TOKENS} can be traced")
+    return None
+
+
+def _made(model: nn.Module, image: Tensor, run: Call) -> Iterator[tuple[str, Tensor]]:
+    """Yield the path and output of each layer that is run once and makes few tokens, in the order of the run."""
+    outputs: dict[str, list[Any]] = {}
+    layers = [(path, one) for path, one in model.named_modules() if path]
+    hooks = [one.register_forward_hook(lambda _, __, made, path=path: outputs.setdefault(path, []).append(made))
+             for path, one in layers]  # fmt: skip
+    try:
+        with torch.no_grad():
+            run(model, image)
+    except Exception:  # what it raises is said by the examination
+        return
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for path, made in outputs.items():
+        if len(made) == 1 and isinstance(made[0], Tensor) and _are_few(made[0], image):
+            yield path, made[0].detach().clone()
+
+
+def _are_few(made: Tensor, image: Tensor) -> bool:
+    """Return whether a layer's output is a row of tokens, (batch, token, width), or a grid, (batch, width, *axes)."""
+    if made.dim() < 3 or len(made) != len(image) or not made.is_floating_point():
+        return False
+    return 1 < (made.shape[1] if made.dim() == 3 else math.prod(made.shape[2:])) <= MOST_TOKENS
+
+
+def _run_with(model: nn.Module, rows: Tensor, *, path: str, image: Tensor, axes: Any, run: Call) -> Any:
+    """Run a model on rows in the place of what a layer makes of the image; a grid of outputs gives one row for all."""
+    given = image[torch.arange(len(rows)) % len(image)].to(rows)
+    made = rows if axes is None else rows.mT.unflatten(2, axes)
+    hook = model.get_submodule(path).register_forward_hook(lambda *_: made)
+    try:
+        output = run(model, given)
+    finally:
+        hook.remove()
+    is_grid = isinstance(output, Tensor) and output.dim() > 3
+    return output.flatten(1) if is_grid else output
+
+
+def _is_all(model: nn.Module, rows: Tensor, put: partial[Any]) -> bool:
+    """Return whether the output depends on nothing else of the image."""
+    try:
+        with torch.no_grad():
+            found = [put(model, rows), put(model, rows, image=put.keywords["image"] * -0.5 + 1.5)]
+    except Exception:
+        return False
+    return all(isinstance(one, Tensor) for one in found) and torch.equal(*found)

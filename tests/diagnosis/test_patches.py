@@ -1,0 +1,64 @@
+"""Models of images of one size: more dots than can be traced, and few patches, from which on they are examined."""
+
+import pytest
+import torch
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+
+
+class Block(nn.Module):
+    def __init__(self, scale=4**-0.5):
+        super().__init__()
+        self.qkv, self.proj, self.norm, self.scale = nn.Linear(12, 36), nn.Linear(12, 12), nn.LayerNorm(12), scale
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 3, 4)).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.mT * self.scale).softmax(-1)
+        return x + self.proj((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Images(nn.Module):
+    """Classifies images of 32 x 32 dots by 16 patches and a class token, or gives each patch a row of numbers."""
+
+    def __init__(self, scale=4**-0.5, dense=False, beside=False):
+        super().__init__()
+        self.patches, self.dense, self.beside = nn.Conv2d(3, 12, 8, stride=8), dense, beside
+        self.cls, self.position = nn.Parameter(torch.randn(1, 1, 12)), nn.Parameter(torch.randn(1, 17, 12))
+        self.blocks = nn.ModuleList(Block(scale) for _ in range(2))
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, images):
+        if images.shape[-2:] != (32, 32):
+            raise ValueError("images of 32 x 32 are needed")
+        x = self.patches(images).flatten(2).mT
+        x = torch.cat([self.cls.expand(len(x), -1, -1), x], dim=1) + self.position
+        for block in self.blocks:
+            x = block(x)
+        rest = images.mean((1, 2, 3))[:, None] if self.beside else 0
+        return x[:, 1:].mT.unflatten(2, (4, 4)) if self.dense else self.head(x[:, 0]) + rest
+
+
+@pytest.fixture
+def images():
+    return torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_model_of_images_of_one_size_is_examined_from_its_patches_on(images, dense):
+    report = diagnose(Images(dense=dense), images, causal=False, num_heads=3)
+    assert report.ok, report
+    assert [len(report.attentions), len(report.not_examined)] == [2, 0]
+    assert "examined from `patches` on, which makes 16 tokens of x" in str(report)
+
+
+def test_its_mistake_is_named_and_the_model_is_as_it_was(images):
+    model = Images(scale=1.0)
+    report = diagnose(model, images, causal=False)
+    assert [one.mistake for one in report.findings] == ["missing-scale"]
+    assert model.training and not model.patches._forward_hooks
+
+
+def test_a_model_that_also_reads_the_image_elsewhere_is_refused_with_the_way_out(images):
+    with pytest.raises(ValueError, match=r"x has 1024 tokens along its axes.*at most 62 tokens"):
+        diagnose(Images(beside=True), images, causal=False)
