@@ -52,6 +52,15 @@ class Row:
     all_query_columns: frozenset[ColumnSet]
     tokenless: int
 
+    @property
+    def exchanged(self) -> tuple[int, ...]:
+        """Two tokens of which each has its key from the columns of weights of the other one's value, or none."""
+        roles = list(zip(self.key_columns, self.value_columns, strict=True))
+        for token, (key, value) in zip(self.keys, roles, strict=True):
+            if key != value and UNLABELLED not in (key[1], value[1]) and (value, key) in roles:
+                return token, self.keys[roles.index((value, key))]
+        return ()
+
 
 @dataclass(frozen=True, eq=False)
 class Rows(AfterStructure):

@@ -30,7 +30,7 @@ def check_split(rows: Rows) -> Iterator[Finding]:
         yield Finding(None, TIED, rows.structure.score_products[0].operation.where, f"{NOT_EXAMINED}: rows are tied.")
         return
     view = first_scramble(rows.structure)
-    if view is None and any(len(set(row.value_columns)) > 1 for row in rows.all):
+    if view is None and any(len(set(row.value_columns)) > 1 and not row.exchanged for row in rows.all):
         view = _view_of_values(rows.structure)
     # A cache may repeat a token or lack one, but it does not make other columns its values.
     evidence = "" if rows.in_pieces and view is None else _scrambled(rows)
