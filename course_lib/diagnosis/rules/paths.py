@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from importlib import import_module
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from course_lib.calling import CACHE, MASK, parameters_of
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_masking
 from course_lib.diagnosis.measure import (
@@ -22,13 +24,14 @@ from course_lib.diagnosis.measure import (
     Visibility,
     influence,
     other_paths,
-    usual_call,
 )
+from course_lib.diagnosis.measure.calling import call_with
 from course_lib.diagnosis.measure.run import measure_run
 from course_lib.diagnosis.measure.stages import stages_of
 from course_lib.diagnosis.precedence import root_causes
 from course_lib.diagnosis.registry import Rule, apply, collect, rule
-from course_lib.tracing import SourceLine, line_at
+from course_lib.tracing import SourceLine, line_at, tensors_in
+from course_lib.wording import listed
 
 from .mask_patterns import describe_leak
 
@@ -63,7 +66,12 @@ def check_pieces(visibility: Visibility, fresh: FreshRuns) -> Iterator[Finding |
     if run.options.num_context or run.options.keep is not None:
         return
     try:
-        whole = Subject(run.subject.original, usual_call(run.subject.original))
+        given = _given_first(run)
+        if unknown := [f"`{name}`" for name, value in given.items() if _is_of_tokens(name, value)]:
+            yield f"decoding was not compared with one pass, because `call` gives {listed(unknown)}"
+            return
+        parts = {name: lambda x, part=one: part for name, one in given.items() if isinstance(one, nn.Module)}
+        whole = Subject(run.subject.original, call_with(run.subject.original, **parts))
         output = whole.run(run.x)
     except SubjectFailed:
         return
@@ -75,6 +83,27 @@ def check_pieces(visibility: Visibility, fresh: FreshRuns) -> Iterator[Finding |
         yield "decoding was not compared with one pass, because the module takes the tokens on the first axis"
         return
     yield _unmasked_in_pieces(visibility, path) or _differing(run, path, apart)
+
+
+def _given_first(run: Run) -> dict[str, Any]:
+    """Return the optional arguments that the module gets with the first piece, by name."""
+    optional = {one.name: one.default is not one.empty for one in parameters_of(run.subject.original)}
+    given: list[dict[str, Any]] = []
+
+    def note(_: nn.Module, args: tuple, named: dict[str, Any]) -> None:
+        given.append({**dict(zip(optional, args, strict=False)), **named})
+
+    code = run.subject.copy(torch.float64)
+    if isinstance(code, nn.Module):
+        with code.register_forward_pre_hook(note, with_kwargs=True):
+            run.subject.run(run.x, code)
+    return {name: value for name, value in (given[0] if given else {}).items() if optional.get(name)}
+
+
+def _is_of_tokens(name: str, value: Any) -> bool:
+    """Return whether an argument may hold numbers for each token, such as angles, and is no mask and no cache."""
+    numbers = any(one.is_floating_point() or one.is_complex() for one in tensors_in(value))
+    return numbers and not MASK.search(name) and not CACHE.search(name)
 
 
 def _unmasked_in_pieces(visibility: Visibility, path: OtherPath) -> Finding | None:
