@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor, nn
 
 from course_lib.tracing import SourceLine, source_of
@@ -126,7 +127,7 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     if place.apart is not None:  # its rows are the run's own
         num_tokens = place.given.shape[1] - place.num_context
         same = (len(place.given), num_tokens) == run.x.shape[:2]
-        keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else None
+        keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else _of_own_sample(run, place)
         options = replace(options, lengths=(num_tokens,), keep=keep)
     for causal in (False,) if place.num_context else causals:
         report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
@@ -140,6 +141,20 @@ def _hides_keys_alone(run: Run, place: Place) -> bool:
     """Return whether the keys of a place are the tokens of x, and `keep` hides the same of them from every query."""
     keep, sizes = run.options.keep, (len(place.given), place.num_context) if place.given is not None else ()
     return keep is not None and sizes == run.x.shape[:2] and (keep.dim() == 2 or keep.shape[-2] == 1)
+
+
+def _of_own_sample(run: Run, place: Place) -> Tensor | None:
+    """Return which rows belong to one sample, bool (query, key), where the tokens of all samples stand in one row."""
+    samples, context = run.x.shape[0], run.options.num_context
+    queries = run.x.shape[1] - context
+    keys = context or queries
+    rows = 0 if place.given is None else place.given.shape[1] - place.num_context
+    if samples < 2 or (rows, place.num_context or rows) != (samples * queries, samples * keys):
+        return None
+    if not _keeps_samples_apart(run):
+        return None
+    of = torch.arange(samples)
+    return of.repeat_interleave(queries)[:, None] == of.repeat_interleave(keys)
 
 
 def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:
