@@ -127,10 +127,13 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     if place.apart is not None:  # its rows are the run's own
         num_tokens = place.given.shape[1] - place.num_context
         same = (len(place.given), num_tokens) == run.x.shape[:2]
-        keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else _of_own_sample(run, place)
+        keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else None
         options = replace(options, lengths=(num_tokens,), keep=keep)
-    for causal in (False,) if place.num_context else causals:
-        report = _examined_as(run, place, place.given, replace(options, causal=causal), rules)
+    ways = [replace(options, causal=causal) for causal in ((False,) if place.num_context else causals)]
+    if place.apart is not None and (own := _of_own_sample(run, place)) is not None:
+        ways += [replace(options, causal=False, keep=own)]
+    for way in ways:
+        report = _examined_as(run, place, place.given, way, rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
         if report.ok or any(finding.mistake == UNUSED_MASK for finding in report.findings):  # wrong, causal or not
             return replace(report, where=where, of_memory=place.of_memory)
