@@ -100,6 +100,7 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
+    gives_call = call is not None
     expect, expect_call = check_expected(expect)
     may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
     has_grid = may_be_laid_out and x.dim() > 3
@@ -127,7 +128,7 @@ def diagnose(
     options = Options(causal and context is None, num_heads, num_kv_heads, None if keep is None else keep.cpu(),
                       call is not None, labels, scale, window, numbers, normalised, expect=expect,
                       num_context=0 if context is None else context.shape[-2], has_grid=has_grid,
-                      expect_call=own_call)  # fmt: skip
+                      expect_call=own_call, gives_call=gives_call)  # fmt: skip
     if context is not None:
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
     with _one_thread(), _uncompiled():
@@ -180,7 +181,12 @@ def _in_batch(
     if x.dim() != 2 or not x.is_floating_point():
         return x, call
     of_sample = call or (lambda code, tokens: code(tokens))
-    return x[None], lambda code, batch: torch.stack([of_sample(code, sample) for sample in batch])
+
+    def of_samples(code: Any, batch: Tensor) -> Any:
+        outputs = [of_sample(code, sample) for sample in batch]
+        return torch.stack(outputs) if all(isinstance(one, Tensor) for one in outputs) else outputs[0]
+
+    return x[None], of_samples
 
 
 def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:
