@@ -36,6 +36,7 @@ from .registry import Rule, apply, collect
 from .report import Report
 from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import Shared
+from .tokens_first import add_way_out
 from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
 
 
@@ -154,7 +155,7 @@ def diagnose(
                 lengths=lengths, normalised=normalised,
             ).findings  # fmt: skip
             shared = Shared.of(found, [] if expect_call else differing_lines(differing))
-        report = _report(name, stages, shared)
+        report = add_way_out(_report(name, stages, shared), stages.attempt)
         said = said_of_quantised(module_or_function)
         return replace(report, remarks=(*report.remarks, said)) if said else report
 

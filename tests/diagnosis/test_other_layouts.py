@@ -300,3 +300,36 @@ def test_constant_queries_are_put_in_place_in_each_run(mistake):
     code.to_q, code.to_k, code.to_v = (nn.Linear(D, D, bias=False) for _ in range(3))
     report = diagnose(code, X, num_heads=HEADS, causal=False)
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class BlockOfTokensFirst(nn.Module):
+    def __init__(self, batch_first=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.norm, self.inner = nn.LayerNorm(D), nn.MultiheadAttention(D, HEADS, batch_first=batch_first)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        return x + self.inner(rows, rows, rows, need_weights=False)[0]
+
+
+class AmongSamples(Base):
+    """Gets (batch, token, width), of which tokens attend to each other, and then the first sample is added to all."""
+
+    def forward(self, x):
+        return x[:1] + self.attend(x, x)
+
+
+def test_how_to_call_code_with_tokens_on_the_first_axis_is_said_with_the_samples_that_seem_to_influence_each_other():
+    report = diagnose(BlockOfTokensFirst(), X, num_heads=HEADS, causal=False)
+    way_out = "give `call=lambda a, x: a(x.transpose(0, 1)).transpose(0, 1)`"
+    assert report.mistakes == ("batch-mixed",) and report.findings[0].evidence.endswith(way_out), report
+    as_said = eval(way_out.removeprefix("give `call=").removesuffix("`"))
+    assert diagnose(BlockOfTokensFirst(), X, num_heads=HEADS, causal=False, call=as_said).ok
+    report = diagnose(BlockOfTokensFirst(batch_first=True), X, num_heads=HEADS, causal=False, call=as_said)
+    assert report.mistakes == ("batch-mixed",) and "or not at all" in report.findings[0].evidence, report
+
+
+def test_nothing_is_said_of_the_first_axis_to_code_that_adds_another_sample():
+    report = diagnose(AmongSamples(), X, num_heads=HEADS, causal=False)
+    assert "batch-mixed" in report.mistakes and "first axis" not in str(report), report
