@@ -333,3 +333,29 @@ def test_how_to_call_code_with_tokens_on_the_first_axis_is_said_with_the_samples
 def test_nothing_is_said_of_the_first_axis_to_code_that_adds_another_sample():
     report = diagnose(AmongSamples(), X, num_heads=HEADS, causal=False)
     assert "batch-mixed" in report.mistakes and "first axis" not in str(report), report
+
+
+class Frames(Base):
+    """Adds positions to each of four frames of every patch; `most`: of how many tokens; `lead`: tokens before them."""
+
+    def __init__(self, lead=0, most=99, patches=-1):
+        super().__init__()
+        self.frames = nn.Parameter(torch.randn(4, D))
+        self.lead, self.most, self.patches = lead, most, patches
+
+    def forward(self, x):
+        if x.shape[1] > self.most:
+            raise ValueError(f"at most {self.most} tokens")
+        first, tokens = x[:, : self.lead], x[:, self.lead :]
+        moved = (tokens.reshape(len(x), self.patches, 4, D) + self.frames).flatten(1, 2)
+        rows = torch.cat([first, moved], dim=1)
+        return self.attend(rows, rows)
+
+
+@pytest.mark.parametrize(("count", "lead", "most"), [(8, 0, 99), (8, 0, 8), (9, 1, 99), (17, 1, 17)])
+def test_multiples_of_a_number_of_frames_are_no_fixed_length(count, lead, most):
+    x = torch.randn(2, count, D, generator=torch.Generator().manual_seed(2))
+    report = diagnose(Frames(lead, most), x, num_heads=HEADS, causal=False)
+    assert report.ok, report
+    fixed = diagnose(Frames(lead, most, patches=count // 4), x, num_heads=HEADS, causal=False)
+    assert fixed.mistakes == ("fixed-length",), fixed
