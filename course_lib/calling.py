@@ -40,3 +40,11 @@ def first_tensor(output: Any) -> Any:
     else:
         parts = list(output) if isinstance(output, (tuple, list)) else []
     return parts[0] if parts and isinstance(parts[0], Tensor) else output
+
+
+def part_to_take(made: Any) -> str:
+    """Return what takes the first tensor, or else the first part, of what code returns, as "[0]"; "" without parts."""
+    if not isinstance(made, (Mapping, tuple, list)) or not made:
+        return ""
+    parts = made if isinstance(made, Mapping) else dict(enumerate(made))
+    return f"[{next((key for key, part in parts.items() if isinstance(part, Tensor)), next(iter(parts)))!r}]"

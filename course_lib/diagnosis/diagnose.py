@@ -36,6 +36,7 @@ from .registry import Rule, apply, collect
 from .report import Report
 from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import Shared
+from .tokens_first import add_way_out
 from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
 
 
@@ -100,6 +101,7 @@ def diagnose(
         >>> diagnose(MultiHeadAttention(11, 21, 3), torch.randn(2, 5, 11), num_heads=3).ok
         True
     """
+    gives_call = call is not None
     expect, expect_call = check_expected(expect)
     may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
     has_grid = may_be_laid_out and x.dim() > 3
@@ -127,7 +129,7 @@ def diagnose(
     options = Options(causal and context is None, num_heads, num_kv_heads, None if keep is None else keep.cpu(),
                       call is not None, labels, scale, window, numbers, normalised, expect=expect,
                       num_context=0 if context is None else context.shape[-2], has_grid=has_grid,
-                      expect_call=own_call)  # fmt: skip
+                      expect_call=own_call, gives_call=gives_call)  # fmt: skip
     if context is not None:
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
     with _one_thread(), _uncompiled():
@@ -153,7 +155,7 @@ def diagnose(
                 lengths=lengths, normalised=normalised,
             ).findings  # fmt: skip
             shared = Shared.of(found, [] if expect_call else differing_lines(differing))
-        report = _report(name, stages, shared)
+        report = add_way_out(_report(name, stages, shared), stages.attempt)
         said = said_of_quantised(module_or_function)
         return replace(report, remarks=(*report.remarks, said)) if said else report
 
@@ -180,7 +182,12 @@ def _in_batch(
     if x.dim() != 2 or not x.is_floating_point():
         return x, call
     of_sample = call or (lambda code, tokens: code(tokens))
-    return x[None], lambda code, batch: torch.stack([of_sample(code, sample) for sample in batch])
+
+    def of_samples(code: Any, batch: Tensor) -> Any:
+        outputs = [of_sample(code, sample) for sample in batch]
+        return torch.stack(outputs) if all(isinstance(one, Tensor) for one in outputs) else outputs[0]
+
+    return x[None], of_samples
 
 
 def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:

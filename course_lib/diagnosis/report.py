@@ -105,14 +105,18 @@ class Report:
         return f"{self._things_wrong()}{f', and {what} could not be examined' if unseen else ''}."
 
     def _verdict_on_several(self) -> str:
-        count = len(self.attentions)
+        count, unseen = len(self.attentions), len(self.not_examined)
+        found = f"{counted(count, 'attention')} found"
+        if unseen == count and self.exit_status == 2:
+            return f"{found}, {'which could not' if count == 1 else 'none of which could'} be examined."
         wrong = [one.name for one in self.attentions if one.findings]
         inside = {(one.mistake, one.where) for attention in self.attentions for one in attention.findings}
         if wrong and any((one.mistake, one.where) not in inside for one in self.findings):
             wrong.append("elsewhere")
         result = f"{self._things_wrong()}{f' in {listed(wrong)}' if wrong else ''}"
-        examined = f"{counted(count, 'attention')} found, {count - len(self.not_examined)} examined"
-        return f"{examined}: {result if self.findings else f'nothing wrong was found{self._and_not_judged}'}."
+        limited = ", but not all could be examined" if self.findings else self._and_not_judged
+        result = result if self.exit_status == 1 else f"nothing wrong was found{limited}"
+        return f"{found}, {count - unseen} examined: {result}."
 
     @property
     def _and_not_judged(self) -> str:

@@ -535,6 +535,33 @@ def test_what_comes_out_is_told(code, mistake, words):
         assert finding.title.startswith("It differs from attention in this way: ")
 
 
+PARTS = {
+    "a tuple": (lambda out: (out, None), "tuple", "a(x)[0]`"),
+    "a tuple that begins with weights": (lambda out: (None, out), "tuple", "a(x)[1]`"),
+    "a dict": (lambda out: {"steps": 3, "out": out}, "dict", "a(x)['out']`"),
+    "a number": (lambda out: 3, "int", "return the output, a tensor"),
+}
+
+
+@pytest.mark.parametrize(("made", "kind", "remedy"), PARTS.values(), ids=PARTS.keys())
+def test_a_call_that_gives_back_no_tensor_is_not_the_fault_of_the_code(made, kind, remedy):
+    for x in (X, X[0]):
+        report = diagnose(lambda x: made(right_function(x.reshape(-1, *X.shape[1:]))), x, call=lambda code, x: code(x))
+        (finding,) = report.findings
+        assert report.exit_status == 2 and finding.title == "It could not be examined: `call` gave back no tensor."
+        assert finding.evidence.startswith(f"it gave back {kind}; let `call`") and finding.evidence.endswith(remedy)
+
+
+def test_a_call_with_a_context_that_gives_back_a_tuple_is_told_how_to_take_the_output():
+    def attend(queries, keys):
+        return (queries @ keys.mT).softmax(-1) @ keys, None
+
+    report = diagnose(attend, X, context=X.flip(1), call=lambda code, x, context: code(x, context))
+    assert report.exit_status == 2 and report.findings[0].evidence.endswith(
+        "`call=lambda a, x, context: a(x, context)[0]`"
+    )
+
+
 def test_what_is_no_attention_is_not_examined():
     for code in (nn.Linear(D_IN, D_IN), lambda x: x, lambda x: x.cumsum(1), torch.relu):
         report = diagnose(code, X)

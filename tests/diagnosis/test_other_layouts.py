@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import diagnose
@@ -300,3 +301,99 @@ def test_constant_queries_are_put_in_place_in_each_run(mistake):
     code.to_q, code.to_k, code.to_v = (nn.Linear(D, D, bias=False) for _ in range(3))
     report = diagnose(code, X, num_heads=HEADS, causal=False)
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
+
+
+class BlockOfTokensFirst(nn.Module):
+    def __init__(self, batch_first=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.norm, self.inner = nn.LayerNorm(D), nn.MultiheadAttention(D, HEADS, batch_first=batch_first)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        return x + self.inner(rows, rows, rows, need_weights=False)[0]
+
+
+class AmongSamples(Base):
+    """Gets (batch, token, width), of which tokens attend to each other, and then the first sample is added to all."""
+
+    def forward(self, x):
+        return x[:1] + self.attend(x, x)
+
+
+def test_how_to_call_code_with_tokens_on_the_first_axis_is_said_with_the_samples_that_seem_to_influence_each_other():
+    report = diagnose(BlockOfTokensFirst(), X, num_heads=HEADS, causal=False)
+    way_out = "give `call=lambda a, x: a(x.transpose(0, 1)).transpose(0, 1)`"
+    assert report.mistakes == ("batch-mixed",) and report.findings[0].evidence.endswith(way_out), report
+    as_said = eval(way_out.removeprefix("give `call=").removesuffix("`"))
+    assert diagnose(BlockOfTokensFirst(), X, num_heads=HEADS, causal=False, call=as_said).ok
+    report = diagnose(BlockOfTokensFirst(batch_first=True), X, num_heads=HEADS, causal=False, call=as_said)
+    assert report.mistakes == ("batch-mixed",) and "or not at all" in report.findings[0].evidence, report
+
+
+def test_nothing_is_said_of_the_first_axis_to_code_that_adds_another_sample():
+    report = diagnose(AmongSamples(), X, num_heads=HEADS, causal=False)
+    assert "batch-mixed" in report.mistakes and "first axis" not in str(report), report
+
+
+class Frames(Base):
+    """Adds positions to each of four frames of every patch; `most`: of how many tokens; `lead`: tokens before them."""
+
+    def __init__(self, lead=0, most=99, patches=-1):
+        super().__init__()
+        self.frames = nn.Parameter(torch.randn(4, D))
+        self.lead, self.most, self.patches = lead, most, patches
+
+    def forward(self, x):
+        if x.shape[1] > self.most:
+            raise ValueError(f"at most {self.most} tokens")
+        first, tokens = x[:, : self.lead], x[:, self.lead :]
+        moved = (tokens.reshape(len(x), self.patches, 4, D) + self.frames).flatten(1, 2)
+        rows = torch.cat([first, moved], dim=1)
+        return self.attend(rows, rows)
+
+
+@pytest.mark.parametrize(("count", "lead", "most"), [(8, 0, 99), (8, 0, 8), (9, 1, 99), (17, 1, 17)])
+def test_multiples_of_a_number_of_frames_are_no_fixed_length(count, lead, most):
+    x = torch.randn(2, count, D, generator=torch.Generator().manual_seed(2))
+    report = diagnose(Frames(lead, most), x, num_heads=HEADS, causal=False)
+    assert report.ok, report
+    fixed = diagnose(Frames(lead, most, patches=count // 4), x, num_heads=HEADS, causal=False)
+    assert fixed.mistakes == ("fixed-length",), fixed
+
+
+class Packed(nn.Module):
+    """Attention whose queries, keys and values come out of one layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class OverTimeAndSpace(nn.Module):
+    """Every patch attends to itself in the other frames, and then every frame's patches to each other."""
+
+    def __init__(self, mixes=False):
+        super().__init__()
+        self.time, self.space, self.mixes = Packed(), Packed(), mixes
+
+    def forward(self, x):
+        by_patch = (len(x), -1, 4, D)
+        x = x + self.time(x.reshape(by_patch).flatten(0, 1)).reshape(x.shape)
+        frames = x.reshape(by_patch).transpose(1, 2)
+        moved = self.space(frames.flatten(0, 1)).reshape(frames.shape)
+        return x + moved.transpose(1, 2).reshape(x.shape) + (x[:1] if self.mixes else 0)
+
+
+@pytest.mark.parametrize(("batch", "patches"), [(2, 2), (3, 3)])
+def test_rows_of_parts_of_samples_are_not_said_to_influence_other_samples(batch, patches):
+    x = torch.randn(batch, 4 * patches, D, generator=torch.Generator().manual_seed(2))
+    given = {"causal": False, "lengths": [4 * patches]}
+    report = diagnose(OverTimeAndSpace(), x, **given)
+    assert "batch-mixed" not in report.mistakes and not report.attentions[1].findings, report
+    assert "batch-mixed" in diagnose(OverTimeAndSpace(mixes=True), x, **given).mistakes

@@ -96,6 +96,29 @@ def test_sizes_that_are_built_in_show():
     assert "its output has the shape (1, 8, 11)" in folded["tokens"][0]
 
 
+def test_multiples_of_a_number_are_no_size_that_is_built_in():
+    def frames(x, lead, most):
+        if x.shape[1] > most:
+            raise ValueError(f"at most {most} tokens")
+        return torch.cat([x[:, :lead], x[:, lead:].unflatten(1, (-1, 4)).flatten(1, 2)], dim=1)
+
+    for count, lead, most in ((8, 0, 100), (8, 0, 8), (9, 1, 100), (9, 1, 9), (10, 2, 17)):
+        x = torch.randn(2, count, M, dtype=torch.float64)
+        assert other_sizes(Subject(lambda x, lead=lead, most=most: frames(x, lead, most)), x) == {}, (count, lead, most)
+
+
+def test_a_context_is_not_shortened_to_find_a_number_of_tokens():
+    def of_four(x):
+        return torch.cat([x[:, :-5].unflatten(1, (-1, 4)).flatten(1, 2), x[:, -5:]], dim=1)
+
+    def of_eight(x):
+        return torch.cat([x[:, :-5].reshape(len(x), 8 if x.shape[1] > 5 else 0, M), x[:, -5:]], dim=1)
+
+    x = torch.randn(2, 8 + 5, M, dtype=torch.float64)
+    assert other_sizes(Subject(of_four), x, num_context=5) == {}
+    assert other_sizes(Subject(of_eight), x, num_context=5).keys() == {"tokens"}
+
+
 def test_dropout_that_stays_on_shows():
     assert difference_between_calls(Subject(lambda x: F.dropout(x, 0.1)), X) > 1e-3
 

@@ -215,3 +215,27 @@ class OfColumns(nn.Module):
 def test_an_output_whose_tokens_come_last_is_examined(scale, mistakes):
     report = diagnose(OfColumns(scale), X, causal=False, num_heads=HEADS)
     assert report.mistakes == mistakes and not report.not_examined, report
+
+
+def test_code_none_of_whose_attentions_was_examined_is_not_acquitted():
+    """A product between the scores and softmax hides which key a weight is of."""
+
+    def with_products(x, layers):
+        eye = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)
+        for weights in layers:
+            q, k, v = (heads_of(x, weights[name]) for name in "qkv")
+            scores = q @ k.mT / q.shape[-1] ** 0.5 @ eye
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+            x = x + (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return x
+
+    report = diagnose(lambda x: with_products(x, LAYERS), X, num_heads=HEADS)
+    assert report.exit_status == 2 and all(one.missing for one in report.attentions), report
+    assert report.verdict == "2 attentions found, none of which could be examined."
+
+
+def test_several_attentions_of_code_that_expect_cannot_be_compared_with_are_not_called_wrong():
+    report = diagnose(two_layers(norm=True), X, num_heads=HEADS, expect=lambda x: x @ torch.ones(D + 1, D))
+    assert report.exit_status == 2 and len(report.attentions) == 2, report
+    said = "2 attentions found, 2 examined: nothing wrong was found, but not all could be examined."
+    assert report.verdict == said, report

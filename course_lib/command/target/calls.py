@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 NAMES = r"xs? q k v y kv query queries keys? values? src tgt context memory inputs? hidden(_states?)? embeddings?"
@@ -51,6 +51,7 @@ def part_to_take(code: Any, call: Callable[..., Any], *given: Any) -> str:
     import torch
     from torch import nn
 
+    from course_lib import calling
     from course_lib.diagnosis import copy_of
 
     try:
@@ -59,9 +60,7 @@ def part_to_take(code: Any, call: Callable[..., Any], *given: Any) -> str:
             made = call(run, *given)
     except Exception:
         return ""
-    if isinstance(made, Mapping) and made:
-        return f"[{next(iter(made))!r}]"
-    return "[0]" if isinstance(made, (tuple, list)) else ""
+    return calling.part_to_take(made)
 
 
 def _arguments(code: Any, optional: bool = False) -> list[tuple[str, bool]]:

@@ -19,7 +19,7 @@ class Options:
         num_heads, num_kv_heads: of the code, or None if unknown.
         keep: bool, True = may attend, besides the causal mask; (batch, token) is padding of the keys, and
             (batch, query, key) one mask per sample.
-        has_call: whether the caller specifies how to run the code.
+        has_call: whether the caller specifies how to run the code, or the doctor does, for tokens with several axes.
         words: labels of the tokens in pictures; empty for their numbers.
         scale: what a dot product of query and key is multiplied by; None for head_dim ** -0.5.
         window: how many tokens a query may see, itself included; None for all.
@@ -32,6 +32,7 @@ class Options:
         of_axes: whether the tokens of a grid see others by several attentions, each of which is along one axis.
         expect: a module or function that computes what the code should, or None.
         expect_call: how to run it, (code, x) -> output; None for as the code.
+        gives_call: whether it is the caller that specifies how to run the code.
     """
 
     causal: bool
@@ -51,6 +52,7 @@ class Options:
     of_axes: bool = False
     expect: Callable[..., Any] | None = None
     expect_call: Callable[..., Any] | None = None
+    gives_call: bool = False
 
     @property
     def fixed_tokens(self) -> bool:

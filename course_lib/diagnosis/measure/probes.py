@@ -52,10 +52,14 @@ class SizeFailure(NamedTuple):
     line: SourceLine | None
 
 
-def other_sizes(subject: Subject, x: Tensor, lengths: Sequence[int] = ()) -> dict[str, SizeFailure]:
+def other_sizes(
+    subject: Subject, x: Tensor, lengths: Sequence[int] = (), num_context: int = 0
+) -> dict[str, SizeFailure]:
     """Find which other numbers of tokens and samples the code can't take, given x, (batch, token, d_in), that it can.
 
-    Of tokens, only the numbers in `lengths` are tried; without any, one more and one fewer.
+    Of tokens, only the numbers in `lengths` are tried; without any, one more and one fewer, and if both fail, all
+    others from 2 to twice as many: code that takes one of them takes multiples of a number, or rows of a grid. The last
+    `num_context` tokens are a context, and are never fewer.
 
     Returns:
         "tokens" and "samples" -> what happened at the first size that failed; empty if all sizes work. A maximum
@@ -73,13 +77,20 @@ def other_sizes(subject: Subject, x: Tensor, lengths: Sequence[int] = ()) -> dic
     fewer = _failure(subject, longer[:, : num_tokens - 1])
     one_more = _failure(subject, longer[:, : num_tokens + 1])
     # A maximum length may be reached; code that takes shorter inputs has not fixed its length.
-    if fewer is not None and one_more is not None and _failure(subject, longer) is None:
-        fewer = one_more = None  # it takes even numbers, or rows of a grid
+    if fewer is not None and one_more is not None and _takes_any_other(subject, longer, num_context + 2):
+        fewer = one_more = None
     if fewer is not None:
         failed["tokens"] = fewer
     elif one_more is not None and one_more.line is None:
         failed["tokens"] = one_more
     return failed | _other_samples(subject, x, more)
+
+
+def _takes_any_other(subject: Subject, longer: Tensor, fewest: int) -> bool:
+    """Return whether code takes another number of tokens than about half of those in `longer`; one may be broadcast."""
+    count = longer.shape[1]
+    others = (number for number in range(count, fewest - 1, -1) if abs(number - count // 2) > 1)
+    return any(_failure(subject, longer[:, :number]) is None for number in others)
 
 
 def _other_samples(subject: Subject, x: Tensor, more: Tensor) -> dict[str, SizeFailure]:

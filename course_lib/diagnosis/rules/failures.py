@@ -9,6 +9,7 @@ from traceback import walk_tb
 import torch
 from torch import nn
 
+from course_lib.calling import part_to_take
 from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, NOT_EXAMINED, Finding, error_message
 from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned, returns_in
 from course_lib.diagnosis.measure import (
@@ -129,8 +130,20 @@ def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
     if run.result is None:
         yield Finding.named("returns-none", "it gave back None", locate_missing_return(own[-1]) if own else None)
         return
-    evidence = f"it gave back {type(run.result).__name__}; give `call` to say what of it is the output"
+    made = f"it gave back {type(run.result).__name__}"
+    if run.options.gives_call:
+        yield Finding(None, f"{made}; {_output_of_call(run)}", title=f"{NOT_EXAMINED}: `call` gave back no tensor.")
+        return
+    evidence = f"{made}; give `call` to say what of it is the output"
     yield Finding.unnamed("its output is not a tensor", evidence, own[-1].where if own else None)
+
+
+def _output_of_call(run: RunWithoutTensor) -> str:
+    """Return what `call` should give back, with an example if the output may be a part of what it gave back."""
+    given = ", ".join(["x", "context"][: 2 if run.options.num_context else 1])
+    part = part_to_take(run.result)
+    example = f", such as `call=lambda a, {given}: a({given}){part}`" if part else ""
+    return f"let `call` return the output, a tensor{example}"
 
 
 @rule(order=30)

@@ -132,7 +132,7 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     lengths = [length + num_context for length in run.options.lengths]
     if num_context and not lengths and run.x.shape[1] - num_context == 1:
         lengths = [run.x.shape[1] + 1]
-    failed = other_sizes(run.subject, run.x, lengths)
+    failed = other_sizes(run.subject, run.x, lengths, num_context)
     learned = _learned_bias(structure) if "tokens" in failed and not run.options.lengths else None
     if learned is not None:
         del failed["tokens"]
