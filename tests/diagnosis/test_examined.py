@@ -514,6 +514,27 @@ def test_tied_rows_are_not_accused(at_once, seed):
     assert not at_once or "rows are tied" in report.findings[0].title
 
 
+class WeighedRows(TiedRows):
+    """The weights of an attention of the first row to all rows weigh the rows' shares in the sum of their scores."""
+
+    def __init__(self):
+        super().__init__(at_once=True)
+        self.first, self.rows = nn.Linear(D, D), nn.Linear(D, D)
+
+    def forward(self, grid):
+        first, rows = (part.unflatten(-1, (HEADS, -1)) for part in (self.first(grid[:, 0]), self.rows(grid)))
+        weigh = (torch.einsum("bqhd,brqhd->brqh", first, rows) * HEAD_DIM**-0.5).softmax(1)
+        q, k, v = (part(grid).unflatten(-1, (HEADS, -1)) for part in (self.to_q, self.to_k, self.to_v))
+        scores = torch.einsum("brqhd,brkhd->bhqk", q * weigh[..., None], k * HEAD_DIM**-0.5)
+        return self.to_out(torch.einsum("bhqk,brkhd->brqhd", scores.softmax(-1), v).flatten(-2))
+
+
+def test_tied_rows_that_are_weighed_are_not_accused():
+    x = torch.randn(2, 3, 5, D, generator=torch.Generator().manual_seed(0))
+    report = diagnose(WeighedRows(), x, causal=False)
+    assert report.exit_status == 2 and "rows are tied" in report.findings[0].title, report
+
+
 # --- steps after attention that mix tokens ---
 
 

@@ -126,6 +126,44 @@ def test_one_convolution_of_queries_keys_and_values_is_no_wrong_view(mistake):
     assert report.mistakes == WRONG[mistake] and report.exit_status == int(bool(mistake)), report
 
 
+class ConvolvedByHead(Base):
+    """Queries, keys and values of each head but the first come from causal convolutions with a kernel of its own."""
+
+    def __init__(self, mistake=""):
+        super().__init__(mistake)
+        self.qkv = nn.Linear(D, 3 * D)
+        self.to_q = self.to_k = self.to_v = nn.Identity()
+        convs = [[nn.Conv1d(HEAD_DIM, HEAD_DIM, size, groups=HEAD_DIM) for size in (2, 3)] for _ in range(3)]
+        self.convs = nn.ModuleList(map(nn.ModuleList, convs))
+
+    def forward(self, x):
+        parts = (part.unflatten(-1, (HEADS, -1)).unbind(-2) for part in self.qkv(x).chunk(3, -1))
+        q, k, v = (self.convolved(heads, convs) for heads, convs in zip(parts, self.convs, strict=True))
+        scores = q @ k.mT * (1.0 if self.mistake == "scale" else HEAD_DIM**-0.5)
+        later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(later.mT if self.mistake == "mask" else later, -torch.inf).softmax(-1)
+        return self.to_out((weights @ v).transpose(1, 2).flatten(2))
+
+    def convolved(self, heads, convs):
+        first, *others = (head.mT for head in heads)
+        ahead = 1 if self.mistake == "ahead" else 0
+        padded = (F.pad(one, (c.kernel_size[0] - 1 - ahead, ahead)) for one, c in zip(others, convs, strict=True))
+        return torch.stack([first, *(c(one) for one, c in zip(padded, convs, strict=True))], dim=1).mT
+
+
+@pytest.mark.parametrize(
+    ("mistake", "named"), [("", ()), ("scale", ("missing-scale",)), ("mask", ("mask-transposed",))]
+)
+def test_heads_with_convolutions_of_their_own_may_be_causal(mistake, named):
+    report = diagnose(ConvolvedByHead(mistake), X, num_heads=HEADS)
+    assert report.mistakes == named and report.exit_status == int(bool(mistake)), report
+
+
+def test_a_convolution_that_reads_the_next_token_is_seen_from_outside():
+    report = diagnose(ConvolvedByHead("ahead"), X, num_heads=HEADS)
+    assert report.exit_status == 1 and "moves when token" in report.findings[0].evidence, report
+
+
 class WidthFirst(nn.Module):
     """Gets and returns (batch, width, token), or (batch, width, row, column), by convolutions."""
 

@@ -264,7 +264,9 @@ class _Search:
         made = [self._as_rows(number, self._made(number).tensor) for number in chosen]
         given, *others = (one.flatten(0, -3) for one in made)
         place = Place(f"the one at {line}" if line else "one without a module", called=line)
-        if others:
+        if others and self._are_of_tokens(chosen):
+            given = torch.cat([given, *others], dim=-1)  # each in columns of its own
+        elif others:
             memory = F.pad(torch.cat(others, dim=-1), (given.shape[-1], 0))  # in columns of its own
             widths = (given.shape[-1], memory.shape[-1])
             place = replace(place, num_context=memory.shape[1], widths=widths)
@@ -272,6 +274,26 @@ class _Search:
         axes = [self._row_axis(number) for number in (*chosen, output)]
         apart = Apart(points, [tuple(one.shape) for one in made], self._point(output), self._read(chosen, output), axes)
         return replace(place, apart=apart, given=given.contiguous())
+
+    def _are_of_tokens(self, chosen: tuple[int, ...]) -> bool:
+        """Return whether all rows that are made are those of x's tokens: each moves with its own, if not only with it.
+
+        A convolution that comes before combines the rows of several tokens.
+        """
+        x = self._trace.x.tensor
+        rows = [self._as_rows(number, self._made(number).tensor).shape[-2] for number in chosen]
+        if x.dim() != 3 or x.shape[1] > MOST_SAMPLES or set(rows) != {x.shape[1]}:
+            return False
+        noise = noise_of(x.shape, seed=23).to(x.dtype)
+        for token in range(x.shape[1]):
+            here = (torch.arange(x.shape[1]) == token)[:, None]
+            now = replay(self._trace, torch.where(here, x + noise, x))
+            for number in chosen:
+                made = self._made(number)
+                moved = self._as_rows(number, now[made.number] - made.tensor)[..., token, :]
+                if not (moved.abs() > 1e-9).any():
+                    return False
+        return True
 
     def _read(self, chosen: tuple[int, ...], output: int) -> frozenset[int]:
         """Return the storages that operations from the rows to the output read, and that neither of these made."""

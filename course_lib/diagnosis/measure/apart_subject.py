@@ -70,7 +70,8 @@ class ApartSubject(Subject):
     def _parts(self, x: Tensor) -> list[Tensor]:
         """Return the rows of each entry as the code has them."""
         shapes, axes, count = self._apart.shapes, self._apart.row_axes, self.place.num_context
-        rows = [x[:, : x.shape[1] - count], *[x[:, x.shape[1] - count :]] * (len(shapes) - 1)]
+        memory = x[:, x.shape[1] - count :] if count else x
+        rows = [x[:, : x.shape[1] - count], *[memory] * (len(shapes) - 1)]
         parts, start = [], 0
         for shape, part, axis in zip(shapes, rows, axes[:-1], strict=True):  # each in columns of its own
             own = part[..., start : start + shape[-1]].reshape(shape)

@@ -5,10 +5,19 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
-from course_lib.diagnosis.measure import BATCH_NORMS, SEVERAL, Attention, Rows, Structure
+from course_lib.diagnosis.measure import (
+    BATCH_NORMS,
+    EXPONENTIALS,
+    SEVERAL,
+    SOFTMAXES,
+    Attention,
+    Rows,
+    Structure,
+)
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, VIEWS, Contraction, Operation, Value, propagate
@@ -26,8 +35,9 @@ def check_split(rows: Rows) -> Iterator[Finding]:
             evidence = f"one sum runs over the values of {heads} heads: {terms} terms for {keys} keys"
             yield Finding.named("heads-averaged", evidence, row.product.operation.where)
             return
-    if _are_tied(rows.structure):
-        yield Finding(None, TIED, rows.structure.score_products[0].operation.where, f"{NOT_EXAMINED}: rows are tied.")
+    tied = _tied_scores(rows.structure)
+    if tied is not None:
+        yield Finding(None, TIED, tied.where, f"{NOT_EXAMINED}: rows are tied.")
         return
     view = first_scramble(rows.structure)
     if view is None and any(len(set(row.value_columns)) > 1 and not row.exchanged for row in rows.all):
@@ -40,19 +50,35 @@ def check_split(rows: Rows) -> Iterator[Finding]:
         yield Finding.named("split-without-transpose", evidence, operation.where, draw)
 
 
-def _are_tied(structure: Structure) -> bool:
-    """Return whether each score sums products of several queries and keys, each with the same columns."""
-    for value, at in structure.score_products[0].sides():
-        tokens, order = structure.dependence.token_of(value).flatten()[at].sort(stable=True)
-        columns = structure.columns[value.number].flatten()[at].gather(1, order)
-        count = len(tokens[0].unique())
-        if count < 2 or tokens.shape[1] % count or (tokens < 0).any() or (columns == UNLABELLED).any():
-            return False
-        tokens, columns = (one.unflatten(1, (count, -1)) for one in (tokens, columns))
-        whole = (tokens == tokens[..., :1]).all() and (tokens[..., 0].diff() > 0).all()
-        if not whole or not (columns == columns[:, :1]).all():
-            return False
-    return True
+def _tied_scores(structure: Structure) -> Operation | None:
+    """Return the first product whose results, which are scores, each sum over several queries and keys.
+
+    Where the weights of another attention weigh what is compared, it is one of the products that apply these weights.
+    """
+    first = structure.score_products[0]
+    if all(_is_tied(structure, *side) for side in first.sides()):
+        return first.operation
+    trace, applied = structure.trace, structure.value_products
+    for product in applied:
+        behind = trace.ancestors([one.out for one in applied if one.operation.number > product.operation.number])
+        between = behind & trace.descendants({product.operation.number})
+        again = any(trace.operations[number].name in (*SOFTMAXES, *EXPONENTIALS) for number in between)
+        if again and any(_is_tied(structure, *side, least=2) for side in product.sides()):
+            return product.operation  # values are summed in one column each
+    return None
+
+
+def _is_tied(structure: Structure, value: Value, at: Tensor, least: int = 1) -> bool:
+    """Return whether each sum over a factor runs over several tokens, each with the same `least` columns or more."""
+    tokens, order = structure.dependence.token_of(value).flatten()[at].sort(stable=True)
+    columns = structure.columns[value.number].flatten()[at].gather(1, order)
+    count = len(tokens[0].unique())
+    if count < 2 or tokens.shape[1] % count or (tokens < 0).any() or (columns == UNLABELLED).any():
+        return False
+    tokens, columns = (one.unflatten(1, (count, -1)) for one in (tokens, columns))
+    whole = (tokens == tokens[..., :1]).all() and (tokens[..., 0].diff() > 0).all()
+    several = len(columns[0, 0].unique()) >= least
+    return bool(several and whole and (columns == columns[:, :1]).all())
 
 
 def _scrambled(rows: Rows) -> str:
@@ -107,7 +133,7 @@ def check_merge(attention: Attention) -> Iterator[Finding | str]:
     reached = attention.influence.output_rows_of_query
     num_tokens = len(reached)
     stray = (reached & ~torch.eye(num_tokens, dtype=torch.bool)).nonzero()
-    if not len(stray) or _attends_again(attention.structure):
+    if not len(stray) or _attends_again(attention.structure) or _tied_scores(attention.structure) is not None:
         return
     behind = _behind_attention(attention.structure)
     if behind and not _views_that_cross(attention):
