@@ -9,7 +9,7 @@ from .attributes import (
     locate_shared_module,
     locate_softmax_layer,
 )
-from .caches import find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
+from .caches import WRITES, find_join, locate_cut, locate_leftover, locate_returned, locate_write_index
 from .callers import locate_request
 from .changed_lines import Change
 from .choices import branch_by_choice, scale_by_choice
@@ -60,6 +60,7 @@ from .statements import (
 from .versions import differing_lines, locate_difference
 
 __all__ = [
+    "WRITES",
     "Change",
     "attributes_in_source",
     "attributes_read",

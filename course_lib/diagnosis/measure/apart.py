@@ -287,7 +287,10 @@ class _Search:
         noise = noise_of(x.shape, seed=23).to(x.dtype)
         for token in range(x.shape[1]):
             here = (torch.arange(x.shape[1]) == token)[:, None]
-            now = replay(self._trace, torch.where(here, x + noise, x))
+            try:
+                now = replay(self._trace, torch.where(here, x + noise, x))
+            except (IndexError, RuntimeError, ValueError):  # a router's choice became a size: it holds for one x only
+                return False
             for number in chosen:
                 made = self._made(number)
                 moved = self._as_rows(number, now[made.number] - made.tensor)[..., token, :]

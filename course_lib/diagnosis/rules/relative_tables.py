@@ -15,9 +15,9 @@ from course_lib.tracing import SourceLine, Value, storage_of
 LOOKUPS = ("index", "embedding", "index_select")
 
 
-@rule(order=257)
+@rule(order=259)
 def check_relative_table(run: Run) -> Iterator[Finding]:
-    """Whether each entry of a table of relative positions belongs to one displacement."""
+    """Whether displacements share an entry of a table."""
     learned = {read.storage for reads in run.parameter_reads.values() for read in reads}
     for operation in run.live_operations:
         if operation.name not in LOOKUPS or operation.inputs[0].storage not in learned or len(operation.inputs) != 2:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.locate import WRITES
 from course_lib.diagnosis.measure import SEVERAL, Scores
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Contraction, SourceLine, Value
@@ -84,5 +85,5 @@ def _locate(scores: Scores, product: Contraction) -> SourceLine | None:
     trace = scores.trace
     values: Value = scores.weights_and_values(product)[1][0]
     own = trace.ancestors([values]) - trace.ancestors(scores.structure.score_factors)
-    found = [one for one in scores.run.in_order(own) if one.name in REORDERING and one.where]
+    found = [one for one in scores.run.in_order(own) if one.name in (*REORDERING, *WRITES) and one.where]
     return found[-1].where if found else product.operation.where
