@@ -173,7 +173,7 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
     if unseen or (causes and not any(cause.examined for cause in causes)):
         reason = causes[0].evidence if causes else "its scores can't be followed to the values"
         return AttentionReport(place.name, missing=reason)
-    if any(cause.mistake == OTHER_SAMPLE for cause in causes) and _keeps_samples_apart(run):
+    if place.apart and any(cause.mistake == OTHER_SAMPLE for cause in causes) and _keeps_samples_apart(run):
         return AttentionReport(place.name, missing="its rows can't be told from those of other samples")
     checked = () if causes else tuple(confirm(stages))
     return AttentionReport(place.name, None, causes, "", checked, tuple(remarks))
