@@ -180,7 +180,7 @@ class PooledQueries(Base):
 def test_a_smaller_grid_of_pooled_queries_is_not_accused():
     grid = torch.randn(2, 4, 6, D, generator=torch.Generator().manual_seed(0))
     report = diagnose(PooledQueries(), grid, causal=False, num_heads=HEADS)
-    assert report.exit_status == 2 and "its output is a smaller grid, as of pooled queries" in str(report), report
+    assert report.exit_status == 0, report
 
 
 class Kept(Base):
