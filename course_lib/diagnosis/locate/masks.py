@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.measure import SoftmaxPath, Subject
-from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of
+from course_lib.tracing import Operation, SourceLine, Trace, Value, statement_of, storage_of
 
 from .attributes import attributes_in, statements_that_set
 from .callers import call_at, locate_constructed, locate_flag, locate_number_given
@@ -262,6 +262,15 @@ def locate_mask_buffer(operation: Operation, subject: Subject) -> SourceLine | N
     for name, value in attributes_in(text, subject):
         if isinstance(value, Tensor) and value.dim() >= 2 and not isinstance(value, nn.Parameter):
             return _locate_triangle(subject, name)
+    return None
+
+
+def locate_held(subject: Subject, storages: set[int]) -> SourceLine | None:
+    """Find where the buffer or the attribute of a module was made whose memory is one of some storages."""
+    for module in subject.modules.values():
+        for name, held in {**dict(module.named_buffers(recurse=False)), **vars(module)}.items():
+            if isinstance(held, Tensor) and storage_of(held) in storages:
+                return locate_made_attribute(subject, name)
     return None
 
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
-from course_lib.diagnosis.locate import locate_made_attribute
+from course_lib.diagnosis.locate import locate_held
 from course_lib.diagnosis.measure import SCALINGS, Attention, SoftmaxPath, Visibility, by_query_and_key, intended_logits
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Operation, SourceLine, storage_of
+from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
 SUMS = ("add", "add_", "sub", "sub_", "baddbmm", "rsub")
 HIDDEN = -1e3  # lower numbers are a mask
@@ -153,15 +153,5 @@ def _locate_bias(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
     ]
     if operation.name.startswith(("sub", "rsub")):
         return operation.where
-    return made[-1].where if made else _locate_buffer(path, operation) or operation.where
-
-
-def _locate_buffer(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
-    """Find where the buffer or attribute was set that an operation adds."""
-    subject, read = path.run.subject, {value.storage for value in operation.inputs}
-    for prefix, module in subject.modules.items():
-        kept = dict(module.named_buffers(prefix, recurse=False)) | vars(module)
-        for name, one in kept.items():
-            if isinstance(one, Tensor) and storage_of(one) in read:
-                return locate_made_attribute(subject, name.rsplit(".", 1)[-1])
-    return None
+    read = {value.storage for value in operation.inputs}
+    return made[-1].where if made else locate_held(path.run.subject, read) or operation.where

@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_made_attribute
+from course_lib.diagnosis.locate import locate_held
 from course_lib.diagnosis.measure import Run
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import SourceLine, Value, storage_of
 
 LOOKUPS = ("index", "embedding", "index_select")
 
@@ -30,7 +29,7 @@ def check_relative_table(run: Run) -> Iterator[Finding]:
             height, width = shapes[0]
             evidence = f"a table of {len(table)} entries, one for each displacement in a grid of {height} by {width}, "
             evidence += f"is read at {len(index.unique())} of them, or at one entry for several displacements"
-            where = _locate(run, operation.inputs[1]) or operation.where
+            where = locate_held(run.subject, {operation.inputs[1].storage}) or operation.where
             yield Finding.unnamed("relative positions are read from the entries of others", evidence, where)
             return
 
@@ -49,12 +48,3 @@ def _is_by_displacement(index: Tensor, height: int, width: int) -> bool:
     pairs = torch.stack([moved.flatten(), index.flatten().long().cpu()])
     counts = {len(pairs[0].unique()), len(pairs[1].unique()), len(pairs.unique(dim=1).T)}
     return len(counts) == 1
-
-
-def _locate(run: Run, index: Value) -> SourceLine | None:
-    """Find where the buffer or the attribute was made that holds the index."""
-    for module in run.subject.modules.values():
-        for name, kept in {**dict(module.named_buffers(recurse=False)), **vars(module)}.items():
-            if isinstance(kept, Tensor) and storage_of(kept) == index.storage:
-                return locate_made_attribute(run.subject, name)
-    return None
