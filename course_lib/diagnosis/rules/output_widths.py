@@ -39,11 +39,9 @@ def check_width_beside_context(attention: Attention) -> Iterator[Finding]:
 
 @rule(order=412)
 def check_width_of_projection(attention: Attention) -> Iterator[Finding]:
-    """The width of the output projection.
-
-    It is judged if queries, keys and values keep the width of x, the last operation with weights is called an output
-    projection, and a single argument can be a width: that of x.
-    """
+    """The width of the output projection."""
+    # It is judged if queries, keys and values keep the width of x, the last operation with weights is called an output
+    # projection, and a single argument can be a width: that of x.
     run, subject = attention.run, attention.run.subject
     names = _names_of_last_weights(attention) if attention.influence.last_projected else set()
     if not subject.is_module or subject.is_part or run.options.num_context or not names:
