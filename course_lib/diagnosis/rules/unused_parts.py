@@ -96,15 +96,16 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
 @rule(order=408)
 def check_norms_in_turn(run: Run) -> Iterator[Finding]:
     """Whether each norm of a block has its turn."""
+    read = {id(run.subject.parameters[name]) for name in run.parameter_reads}
     for path, owner in run.subject.modules.items():
         norms = {name: part for name, part in owner._modules.items() if part is not None and _is_norm(name, part)}
         for name, idle in norms.items():
             whole = f"{path}.{name}" if path else name
-            unread = not any(run.parameter_reads.get(f"{whole}.{one}") for one, _ in idle.named_parameters())
-            twins = [
-                one for one in norms if NUMBER.sub("", one) == NUMBER.sub("", name) and _kind(norms[one]) == _kind(idle)
-            ]
-            again = next((one for one in twins if one != name and unread and _is_used_in_turn(run, norms[one])), None)
+            if any(id(one) in read for one in idle.parameters()):
+                continue
+            twins = (one for one in norms if one != name and NUMBER.sub("", one) == NUMBER.sub("", name))
+            alike = (one for one in twins if _kind(norms[one]) == _kind(idle))
+            again = next((one for one in alike if _is_used_in_turn(run, norms[one])), None)
             if again is not None:
                 lines = _lines_that_read(run, owner, norms[again])
                 evidence = f"`{whole}` is not used, while `{again}` is used for what comes from it, too"
