@@ -2,6 +2,7 @@
 
 # ruff: noqa: F841
 import math
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -14,7 +15,7 @@ from tests.diagnosis.marked_lines import marked
 BATCH, TOKENS, HEADS, HEAD_DIM = 3, 6, 3, 4
 WIDTH = HEADS * HEAD_DIM
 X = torch.randn(BATCH, TOKENS, WIDTH, generator=torch.Generator().manual_seed(4))
-LAYER_NORM = partial(nn.LayerNorm, WIDTH)
+LAYER_NORM: Callable[[], nn.Module] = partial(nn.LayerNorm, WIDTH)
 KEEP = torch.tensor([4, 6, 5])[:, None] > torch.arange(TOKENS)
 
 
@@ -103,7 +104,7 @@ class Mean(nn.Module):
 class Block(nn.Module):
     """A right block whose norms come before its parts, or after them."""
 
-    def __init__(self, *, before=True, attention=Attention, norm=LAYER_NORM):
+    def __init__(self, *, before=True, attention=Attention, norm: Callable[[], nn.Module] = LAYER_NORM):
         super().__init__()
         torch.manual_seed(2)
         self.before, self.attn = before, attention()
@@ -166,6 +167,9 @@ class AttentionInVain(Block):
 
 class Turned(Attention):
     """Its queries and keys are rotated by tables."""
+
+    cos_cached: torch.Tensor
+    sin_cached: torch.Tensor
 
     def __init__(self):
         super().__init__()

@@ -92,8 +92,9 @@ def _merely_named_in(node: ast.AST) -> list[ast.expr]:
     """Return what a docstring says and what a comparison with None asks for, `self.gate is None`: neither uses it."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return [node.value]
-    asks = isinstance(node, ast.Compare) and all(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops)
-    return [node.left] if asks else []
+    if isinstance(node, ast.Compare) and all(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
+        return [node.left]
+    return []
 
 
 def _is_mention(node: ast.AST, name: str) -> bool:
