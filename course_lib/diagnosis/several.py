@@ -19,6 +19,7 @@ from .measure.dataflow import Dataflow
 from .measure.dependence import Dependence
 from .measure.location import find_locations
 from .measure.mask_input import followed
+from .measure.norms_of_tokens import norm_of_tokens
 from .measure.options import Options
 from .measure.place import Place
 from .measure.placed import PlacedSubject
@@ -137,7 +138,13 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
         first = first or replace(report, where=where, of_memory=place.of_memory)
         if report.ok or any(finding.mistake == UNUSED_MASK for finding in report.findings):  # wrong, causal or not
             return replace(report, where=where, of_memory=place.of_memory)
+        if not _is_named(first) and _is_named(report):  # the way that explains more is the one that was meant
+            first = replace(report, where=where, of_memory=place.of_memory)
     return first or AttentionReport(place.name)
+
+
+def _is_named(report: AttentionReport) -> bool:
+    return bool(report.findings) and all(finding.mistake for finding in report.findings)
 
 
 def _hides_keys_alone(run: Run, place: Place) -> bool:
@@ -219,7 +226,7 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
     leak = None if unknown and run.options.has_call else find_leak(dependence)  # `call` may bring a second sequence
     displaced = None if leak is not None or unknown else find_displaced_row(dependence)
     if leak is not None:
-        own.append(_leaking(leak, run.options, unknown))
+        own.append(_leaking(leak, run, unknown))
     elif displaced is not None:
         own.append(_displaced(*displaced))
     return AttentionReport("", findings=tuple(own), checked=() if own or unknown else (PROBED,), remarks=tuple(remarks))
@@ -236,10 +243,14 @@ def _is_of_whole(rule: Rule) -> bool:
     return rule.file in OF_WHOLE and not {SoftmaxPath, Attention}.intersection(stages_of(rule.check))
 
 
-def _leaking(leak: Leak, options: Options, unknown: bool) -> Finding:
+def _leaking(leak: Leak, run: Run, unknown: bool) -> Finding:
     """Return the finding of a token that is seen from outside; `unknown` if an attention was not examined."""
     where = leak.operation.where if leak.operation else None
     evidence = f"the output of token {leak.token} moves when token {leak.other} changes"
-    if unknown and options.causal and options.keep is None:
+    statistic = None if leak.operation is None else norm_of_tokens(run, leak.operation)
+    if statistic is not None:
+        evidence = f"`{statistic.name}` of what queries and keys are made from runs over the tokens: {evidence}"
+        return Finding.named("norm-wrong-axis", evidence, statistic.where)
+    if unknown and run.options.causal and run.options.keep is None:
         return Finding.named("no-causal-mask", evidence, where)
     return Finding.unnamed("outside of its attentions, hidden tokens are seen", evidence, where)

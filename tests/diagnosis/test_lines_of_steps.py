@@ -320,7 +320,7 @@ CASES = [
     (OneHeadAfterTurning, "kv-head-zero-only", {"num_kv_heads": 3}),
     (InvertedAndCleaned, "mask-inverted", {"keep": KEEP, "causal": False}),
     (KeysAsQueries, "mask-rank", {"keep": KEEP, "causal": False}),
-    (SmallPenalty, "mask-with-zero", {"keep": KEEP, "causal": False}),
+    (SmallPenalty, "mask-scaled", {"keep": KEEP, "causal": False}),
     (TwoSwitched, "no-causal-mask", {}), (NoneGiven, "no-causal-mask", {}),
     (ArrangedAndForgotten, "no-causal-mask", {}), (ArrangedAndNotGiven, "no-causal-mask", {}),
     (ReadyAndSkipped, "no-causal-mask", {}),

@@ -106,3 +106,46 @@ def test_a_switch_is_set_on_the_attention_that_is_examined_inside_a_whole(wrong)
     assert found == ([("2", "paths-differ")] if wrong else []), report
     assert not report.not_examined, report
     assert model[0].use_kernel and model[2].use_kernel
+
+
+class NamedKernel(Parts):
+    """Attention whose kernel is chosen by a name."""
+
+    def __init__(self, wrong=None):
+        super().__init__(d_in=10, heads=2, head_dim=6)
+        self.wrong, self.backend = wrong, "sdpa"
+
+    def hide(self, scores):
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        return scores if self.wrong == "mask" else scores.masked_fill(future, -torch.inf)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        if self.backend == "manual":
+            return self.merge(self.hide(self.scores(q, k) * (2.0 if self.wrong == "scale" else 1.0)).softmax(-1) @ v)
+        return self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+class PreparedMask(NamedKernel):
+    """The mask is made for one kernel only, when the module is."""
+
+    def __init__(self):
+        super().__init__()
+        self.hidden = None
+        if self.backend == "manual":
+            self.hidden = torch.ones(6, 6, dtype=torch.bool).triu(1)
+
+    def hide(self, scores):
+        return scores if self.hidden is None else scores.masked_fill(self.hidden, -torch.inf)
+
+
+@pytest.mark.parametrize(("wrong", "mistake"), [("mask", "mask-lost-on-option"), ("scale", "paths-differ")])
+def test_a_kernel_that_is_chosen_by_name_is_run_too(wrong, mistake):
+    report = diagnose(NamedKernel(wrong), X, num_heads=2)
+    assert report.mistakes == (mistake,), report
+    assert report.findings[0].evidence.startswith("with backend='manual', ")
+
+
+def test_a_kernel_that_is_chosen_by_name_may_be_right_or_prepared_for_its_name():
+    assert diagnose(NamedKernel(), X, num_heads=2).ok
+    assert diagnose(PreparedMask(), X, num_heads=2).ok

@@ -1018,3 +1018,44 @@ def test_a_part_that_returns_nothing_is_named():
     finding = diagnose(PartWithoutReturn(), X).findings[0]
     assert finding.mistake == "returns-none" and {finding.where} == marked(PartWithoutReturn)
     assert "a module inside it gave back None: TypeError: linear()" in finding.evidence
+
+
+class OneWidth(nn.Module):
+    """Keeps the width of x up to the projection `out`, which makes `width`."""
+
+    def __init__(self, dim, heads=HEADS, bias=True, *, width):
+        super().__init__()
+        torch.manual_seed(1)
+        self.heads, self.qkv, self.out = heads, nn.Linear(dim, 3 * dim, bias=bias), nn.Linear(dim, width)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+
+
+class HalfAsWide(OneWidth):
+    def __init__(self, dim, heads=HEADS):
+        super().__init__(dim, heads, width=dim // 2)
+
+
+class OfClasses(OneWidth):
+    def __init__(self, dim, num_classes):
+        super().__init__(dim, width=num_classes)
+
+
+class OfTwoWidths(OneWidth):
+    def __init__(self, dim, hidden_size):
+        super().__init__(dim, width=hidden_size)
+
+
+def test_an_output_projection_of_a_width_that_no_argument_says_is_wrong():
+    report = diagnose(HalfAsWide(D), X, num_heads=HEADS)
+    assert report.mistakes == ("output-projection-shape",), report
+    assert f"come out {D // 2} wide" in report.findings[0].evidence
+
+
+@pytest.mark.parametrize("module", [HalfAsWide, OfClasses, OfTwoWidths])
+def test_an_output_projection_of_a_width_that_is_given_is_right(module):
+    code = module(D, HEADS) if module is HalfAsWide else module(D, 5)
+    code.out = nn.Linear(D, D) if module is HalfAsWide else code.out
+    assert diagnose(code, X, num_heads=HEADS).ok

@@ -27,10 +27,10 @@ POSITIONS = (
     ),
     Mistake(
         "mask-scaled",
-        "The mask or the bias is scaled together with the scores.",
-        "A mask of a finite number or a bias is added before the scores are divided by the square root of head_dim."
-        " What is added must be added after the division. A mask of -30 then hides far less than it says, and a "
-        "bias is weaker the wider a head is.",
+        "The mask is too weak, or scaled together with the scores.",
+        "A mask of a finite number or a bias is added before the scores are divided by the square root of head_dim,"
+        " and must be added after that. A mask of -30 then hides far less than it says, and a bias is weaker the "
+        "wider a head is. A number such as -10 hides too little from the start.",
         "With a bias, or a mask of about -30 that leaves hidden tokens a weight, the output changes when the scores "
         "are divided first. With -1e9 nothing shows.",
         "Code in which the scale moved from the queries to the line of the softmax.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from course_lib.diagnosis.measure import Run, Subject
+from course_lib.diagnosis.measure import Run
 from course_lib.tracing import source_of
 
 from .attributes import BUILDING, own_classes
@@ -29,26 +29,29 @@ def unmentioned_parts(run: Run) -> Iterator[tuple[str, nn.Module, str]]:
         The part's name from the outside, the module that has it, and its name there.
     """
     ran = {call.module for call in run.trace.calls} | {run.subject.examined}
+    codes = {code for operation in run.trace.operations for code, _ in operation.frames}
     outside = _read_from_outside(run)
     for path, owner in run.subject.modules.items():
-        if owner not in ran or not _names_what_it_uses(owner):
+        ran_by_name = getattr(type(owner).forward, "__code__", None) in codes  # as in `self.mlp.forward(x)`
+        if not (owner in ran or ran_by_name) or not _names_what_it_uses(owner):
             continue
         for name, part in {**owner._modules, **owner._parameters}.items():
             idle = isinstance(part, nn.Module) and not any(True for _ in part.parameters())
-            if isinstance(part, nn.Parameter) and part.dim() < 2:
-                continue  # a bias, which may be kept for another module
             if name not in outside and not _mentions(owner, name, built=idle):
                 yield f"{path}.{name}" if path else name, owner, name
 
 
-def base_that_builds(subject: Subject, name: str) -> str | None:
+def base_that_builds(run: Run, name: str) -> str | None:
     """Return the base class that builds a part which the `forward` of a class derived from it does not use.
 
     Other classes that derive from it may. None if the part, given by its name from the outside, is the class's own.
     """
     path = name.partition("[")[0].split(".")
     for depth, attribute in enumerate(path):
-        owner = subject.modules.get(".".join(path[:depth]))
+        whole = ".".join(path[: depth + 1])
+        if any(one.startswith(f"{whole}.") for one in run.parameter_reads):
+            continue  # what it belongs to is used, whoever builds it
+        owner = run.subject.modules.get(".".join(path[:depth]))
         classes = [] if owner is None else own_classes([owner])
         running = next((at for at, cls in enumerate(classes) if "forward" in vars(cls)), len(classes))
         for cls in classes[running + 1 :]:
@@ -79,9 +82,19 @@ def _mentions(owner: nn.Module, name: str, *, built: bool) -> bool:
         for method in source.tree.body if isinstance(source.tree, ast.ClassDef) else ():
             builds = isinstance(method, ast.FunctionDef) and BUILDING.search(method.name)
             wanted = _gives if builds else _is_mention
-            if (built or not builds) and any(wanted(node, name) for node in ast.walk(method)):
+            nodes = set(ast.walk(method)) - {one for node in ast.walk(method) for one in _merely_named_in(node)}
+            if (built or not builds) and any(wanted(node, name) for node in nodes):
                 return True
     return False
+
+
+def _merely_named_in(node: ast.AST) -> list[ast.expr]:
+    """Return what a docstring says and what a comparison with None asks for, `self.gate is None`: neither uses it."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return [node.value]
+    if isinstance(node, ast.Compare) and all(isinstance(one, (ast.Is, ast.IsNot)) for one in node.ops):
+        return [node.left]
+    return []
 
 
 def _is_mention(node: ast.AST, name: str) -> bool:

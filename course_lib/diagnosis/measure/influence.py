@@ -73,7 +73,7 @@ def _last_projected(rows: Rows, labels: list[Tensor]) -> list[Value]:
     value_products = {product.operation.number for product in rows.structure.value_products}
     found: list[Value] = []
     for product in rows.structure.products:
-        if product.operation.number in value_products:
+        if product.operation.number in value_products or product.operation.number not in rows.run.live:
             continue
         for (value, _), (other, _) in (product.sides(), product.sides()[::-1]):
             fixed = not rows.dependence.on_input(other)

@@ -12,6 +12,7 @@ from course_lib.calling import KERNEL, KEYS, WEIGHTS, first_tensor, parameters_o
 from course_lib.tracing import WithoutDropout
 
 from .calling import call_with, usual_call
+from .named_kernels import other_kernels
 from .run import Run
 from .subject import Subject, SubjectFailed
 
@@ -123,16 +124,16 @@ def _called(subject: Subject, name: str, value: Callable[[Tensor], Any]) -> Subj
 
 
 def _with_switches(subject: Subject) -> Iterator[Candidate]:
-    """Yield the code with the opposite of each of its attributes that chooses a kernel."""
+    """Yield the code with another value of each of its attributes that chooses a kernel."""
     for prefix, module in subject.modules.items():
-        for name, value in vars(module).items():
-            if isinstance(value, bool) and KERNEL.search(name):
-                code = subject.copy(torch.float64)
-                examined = subject.examined_in(code)
-                if not isinstance(examined, nn.Module) or examined is subject.examined:  # it is in no copy
-                    return
-                setattr(examined.get_submodule(prefix), name, not value)
-                yield f"with {name}={not value}", subject, code
+        switches = [(name, not one) for name, one in vars(module).items() if isinstance(one, bool)]
+        for name, value in (*((name, one) for name, one in switches if KERNEL.search(name)), *other_kernels(module)):
+            code = subject.copy(torch.float64)
+            examined = subject.examined_in(code)
+            if not isinstance(examined, nn.Module) or examined is subject.examined:  # it is in no copy
+                return
+            setattr(examined.get_submodule(prefix), name, value)
+            yield f"with {name}={value!r}", subject, code
 
 
 def _in_training(subject: Subject) -> Iterator[Candidate]:

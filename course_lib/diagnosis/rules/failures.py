@@ -27,7 +27,7 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of
+from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of, statement_of
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
@@ -66,9 +66,11 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
 
 def _last_line_without_return(failed: FailedRun) -> SourceLine | None:
     """Return the last line of the `forward` that ended last before the error, if it gives nothing back."""
-    raising = {frame.f_code for frame, _ in walk_tb(failed.error.__traceback__)}
+    raising = {frame.f_code: line for frame, line in walk_tb(failed.error.__traceback__)}
     own = [operation for operation in failed.trace.operations if operation.where]
-    ended = [code for code, _ in reversed(own[-1].frames) if code not in raising] if own else []
+    frames = own[-1].frames[::-1] if own else ()
+    # a line behind the one that raises ran in an earlier call, as of the block before
+    ended = [one[0] for one in frames if one[0] not in raising or statement_of(*one).line > raising[one[0]]]
     source = source_of(ended[0]) if ended and ended[0].co_name == "forward" else None
     if source is None or any(node.value is not None for node in returns_in(source)):
         return None

@@ -145,7 +145,7 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     weak = weak_fill(visibility.path) if hidden.any() else None
     if weak is not None:
         evidence = f"all hidden scores count as {weak[1]:.4g}; {describe_leak(visibility)}"
-        return Finding.named("mask-with-zero", evidence, locate_fill(weak[0]), draw)
+        return Finding.named(name_of_fill(weak[1]), evidence, locate_fill(weak[0]), draw)
     other = _other_window(visibility)
     if other is not None:
         return other
@@ -173,6 +173,11 @@ def wrong_pattern(visibility: Visibility) -> Finding | None:
     return None if hidden.any() and options.keep is None else _cut_off_at_the_corner(visibility)
 
 
+def name_of_fill(fill: float) -> str:
+    """Return the mistake of a number that hidden scores have: about 0 is none at all, and what is lower is too weak."""
+    return "mask-scaled" if fill < -1 else "mask-with-zero"
+
+
 def weak_fill(path: SoftmaxPath) -> tuple[Operation, float] | None:
     """Return the operation before softmax that hides scores behind a number which a score can reach, and the number."""
     for operation in path.masking:
@@ -180,11 +185,26 @@ def weak_fill(path: SoftmaxPath) -> tuple[Operation, float] | None:
         if operation.name in ("masked_fill", "masked_fill_") and before:
             given = operation.args[2]
             fill = float(given.tensor) if isinstance(given, Value) else float(given)
+        elif operation.name == "where" and before:
+            fill = _chosen_fill(path, operation)
         else:
             fill = _added_fill(path, operation) if before else None
         if fill is not None and fill > WEAK:
             return operation, fill
     return None
+
+
+def _chosen_fill(path: SoftmaxPath, operation: Operation) -> float | None:
+    """Return the one number that `where` chooses in place of some scores; None if it chooses several."""
+    sides = operation.args[1:3]
+    fixed = [one for one in sides if not isinstance(one, Value) or not path.scores.reaches(one)]
+    if len(fixed) != 1:
+        return None
+    if not isinstance(fixed[0], Value):
+        return float(fixed[0])
+    made = fixed[0].tensor
+    constant = made.is_floating_point() and made.numel() and bool((made == made.flatten()[0]).all())
+    return float(made.flatten()[0]) if constant else None
 
 
 def _added_fill(path: SoftmaxPath, operation: Operation) -> float | None:

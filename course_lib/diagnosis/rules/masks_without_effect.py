@@ -23,7 +23,7 @@ from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
 from .idle_scores import hides_everything
-from .mask_patterns import describe_leak, wrong_pattern
+from .mask_patterns import describe_leak, name_of_fill, wrong_pattern
 
 
 @rule(order=41)
@@ -46,7 +46,7 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
     discarded, broadcast = path.scores.first_unused((*MASKS, "add", "sub", "mul", "zero_")), _mask_of_one_element(path)
     zeroed = None if fill is not None else _multiplied_by_zero(visibility)
     if fill is not None and masking:
-        found = "mask-with-zero", f"all hidden scores count as {fill:.4g}; {leak}", masking[0].where
+        found = name_of_fill(fill), f"all hidden scores count as {fill:.4g}; {leak}", masking[0].where
     elif zeroed is not None:
         found = "mask-with-zero", f"hidden scores are multiplied by 0; {leak}", zeroed.where
     elif discarded is not None:

@@ -1,7 +1,9 @@
 """Queries, keys and values must come from different columns of weights."""
 
+import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -118,9 +120,17 @@ def _locate_branch(attention: Attention, row: Row, roles: tuple[str, str], unuse
 def _renames_values(line: SourceLine) -> bool:
     """Return whether a line makes the keys of the values, by their names: `key = split(value)`."""
     made, _, read = line.text.partition(" = ")
-    read = KEYWORD.sub("", read)
-    roles = [{role_of(name) for name in names_in(part)} & {"keys", "values"} for part in (made, read)]
-    return roles == [{"keys"}, {"values"}]
+    pairs = [(made, read)]
+    with suppress(SyntaxError):
+        sides = [ast.parse(one.strip(), mode="eval").body for one in (made, read)]
+        several = [[ast.unparse(one) for one in side.elts] for side in sides if isinstance(side, ast.Tuple)]
+        pairs += zip(*several, strict=True) if len(several) == 2 and len(several[0]) == len(several[1]) else ()
+    return any(_roles_in(made) == {"keys"} and _roles_in(read) == {"values"} for made, read in pairs)
+
+
+def _roles_in(text: str) -> set[str | None]:
+    """Return which of keys and values the names in a piece of code stand for, without those of arguments."""
+    return {role_of(name) for name in names_in(KEYWORD.sub("", text))} & {"keys", "values"}
 
 
 def _line_of_its_own(operation: Operation, others: list[Operation]) -> SourceLine | None:

@@ -36,6 +36,8 @@ SUMS = ("add", "add_", "sub", "sub_")
 def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
     """Whether rotary positions are applied."""
     run, computed, tables, given = angles.structure.run, angles.trigonometry, angles.tables, angles.of_given_positions
+    if run.live.isdisjoint(angles.structure.value_product_descendants):
+        return  # what the heads found is thrown away, and the rotations with it
     read = run.storages_read(run.live)
     unread = [name for name, storage in tables.items() if storage not in read]
     turns = any(operation.number in run.live for operation in computed)

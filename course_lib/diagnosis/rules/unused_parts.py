@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from torch import nn
 
@@ -13,6 +14,8 @@ from course_lib.diagnosis.measure.dependence import ROUTING
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import SourceLine, line_at, statement_of
 
+NUMBER = re.compile(r"\d+")
+GATE = re.compile(r"(^|_)gat(e|ing)(_|$)", re.I)
 OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a role and are no projection
 
 
@@ -28,16 +31,19 @@ def check_built(run: Run) -> Iterator[Finding | str]:
         unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, owner, part)
         if not unused:
             continue
-        base = base_that_builds(run.subject, name)
+        base = base_that_builds(run, name)
         if base is not None:
             yield f"`{name}` is built by `{base}` and not used: it may be meant for other classes that derive from that"
             continue
         evidence, where = f"`{name}` is built and no line uses it", locate_attribute(run.subject, attribute)
         twin, lines = _twin(run, owner, attribute)
+        if not twin and isinstance(own := owner._parameters.get(attribute), nn.Parameter) and own.dim() < 2:
+            continue  # a bias, which may be kept for another module
         if twin:
             earlier = _order(owner, attribute) < _order(owner, twin)
             evidence, where = f"{evidence}, while {len(lines)} lines use `{twin}`", lines[0 if earlier else -1]
-        mistake = "no-softmax" if isinstance(part, nn.Softmax) else "dead-parameter"
+        mistake = "gate-unused" if GATE.search(attribute) and projects else "dead-parameter"
+        mistake = "no-softmax" if isinstance(part, nn.Softmax) else mistake
         yield Finding.named(mistake, evidence, where)
         return
 
@@ -85,6 +91,43 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
     frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in readers)
     found = (line_at(statement_of(*frame)) for frame in frames if frame is not None)
     return list(dict.fromkeys(line for line in found if line is not None))
+
+
+@rule(order=408)
+def check_norms_in_turn(run: Run) -> Iterator[Finding]:
+    """Whether each norm of a block has its turn."""
+    read = {id(run.subject.parameters[name]) for name in run.parameter_reads}
+    for path, owner in run.subject.modules.items():
+        norms = {name: part for name, part in owner._modules.items() if part is not None and _is_norm(name, part)}
+        for name, idle in norms.items():
+            whole = f"{path}.{name}" if path else name
+            if any(id(one) in read for one in idle.parameters()):
+                continue
+            twins = (one for one in norms if one != name and NUMBER.sub("", one) == NUMBER.sub("", name))
+            alike = (one for one in twins if _kind(norms[one]) == _kind(idle))
+            again = next((one for one in alike if _is_used_in_turn(run, norms[one])), None)
+            if again is not None:
+                lines = _lines_that_read(run, owner, norms[again])
+                evidence = f"`{whole}` is not used, while `{again}` is used for what comes from it, too"
+                earlier = _order(owner, name) < _order(owner, again)
+                yield Finding.named("dead-parameter", evidence, lines[0 if earlier else -1] if lines else None)
+                return
+
+
+def _is_norm(name: str, part: nn.Module) -> bool:
+    called = re.search(r"norm|(^|_)ln(_|\d|$)", name, re.I) or "norm" in type(part).__name__.lower()
+    return bool(called and NUMBER.search(name)) and any(True for _ in part.parameters())
+
+
+def _is_used_in_turn(run: Run, norm: nn.Module) -> bool:
+    """Return whether a norm is called several times in one call of its module, each time on what came from the last."""
+    calls = [call for call in run.trace.calls if call.module is norm]
+    for first, second in pairwise(calls):
+        after = run.trace.descendants(set(range(first.first, first.last)))
+        given = [one for value in second.inputs.values() for one in run.trace.writers_of(value, second.first)]
+        if first.outer is second.outer and not after.isdisjoint(given):
+            return True
+    return False
 
 
 @rule(order=407)

@@ -37,7 +37,7 @@ def check_values(run: Run) -> Iterator[Finding]:
     for body in _bodies(run):
         for node, evidence in _unread_values(run, body):
             where, dead = SourceLine(body.source.file, node.lineno), _read_only_in(run, body.made_in(node))
-            if dead:
+            if dead and isinstance(node, ast.Expr):  # a value that has a name is what nobody reads
                 yield Finding.named("dead-parameter", f"{evidence}, and `{dead}` is read nowhere else", where)
             else:
                 yield Finding.named("value-unused", evidence, where)
@@ -75,6 +75,11 @@ def _unread_values(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
         elif isinstance(store.value, ast.Name) and _is_of_tokens(body, store.value.id):
             yield store, f"`{name}` keeps `{store.value.id}`, and no line reads it"
     for store, names, unread in dead_parts(body.source):
+        shape = _unread_shape(run, body.made_in(store)) if len(unread) == len(names) else ""
+        if shape:
+            listed = " and ".join(f"`{name}`" for name in names)
+            yield store, f"{listed} are computed, the last {shape}, and no line reads them"
+            continue
         part = _unread_part(run, body.made_in(store), names, unread)
         if part:
             yield store, f"{part}, one of {len(names)} parts, is never read"

@@ -77,7 +77,7 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
             or _is_optional(run, name)
             or _is_multiplied_by_zero(run, name)
             or _reads_few_tokens(run, whole)
-            or (not run.parameter_reads.get(whole) and base_that_builds(run.subject, whole))
+            or (not run.parameter_reads.get(whole) and base_that_builds(run, whole))
         ):
             continue
         evidence = f"`{name}` {shape} does not change the output"
