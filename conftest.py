@@ -14,7 +14,7 @@ pytest_plugins = ["tools.notebooks.nbval_hooks"]
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Collecting makes half a million objects that stay until the end: a quarter of its time is the search for garbage
+# Collecting makes more than a million objects that stay until the end: a quarter of its time is the search for garbage
 # among them, and each test that makes garbage would have them searched again.
 gc.disable()
 
