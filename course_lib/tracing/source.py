@@ -89,8 +89,8 @@ def source_of(thing: CodeType | type | None) -> Source | None:
         node
         for node in read_source(code.co_filename).definitions
         if isinstance(node, kind)
-        and _first_line(node) <= code.co_firstlineno <= end_of(node)[0]
         and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
+        and _first_line(node) <= code.co_firstlineno <= end_of(node)[0]
     ]
     return Source(max(around, key=_first_line), code.co_filename) if around else None
 

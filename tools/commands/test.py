@@ -18,7 +18,6 @@ from . import book
 from .run import find_lessons
 
 APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and have their own options
-WITHOUT_BOOK = ("tests/browser/test_lab.py", "tests/browser/test_recording_page.py", "tests/browser/test_reports.py")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
@@ -34,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ("--library-only", "run the tests, not the lessons"),
         ("--lessons-only", "run the lessons, not the tests"),
         ("--browser", "also build the book, and drive it and JupyterLab in a browser"),
-        ("--browser-only", "build the book and drive the browser, nothing else"),
+        ("--browser-only", "drive the browser through the built book and JupyterLab, nothing else"),
         ("--every-page", "look at every page of the built book in both themes and three widths, nothing else"),
         ("--sandbox-only", "run the tests that need bubblewrap, nothing else"),
         ("--machines", "set the course up on bare machines, nothing else"),
@@ -52,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     lessons = find_lessons(root, args.names)
     rows: list[Row] = []
     notes: list[str] = []
+    built = ThreadPoolExecutor(1).submit(_build_book) if args.browser else None  # beside tests, many of which wait
     alone = args.browser_only or args.every_page or args.sandbox_only
     if not (alone or args.lessons_only or args.names):
         rows.append(check_tests(root, "the library's tests", [*APART, "tests"], args.workers))
@@ -64,8 +64,10 @@ def run(args: argparse.Namespace) -> int:
         rows.append(check_tests(root, "the sandbox's tests", ["tests/grader", "-m", "sandbox"], args.workers))
     if args.every_page:
         rows.append(check_tests(root, "every page in a browser", [EVERY_PAGE], args.workers))
-    if args.browser or args.browser_only:
-        rows += check_browser(root, args.workers)
+    if built is not None:
+        rows.append(("the book", "", built.result()))
+    if args.browser or args.browser_only:  # JupyterLab's tests are one group
+        rows.append(check_tests(root, "in a browser", ["tests/browser"], args.workers, distribute="loadgroup"))
     return report(rows, notes)
 
 
@@ -90,20 +92,6 @@ def check_lessons(root: Path, lessons: list[Lesson], workers: int, gpu: bool) ->
             rows.append((lesson.label, kernel, tally))
         if done.status and not any(tally.failed for _, _, tally in rows):
             rows.append(("pytest broke off", kernel, Tally(failed=1)))
-    return rows
-
-
-def check_browser(root: Path, workers: int) -> list[Row]:
-    """Drive the browser: without the book while that is built in one process, then with it; return the table's rows."""
-    with ThreadPoolExecutor(1) as pool:
-        building = pool.submit(_build_book)
-        # JupyterLab's tests are one group
-        first = check_tests(root, "JupyterLab and recordings", list(WITHOUT_BOOK), workers, distribute="loadgroup")
-        built = building.result()
-    rows = [first, ("the book", "", built)]
-    if built.passed:  # else its pages are missing or outdated
-        others = ["tests/browser", *(f"--ignore={path}" for path in WITHOUT_BOOK)]
-        rows.append(check_tests(root, "the book in a browser", others, workers))
     return rows
 
 

@@ -10,7 +10,7 @@ from course_lib.diagnosis.measure import Run
 from course_lib.tracing import source_of
 
 from .attributes import BUILDING, own_classes
-from .sources import assignments, nodes_in
+from .sources import assignments, nodes_in, walked
 
 # Ways to reach a part without its name.
 DYNAMIC = {
@@ -82,7 +82,7 @@ def _mentions(owner: nn.Module, name: str, *, built: bool) -> bool:
         for method in source.tree.body if isinstance(source.tree, ast.ClassDef) else ():
             builds = isinstance(method, ast.FunctionDef) and BUILDING.search(method.name)
             wanted = _gives if builds else _is_mention
-            nodes = set(ast.walk(method)) - {one for node in ast.walk(method) for one in _merely_named_in(node)}
+            nodes = set(walked(method)) - {one for node in walked(method) for one in _merely_named_in(node)}
             if (built or not builds) and any(wanted(node, name) for node in nodes):
                 return True
     return False
@@ -113,4 +113,5 @@ def _read_from_outside(run: Run) -> set[str]:
     """Return the attributes that the code of a run reads of anything other than `self`."""
     codes = {code for operation in run.trace.operations for code, _ in operation.frames} | {run.subject.caller}
     nodes = (node for code in codes for node in nodes_in(source_of(code)))
-    return {one.attr for one in nodes if isinstance(one, ast.Attribute) and ast.unparse(one.value) != "self"}
+    attributes = (one for one in nodes if isinstance(one, ast.Attribute))
+    return {one.attr for one in attributes if not isinstance(one.value, ast.Name) or one.value.id != "self"}

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator, Set
+from functools import lru_cache
 from typing import NamedTuple
 
 from course_lib.tracing import Operation, Source, SourceLine, source_of
@@ -29,9 +30,15 @@ class Assignment(NamedTuple):
     value: str
 
 
-def nodes_in(source: Source | None) -> Iterator[ast.AST]:
-    """Yield the nodes of a syntax tree; none if the source is unavailable."""
-    return iter(()) if source is None else ast.walk(source.tree)
+def nodes_in(source: Source | None) -> tuple[ast.AST, ...]:
+    """Return the nodes of a syntax tree; none if the source is unavailable."""
+    return () if source is None else walked(source.tree)
+
+
+@lru_cache(maxsize=256)  # the same functions are asked for other attributes, many times in a diagnosis
+def walked(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Return a node and those within it, as `ast.walk` yields them."""
+    return tuple(ast.walk(tree))
 
 
 def assignments(source: Source | None) -> Iterator[Assignment]:

@@ -5,7 +5,7 @@ grid. Each of the three is then given to the code in a tensor of its own, behind
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -192,7 +192,7 @@ class _Search:
         change = torch.zeros_like(made)
         of_row = self._as_rows(number, change)[..., row, :]
         of_row.copy_(noise_of(of_row.shape, seed=23))
-        return (self._changed(number, change)[value.number] - value.tensor).abs() > 1e-9
+        return _moved_in(self._changed(number, change), value)
 
     def _changed(self, number: int, change: Tensor) -> list[Tensor]:
         """Return each value's tensor in a run in which a change is added to what an operation makes."""
@@ -210,13 +210,18 @@ class _Search:
         result = applied.outputs[0]
         moved = [torch.zeros(result.tensor.shape, dtype=torch.bool) for _ in range(2)]
         for number in dict.fromkeys(chosen):
-            made = self._as_rows(number, self._made(number).tensor)
-            noise = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
-            second = torch.arange(len(noise)) == min(1, len(noise) - 1)  # the first is first in any order
-            for part, of_sample in zip(moved, (second, ~second), strict=True):
-                change = self._as_rows(number, torch.where(of_sample[:, None, None], noise, 0).view(made.shape))
-                part |= (self._changed(number, change)[result.number] - result.tensor).abs() > 1e-9
+            samples = torch.arange(self.batch(number))
+            second = samples == min(1, len(samples) - 1)  # the first is first in any order
+            for part, which in zip(moved, (second, ~second), strict=True):
+                part |= _moved_in(self._changed_samples(number, which), result)
         return bool((moved[0] & moved[1]).any())
+
+    def _changed_samples(self, number: int, which: Tensor) -> list[Tensor]:
+        """Return each value's tensor in a run in which the rows of the samples that are True in `which` change."""
+        made = self._as_rows(number, self._made(number).tensor)
+        noise = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
+        change = torch.where(which[:, None, None], noise, 0).view(made.shape)
+        return self._changed(number, self._as_rows(number, change))
 
     def batch(self, number: int) -> int:
         return math.prod(self._as_rows(number, self._made(number).tensor).shape[:-2])
@@ -229,14 +234,14 @@ class _Search:
         numbers = [
             one for one in flow.passed_after([applied.number], trace.output) if one not in (OUTPUT, applied.number)
         ]
-        moved = self._moved_by_first_sample(queries)  # heads, or samples, may be as many as rows
+        now = self._changed_samples(queries, torch.arange(batch) == 0)  # heads, or samples, may be as many as rows
         able = [
             one
             for one in numbers
             if self._is_able(one)
             and self._is_row_of(one, rows, batch)
             and self._row_axis(one) in (-2, 0, self._row_axis(queries))
-            and not self._as_rows(one, moved(self._made(one))).flatten(0, -3)[1:].any()
+            and not self._as_rows(one, _moved_in(now, self._made(one))).flatten(0, -3)[1:].any()
         ]
         own = [one for one in able if not flow.behind[one] & ~flow.behind[applied.number]]
         after = trace.descendants({applied.number})
@@ -245,14 +250,6 @@ class _Search:
             if any(trace.operations[one].name in (*FACTORS, "convolution") for one in between):
                 return number
         return own[-1] if own else None
-
-    def _moved_by_first_sample(self, number: int) -> Callable[[Value], Tensor]:
-        """Return a function that says which elements of a value change with the first sample of some rows."""
-        made = self._as_rows(number, self._made(number).tensor)
-        change = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
-        change[1:] = 0
-        now = self._changed(number, self._as_rows(number, change.view(made.shape)))
-        return lambda value: (now[value.number] - value.tensor).abs() > 1e-9
 
     def _is_row_of(self, number: int, rows: int, batch: int) -> bool:
         return self._has_rows(number, rows) and self.batch(number) == batch
@@ -291,11 +288,9 @@ class _Search:
                 now = replay(self._trace, torch.where(here, x + noise, x))
             except (IndexError, RuntimeError, ValueError):  # a router's choice became a size: it holds for one x only
                 return False
-            for number in chosen:
-                made = self._made(number)
-                moved = self._as_rows(number, now[made.number] - made.tensor)[..., token, :]
-                if not (moved.abs() > 1e-9).any():
-                    return False
+            moved = (self._as_rows(number, _moved_in(now, self._made(number))) for number in chosen)
+            if not all(one[..., token, :].any() for one in moved):
+                return False
         return True
 
     def _read(self, chosen: tuple[int, ...], output: int) -> frozenset[int]:
@@ -319,3 +314,8 @@ class _Search:
 
     def _point(self, number: int) -> Point:
         return Point() if number == X else point_of(self._trace, number)
+
+
+def _moved_in(now: list[Tensor], value: Value) -> Tensor:
+    """Return which elements of a value are others in a run with a change."""
+    return (now[value.number] - value.tensor).abs() > 1e-9

@@ -66,14 +66,18 @@ def settings_in(value: Any) -> Iterator[tuple[dict[str, Any], str]]:
 def _kept_results(module: nn.Module) -> dict[int, Tensor]:
     """Copy the results that modules keep, because `deepcopy` refuses tensors with a gradient history."""
     attributes = (held for one in module.modules() for name, held in vars(one).items() if name not in NO_RESULTS)
-    kept = (tensor for held in attributes for tensor in tensors_in(held))
+    kept = (tensor for held in attributes if not _is_empty_dict(held) for tensor in tensors_in(held))
     return {id(tensor): tensor.detach().clone() for tensor in kept if not tensor.is_leaf}
 
 
 def _empty_dicts(module: nn.Module) -> dict[int, Any]:
     """Make the empty dicts of a copy's modules, a dozen each for hooks: `deepcopy` takes most of its time for them."""
     held = (value for one in module.modules() for value in vars(one).values())
-    return {id(value): type(value)() for value in held if type(value) in (dict, OrderedDict) and not value}
+    return {id(value): type(value)() for value in held if _is_empty_dict(value)}
+
+
+def _is_empty_dict(value: Any) -> bool:
+    return type(value) in (dict, OrderedDict) and not value
 
 
 def _rebound(value: Any, memo: dict[int, Any]) -> Any:

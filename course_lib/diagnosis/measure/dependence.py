@@ -1,7 +1,7 @@
 """Find the tokens and samples that each element depends on: change one, run again and compare."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -35,9 +35,15 @@ class Dependence:
         """batch, num_tokens"""
         return self.run.x.shape[0], self.run.x.shape[1]
 
+    @cached_property
+    def _token_of(self) -> dict[int, Tensor]:
+        return {}  # by the number of the value, filled when they are asked for
+
     def token_of(self, value: Value) -> Tensor:
         """Return the token of each element: UNLABELLED if it depends on none, SEVERAL if on more."""
-        return only_bit(self.tokens[value.number])
+        if value.number not in self._token_of:
+            self._token_of[value.number] = only_bit(self.tokens[value.number])
+        return self._token_of[value.number]
 
     def sample_of(self, value: Value) -> Tensor:
         """Return the sample of each element: UNLABELLED if it depends on none, SEVERAL if on more."""

@@ -79,8 +79,7 @@ class Structure:
         found: dict[int, set[int]] = {}
         for projection in self.projections:
             columns, tokens = self.columns[projection.out.number], self.dependence.token_of(projection.out)
-            pairs = torch.unique(torch.stack([columns.flatten(), tokens.flatten()]), dim=1)
-            for column, token in pairs.T.tolist():
+            for column, token in sorted({*zip(columns.flatten().tolist(), tokens.flatten().tolist(), strict=True)}):
                 found.setdefault(column, set()).add(token)
         return {column: frozenset(tokens) for column, tokens in found.items()}
 
