@@ -534,7 +534,9 @@ def test_a_set_up_file_that_hides_the_package_it_needs_is_named(doctor, write):
 
 # --- a context ---
 
-CROSS = HEAD + """
+CROSS = (
+    HEAD
+    + """
 class Cross(Head):
     def forward(self, x, y, mask=None):
         return (self.q(x) @ self.k(y).mT / math.sqrt(self.q.out_features)).softmax(dim=-1) @ self.v(y)
@@ -545,6 +547,7 @@ class Three(Head):
         scores = self.q(query) @ self.k(key).mT / math.sqrt(self.q.out_features)
         return scores.masked_fill(mask == 0, -torch.inf).softmax(dim=-1) @ self.v(value)
 """
+)
 
 
 @pytest.mark.parametrize("name", ["Cross", "Three"])
