@@ -556,3 +556,10 @@ def test_a_context_is_given_in_place_of_keys_and_values(doctor, write, name):
     status, shown, said = doctor(f"model.py:{name}", "--args", "11, 7", "--context", "6")
     assert status == 0 and "a context of 6" in shown, shown
     assert ("called as m(x, c, c, torch.ones(x.shape[1], c.shape[1]," in said) == (name == "Three")
+
+
+def test_the_only_tensor_with_rows_in_a_dict_is_the_output(doctor, write):
+    given = "{'loss': torch.zeros(()), 'logits': super().forward(x), 'cache': None}"
+    write("model.py", f"{HEAD}\n\nclass Fields(Head):\n    def forward(self, x):\n        return {given}\n")
+    status, shown, _ = doctor("model.py:Fields", "--args", "11, 7")
+    assert status == 0 and "this is attention" in shown, shown
