@@ -32,8 +32,14 @@ def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def first_tensor(output: Any) -> Any:
-    """Return the output alone if the code also returns weights or a cache, in a tuple or in an object with fields."""
-    if isinstance(output, Mapping) and type(output) is not dict:  # as the outputs of transformers are
+    """Return the output alone if the code also returns weights or a cache, in a tuple or in an object with fields.
+
+    A plain dict has no order that means anything: it gives its only tensor with rows, as of logits beside a loss.
+    """
+    if type(output) is dict:
+        rows = [part for part in output.values() if isinstance(part, Tensor) and part.dim() > 1]
+        return rows[0] if len(rows) == 1 else output
+    if isinstance(output, Mapping):  # as the outputs of transformers are
         parts = list(output.values())
     elif is_dataclass(output):
         parts = [getattr(output, field.name) for field in fields(output)]

@@ -72,12 +72,12 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
     x = input_of(opened, target.name, args, notes)
-    if opened.call is None:
-        opened = with_guessed_call(opened, x, args, notes)
-    if args.expect is not None:
-        options["expect"] = _reference(target, args, heads)
     if args.context is not None:
         options["context"] = _context(evaluate("--context", args.context, opened.module), x)
+    if opened.call is None:
+        opened = with_guessed_call(opened, x, args, notes, options.get("context"))
+    if args.expect is not None:
+        options["expect"] = _reference(target, args, heads)
     _check_call(opened, args, *(one for one in (x, options.get("context")) if one is not None))
     return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args)})
 

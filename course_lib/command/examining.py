@@ -110,15 +110,27 @@ def _result(args: argparse.Namespace, alone: bool, typed: tuple[str, Report]) ->
     return Result(target, report, notes=tuple(notes))
 
 
-def with_guessed_call(opened: Opened, x: Any, args: argparse.Namespace, notes: list[str]) -> Opened:
-    """Return the target with a call that it runs with, if x alone does not do and one can be guessed."""
+def with_guessed_call(
+    opened: Opened, x: Any, args: argparse.Namespace, notes: list[str], context: Any = None
+) -> Opened:
+    """Return the target with a call that it runs with, if x and the context alone do not do and one can be guessed."""
     if not hasattr(x, "shape") or len(x.shape) != 3:
         return opened
-    text = guess_call(opened.code, not args.not_causal, lambda call: runs(opened.code, call, *x.shape))
+
+    def does_run(call: Any) -> bool:
+        return runs(opened.code, call if context is None else _given(call, context), *x.shape)
+
+    text = guess_call(opened.code, not args.not_causal, does_run, context is not None)
     if text is None:
         return opened
-    say(args, [f"called as {text.removeprefix('lambda m, x: ')}, a guess: give --call for your own"], notes)
+    say(args, [f"called as {text.partition(': ')[2]}, a guess: give --call for your own"], notes)
     return replace(opened, call=evaluate("--call", text, opened.module))
+
+
+def _given(call: Any, context: Any) -> Callable[[Any, Any], Any]:
+    """Return a call of (code, x) that gives the context, too; without a call of its own the code gets it second."""
+    run = call or (lambda code, x, context: code(x, context))
+    return lambda code, x: run(code, x, context.to(x.dtype) if context.is_floating_point() else context)
 
 
 def say(args: argparse.Namespace, said: Iterable[str], notes: list[str] | None = None) -> None:

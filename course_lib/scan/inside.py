@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.calling import first_tensor
 from course_lib.diagnosis import NOT_JUDGED, AttentionReport, Finding, Report, diagnose, said_once
 from course_lib.wording import counted, listed
 
@@ -58,9 +59,13 @@ def _report_on(model: Model, given: Tensor, *, causal: bool, call: Callable[...,
 
 
 def _call_with_x(model: Model) -> Callable[..., Any] | None:
-    """Return how to run the model on x, with its context if it has one."""
-    if model.context is None:
+    """Return how to run the model on x, with its context if it has one; None if its first result is its output."""
+    if model.call is not None and model.context is None:
         return model.call
+    if model.context is None and not model.answers:
+        result = model.result(model.x)
+        if model.is_pretrained or isinstance(first_tensor(result), Tensor):
+            return None
     return lambda module, x: first_output(model.run(module, x), x)
 
 

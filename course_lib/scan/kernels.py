@@ -1,6 +1,8 @@
 """Build or switch a copy of a model for another kernel: the formula written out, the fused kernel, flex_attention."""
 
 import copy
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -74,6 +76,21 @@ def _word(value: str, kernel: Kernel) -> str:
         return "flex_attention" if value.endswith("attention") or value in ("eager", "sdpa") else "flex"
     pairs = PAIRS if kernel == "sdpa" else {fused: plain for plain, fused in PAIRS.items()}
     return pairs.get(value, value)
+
+
+def made_when_built(error: BaseException | None) -> str:
+    """Return the attribute that a switched copy lacks because its class makes it when it is built; "" for none.
+
+    A model that chooses its kernel in its constructor has made what that kernel needs, such as no mask.
+    """
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, nn.Module) or not error.name:
+        return ""
+    try:
+        source = inspect.getsource(type(error.obj))
+    except (OSError, TypeError):
+        return ""
+    made = rf"self\.{error.name}\s*(:[^=\n]+)?=[^=]|register_(buffer|parameter)\(\s*[\"']{error.name}[\"']"
+    return error.name if re.search(made, source) else ""
 
 
 class FlexCalls(DispatchWatch):

@@ -20,6 +20,9 @@ from .kernels import Kernel, implemented, switched
 from .recurrent import recurrent_modules
 from .sides import masks_of_sides, names_of_sides
 
+NO_ROWS = "no tensor in its result has a row per token"
+ANSWERS = re.compile(r"(targets?|labels?)(_ids)?")  # with which a model gives outputs for all tokens, and a loss
+
 
 class CannotRun(RuntimeError):
     """A way of running that fails or can't be looked into; the message says why."""
@@ -40,6 +43,7 @@ class Model:
         make_cache: x -> empty cache, for modules that take one as an argument; None if they make it themselves.
         causal: whether a token must not see later ones.
         context: (batch, ...), what an encoder is given besides x, or None.
+        answers: the argument that gets x, too, because without it there is no output for each token; "" for none.
     """
 
     module: nn.Module
@@ -48,6 +52,7 @@ class Model:
     make_cache: Callable[[Tensor], Any] | None = None
     causal: bool = True
     context: Tensor | None = None
+    answers: str = ""
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
@@ -80,6 +85,13 @@ class Model:
     def on(self, x: Tensor, context: Tensor | None) -> "Model":
         """Return the model with other inputs."""
         return replace(self, x=x, context=context)
+
+    def with_answers(self) -> "Model | None":
+        """Return the model with x given as its targets, too; None if it takes none of its own accord."""
+        if self.call is not None or self.context is not None or self.x.is_floating_point():
+            return None
+        found = [one.name for one in self.parameters if ANSWERS.fullmatch(one.name) and one.default is None]
+        return replace(self, answers=found[0]) if found else None
 
     @property
     def is_pretrained(self) -> bool:
@@ -116,7 +128,7 @@ class Model:
         if self.call is not None:
             return self.call(module, *given, **options)
         if self.context is None:
-            return module(*given, **options)
+            return module(*given, **({self.answers: x.clone()} if self.answers else {}), **options)
         return module(**dict(zip(self.sides, given, strict=True)), **options)
 
     def output(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Tensor:
@@ -200,7 +212,7 @@ def first_output(result: Any, x: Tensor) -> Tensor:
     result = [result.logits] if hasattr(result, "logits") else result
     found = [one for one in tensors_in(result) if one.dim() > 2 and one.shape[:2] == x.shape[:2]]
     if not found:
-        raise CannotRun("no tensor in its result has a row per token")
+        raise CannotRun(NO_ROWS)
     return found[0]
 
 

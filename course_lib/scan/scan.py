@@ -11,13 +11,14 @@ from course_lib.diagnosis import copy_of
 from course_lib.quantised import said_of_quantised
 
 from .compare import UNTOUCHED
-from .model import CannotRun, Model, NotOffered
+from .model import NO_ROWS, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import Path
 from .paths import ASKED, IN_A_DTYPE, OF_CONTEXT, PATHS
 from .report import ScanReport
 
 OF_IMAGES = "; images are examined by `diagnose`, on the command line by `course doctor`"
+OUTPUT_OF_CALL = "give `call` (--call) to say what of it is the output, such as `lambda m, x: m(x)[0]`"
 # paths on which the state of recurrent layers shows
 OF_THE_STATE = {"padded right", "padded left", "padded, cached", "in chunks", "token by token"}
 MIN_TOKENS = 6  # three for the first chunk, and several steps of one token
@@ -73,6 +74,9 @@ def scan(
     subject = _subject(model, x, context, call, make_cache, causal)
     if isinstance(subject, str):
         return ScanReport(name, failure=subject)
+    if subject.answers:
+        said = f"it was run with `{subject.answers}`=x, because it gives no output for each token without them"
+        note = "; ".join(one for one in (note, said) if one)
     own = _in_own_dtype(subject, model, x)
     outcomes: list[Outcome] = []
     for one in _chosen(paths, with_context=context is not None):
@@ -138,15 +142,22 @@ def _subject(
         if dtype is not None:
             module, given = module.to(dtype), x.to(dtype) if x.is_floating_point() else x
         subject = Model(module, given, call, make_cache, causal, context)
-        try:
-            output = subject.plain_output
-        except CannotRun as error:
-            reason = f"{error}{_remedy(error)}"
-            continue
-        if output.isfinite().any():
+        reason = _why_not(subject)
+        answered = subject.with_answers() if reason.startswith(NO_ROWS) else None
+        if answered is not None and not _why_not(answered):
+            return answered
+        if not reason:
             return subject
-        reason = "its output is not finite"
     return reason
+
+
+def _why_not(subject: Model) -> str:
+    """Return why the plain pass can't be compared with anything, as a clause; "" if it can."""
+    try:
+        return "" if subject.plain_output.isfinite().any() else "its output is not finite"
+    except CannotRun as error:
+        of_call = f"; {OUTPUT_OF_CALL}" if str(error) == NO_ROWS and subject.call is None else ""
+        return f"{error}{_remedy(error)}{of_call}"
 
 
 def _in_own_dtype(subject: Model, model: nn.Module, x: Tensor) -> Model | None:

@@ -10,7 +10,7 @@ from course_lib.calling import WEIGHTS
 from course_lib.tracing import WithoutDropout, drops_out, trace_run
 
 from .compare import SAME, UNTOUCHED, difference
-from .kernels import FlexCalls
+from .kernels import FlexCalls, Kernel, made_when_built
 from .model import CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, future, judged, path
@@ -42,13 +42,27 @@ def one_pass(model: Model) -> Iterator[Outcome]:
 @path("formula")
 def written_out(model: Model) -> Iterator[Outcome]:
     """Run the formula written out (eager)."""
-    yield from compare(model, "formula", *model.with_kernel("eager"))
+    yield from _on(model, "formula", "eager")
 
 
 @path("fused")
 def fused(model: Model) -> Iterator[Outcome]:
     """Run the fused kernel (sdpa)."""
-    yield from compare(model, "fused", *model.with_kernel("sdpa"))
+    yield from _on(model, "fused", "sdpa")
+
+
+def _on(model: Model, name: str, kernel: Kernel) -> Iterator[Outcome]:
+    """Compare a copy that is switched to a kernel.
+
+    Raises:
+        NotOffered: the model has no such switch, or it counts only when the model is built.
+    """
+    try:
+        yield from compare(model, name, *model.with_kernel(kernel))
+    except CannotRun as error:
+        if missing := made_when_built(error.__cause__):
+            raise NotOffered(f"its switch counts when it is built: `{missing}` is made for this path only") from error
+        raise
 
 
 @path("flex")

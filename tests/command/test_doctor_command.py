@@ -38,7 +38,8 @@ class Unscaled(Head):
 
 class WithWeights(Head):
     def forward(self, x):
-        return {"output": super().forward(x)}
+        output = super().forward(x)
+        return {"output": output, "weights": output.softmax(dim=-1)}
 
 
 class Grouped(nn.Module):

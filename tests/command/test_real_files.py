@@ -138,7 +138,8 @@ def test_a_package_that_attention_needs_is_said(doctor, write, code):
     write("model.py", f"import no_such_ops\n{text}")
     status, shown, _ = doctor("model.py:Head", "--args", "11, 7")
     assert status == 2 and NEEDS[code] in shown
-    assert "no_such_ops is not installed: install it (python -m pip install no_such_ops), or examine code that" in shown
+    said = "no_such_ops is not installed: install it, by the name that the code's requirements give it, or examine code"
+    assert said in shown, "pip may know another package by the name of the import"
 
 
 def test_a_number_from_a_missing_package_is_needed(doctor, write):
@@ -509,3 +510,56 @@ def test_annotations_and_sarif_are_relative_to_the_repository(doctor, write, tmp
     assert rule["id"] == "missing-scale" and rule["helpUri"].endswith("/mistakes/missing-scale.html")
     (failed,) = run["invocations"][0]["toolExecutionNotifications"]
     assert "has no NoSuch" in failed["message"]["text"] and not run["invocations"][0]["executionSuccessful"]
+
+
+# --- packages that a file hides ---
+
+CHILD = "from model.parts.base import Head\n\n\nclass Child(Head):\n    pass\n"
+
+
+def test_a_file_beside_the_target_does_not_hide_the_package_of_the_repository(doctor, write):
+    write("model/parts/base.py", HEAD)
+    write("model/parts/model.py", "raise RuntimeError('not what was meant')\n")
+    write("model/parts/child.py", CHILD)
+    status, shown, said = doctor("model/parts/child.py:Child", "--args", "11, 7")
+    assert status == 0 and "this is attention" in shown, said
+
+
+def test_a_set_up_file_that_hides_the_package_it_needs_is_named(doctor, write):
+    write("src/heads/base.py", HEAD)
+    path = write("heads.py", "import sys\nsys.path.insert(0, 'src')\nfrom heads.base import Head\n")
+    status, _, said = doctor("--setup", "heads.py")
+    assert status == 2 and said.endswith(f"; {path} hides the package heads: give that file another name.\n"), said
+
+
+# --- a context ---
+
+CROSS = (
+    HEAD
+    + """
+class Cross(Head):
+    def forward(self, x, y, mask=None):
+        return (self.q(x) @ self.k(y).mT / math.sqrt(self.q.out_features)).softmax(dim=-1) @ self.v(y)
+
+
+class Three(Head):
+    def forward(self, query, key, value, mask):
+        scores = self.q(query) @ self.k(key).mT / math.sqrt(self.q.out_features)
+        return scores.masked_fill(mask == 0, -torch.inf).softmax(dim=-1) @ self.v(value)
+"""
+)
+
+
+@pytest.mark.parametrize("name", ["Cross", "Three"])
+def test_a_context_is_given_in_place_of_keys_and_values(doctor, write, name):
+    write("model.py", CROSS)
+    status, shown, said = doctor(f"model.py:{name}", "--args", "11, 7", "--context", "6")
+    assert status == 0 and "a context of 6" in shown, shown
+    assert ("called as m(x, c, c, torch.ones(x.shape[1], c.shape[1]," in said) == (name == "Three")
+
+
+def test_the_only_tensor_with_rows_in_a_dict_is_the_output(doctor, write):
+    given = "{'loss': torch.zeros(()), 'logits': super().forward(x), 'cache': None}"
+    write("model.py", f"{HEAD}\n\nclass Fields(Head):\n    def forward(self, x):\n        return {given}\n")
+    status, shown, _ = doctor("model.py:Fields", "--args", "11, 7")
+    assert status == 0 and "this is attention" in shown, shown

@@ -43,6 +43,7 @@ class Importer:
         self.errors: list[BaseException] = []
         self.roots = [] if target.path is None else [above_packages(target.path)]
         self.other_roots = [] if target.path is None else _other_roots(target.path)
+        self.first = None if target.path is None else target.path.parent  # looked in first by a file on its own
 
     def module(self) -> ModuleType:
         """Return the module.
@@ -92,7 +93,7 @@ class Importer:
 
     def _alone(self, path: Path) -> ModuleType:
         module = new_module(path)
-        look_first_in(path.parent)  # for imports of files beside it
+        look_first_in(self.first or path.parent)  # for imports of files beside it
         if path in self.parts.files:
             run_part([(str(path), _parsed(path))], module, self.parts.files[path], self.stand_ins)
         else:
@@ -124,11 +125,27 @@ class Importer:
         package = name.split(".")[0]
         if f"{self.target.place}.".startswith(f"{name}.") or name in self.stand_ins.names:
             return False
+        if self._is_hidden(name):
+            return True
         holder = None if self.target.path is None else holder_of(package, self.target.path)
         if holder is not None and str(holder) not in sys.path:
             sys.path.append(str(holder))
             return True
         self.stand_ins.names.add(name if package in sys.modules or holder else package)
+        return True
+
+    def _is_hidden(self, name: str) -> bool:
+        """Look in the folder that holds a package, if a file beside the target has the name of that package.
+
+        The folder of that file is left out, because a file of any folder comes before a package without __init__.py.
+        """
+        path = self.target.path
+        if path is None or not (path.parent / f"{name.split('.')[0]}.py").is_file():
+            return False
+        before, self.first = self.first, holder_of(name, path)
+        if self.first in (None, before):
+            return False
+        sys.path[:] = [one for one in sys.path if Path(one).resolve() != path.parent]
         return True
 
     def _forget(self) -> None:
@@ -174,6 +191,9 @@ def _is_relative(error: BaseException) -> bool:
 def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.split(".")[0]
+        file = getattr(sys.modules.get(package), "__file__", None) or ""
+        if "is not a package" in str(error) and not file.startswith(INSTALLED):
+            return f"{file} hides the package {package}: give that file another name"
         if package in sys.modules:
             return f"{package} is installed, but not this part of it"
         return f"install {package} for {sys.executable}, or run this with a Python that has it"

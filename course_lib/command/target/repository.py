@@ -19,8 +19,8 @@ def above_packages(path: Path) -> Path:
     return next(folder for folder in path.parents if not (folder / "__init__.py").is_file())
 
 
-def holder_of(package: str, path: Path) -> Path | None:
-    """Return the folder of a file's repository from which a package or module can be imported; None without one.
+def holder_of(name: str, path: Path) -> Path | None:
+    """Return the folder of a file's repository from which a package or module, a.b too, can be imported; or None.
 
     It is the nearest folder above the file, one called src in it, or one right below the root, but never a package,
     whose own parts must not hide installed packages of the same name. Without a root, as in an archive that was
@@ -32,7 +32,8 @@ def holder_of(package: str, path: Path) -> Path | None:
     for folder in [*above, *(one / "src" for one in above), *beside]:
         if (folder / "__init__.py").is_file():
             continue
-        if (folder / f"{package}.py").is_file() or _holds_python(folder / package):
+        module = folder.joinpath(*name.split("."))
+        if module.with_name(f"{module.name}.py").is_file() or _holds_python(module):
             return folder
     return None
 

@@ -18,8 +18,8 @@ class StandInUsed(RuntimeError):
     def __init__(self, name: object) -> None:
         package = str(name).split(".")[0].split("(")[0]
         super().__init__(
-            f"{name} is needed here, and {package} is not installed: install it (python -m pip install {package}), or "
-            f"examine code that does without it"
+            f"{name} is needed here, and {package} is not installed: install it, by the name that the code's "
+            f"requirements give it, or examine code that does without it"
         )
 
 
