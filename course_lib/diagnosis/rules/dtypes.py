@@ -109,15 +109,16 @@ def _run_in_halves(subject: Subject, x: Tensor) -> Tensor:
 
 
 def _is_of_call(run: Run, where: SourceLine | None) -> bool:
-    """Return whether a line belongs to `call`, or to what it calls besides the code: they are no part of the code."""
+    """Return whether a line belongs to `call`, or to a module that it runs beside the code: they are no part of it."""
     caller = run.subject.caller
     if caller is None or where is None:
         return False
     if str(where.file) == caller.co_filename and where.line in {line for _, _, line in caller.co_lines()}:
         return True
     own = _functions_of(run.subject.modules.values())
-    made = [one for one in run.trace.operations if one.where == where]
-    return bool(own and made) and all(own.isdisjoint(code for code, _ in one.frames) for one in made)
+    made = [{code for code, _ in one.frames} for one in run.trace.operations if one.where == where]
+    beside = [own.isdisjoint(codes) and any(code.co_name == "forward" for code in codes) for codes in made]
+    return bool(own and beside) and all(beside)
 
 
 def _functions_of(modules: Iterable[nn.Module]) -> set[CodeType]:
