@@ -12,6 +12,7 @@ from course_lib.diagnosis import diagnose
 from tests.diagnosis.marked_lines import marked
 
 HEADS, D = 3, 12
+device = "cuda" if torch.cuda.is_available() else "cpu"
 X = torch.randn(2, 5, D, generator=torch.Generator().manual_seed(0))
 
 
@@ -46,6 +47,18 @@ def test_a_device_that_the_constructor_was_given_is_that_of_x(path):
     code = Told("cpu", settings, path)
     assert diagnose(code, X, num_heads=HEADS).ok
     assert settings.device == "cpu" and code.dev == torch.device("cpu")
+
+
+class OfScript(Base):
+    def keep(self, count):
+        return torch.ones(count, count, dtype=torch.bool, device=device).tril()
+
+
+@pytest.mark.skipif(device != "cpu", reason="x is on the CPU")
+def test_a_device_that_a_script_names_once_is_that_of_x():
+    report = diagnose(OfScript(), X, num_heads=HEADS)
+    assert report.ok, report.in_words()
+    assert device == "cpu"
 
 
 class Chosen(Base):

@@ -222,6 +222,23 @@ def test_a_tensor_that_call_makes_in_float32_pins_no_dtype_of_the_code():
     assert found(Hiding(pinned=True), X, causal=False, call=of_x) == ["dtype-pinned"]
 
 
+class Hidden(nn.Module):
+    """Makes numbers in its own dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("zero", torch.zeros(1))
+
+    def forward(self, x):
+        return torch.zeros(x.shape[:2]).type_as(self.zero)
+
+
+def test_a_tensor_of_a_module_that_only_call_runs_pins_no_dtype_of_the_code():
+    hidden = Hidden()
+    report = diagnose(Hiding(), X, causal=False, num_heads=HEADS, call=lambda module, x: module(x, hidden(x)))
+    assert report.ok and any("`call` makes a tensor of another dtype" in one for one in report.remarks), report
+
+
 class FramesBehindClass(Base):
     """The token of the class sees all tokens; each patch sees it and the patches at its place in all frames."""
 

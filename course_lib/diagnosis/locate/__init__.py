@@ -21,7 +21,7 @@ from .constants import (
     locate_unused_scaling,
 )
 from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
-from .devices import move_given_devices
+from .devices import move_given_devices, of_files_on
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -124,6 +124,7 @@ __all__ = [
     "move_given_devices",
     "names_in",
     "names_read",
+    "of_files_on",
     "returns_in",
     "scale_by_choice",
     "sets_new_name",

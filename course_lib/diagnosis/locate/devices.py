@@ -1,8 +1,9 @@
-"""Find the devices that a module keeps because its constructor was given them."""
+"""Find the devices that the code was told, by an argument of a constructor or by a variable of its file."""
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -29,6 +30,23 @@ def move_given_devices(subject: Subject, code: Callable[..., Any], device: torch
             for settings, key in settings_in(value):
                 if _is_device(settings[key]):
                     settings[key] = device
+
+
+@contextmanager
+def of_files_on(code: Callable[..., Any], device: torch.device) -> Iterator[None]:
+    """Let variables of the code's files that are called a device, as scripts have one for all they make, be another."""
+    modules = code.modules() if isinstance(code, nn.Module) else ()
+    functions = [code, *(type(module).forward for module in modules)]
+    spaces = {id(space): space for one in functions if (space := getattr(one, "__globals__", None)) is not None}
+    told = [(space, name) for space in spaces.values() for name in space if CALLED.search(name.lower())]
+    kept = [(space, name, space[name]) for space, name in told if _is_device(space[name])]
+    try:
+        for space, name, _ in kept:
+            space[name] = device
+        yield
+    finally:
+        for space, name, value in kept:
+            space[name] = value
 
 
 def _is_device(value: Any) -> bool:

@@ -61,7 +61,11 @@ class Attention(AfterStructure):
 
 
 def measure_attention(rows: Rows) -> Attention | None:
-    """Arrange the rows and measure their influence; None if a row has no known sample or query."""
+    """Arrange the rows and measure their influence.
+
+    Returns:
+        None if a row has no known sample or query, or none of the rows belongs to a query that should see any key.
+    """
     if any(row.query < 0 or row.sample < 0 for row in rows.all):
         return None
     batch, num_tokens = rows.dependence.sizes
@@ -77,7 +81,9 @@ def measure_attention(rows: Rows) -> Attention | None:
                 score_cells[row.sample, row.head, row.query, key] = dot_products[score]
                 applied_cells[row.sample, row.head, row.query, key] += weight
     influence = measure_influence(rows)
-    return Attention(rows.structure, rows, scores, applied, _weights(applied, influence.weights), present, influence)
+    weights = _weights(applied, influence.weights)
+    attention = Attention(rows.structure, rows, scores, applied, weights, present, influence)
+    return attention if attention.expected.any() else None
 
 
 def _weights(applied: Tensor, effective: Tensor) -> Tensor:

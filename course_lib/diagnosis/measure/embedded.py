@@ -31,17 +31,21 @@ class EmbeddedSubject(PlacedSubject):
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the model, in which x takes the place of the embeddings."""
         module, ids = self._module_of(code), resized(self.template, x.shape[0], x.shape[1])
-        with forward_replaced(module, partial(_Embeddings(x, self.place.tokens_first).of, module.forward)):
+        with forward_replaced(module, partial(_Embeddings(x, ids, self.place.tokens_first).of, module.forward)):
             return self.whole.call(code, ids)
 
     trace = Subject.trace
 
 
 class _Embeddings:
-    """Returns x for its ids, in the pieces in which they come, or all of it for ids (token, batch)."""
+    """Returns x for its ids, in the pieces in which they come, or all of it for ids (token, batch).
 
-    def __init__(self, x: Tensor, tokens_first: bool) -> None:
-        self._x, self._start, self._tokens_first = x, 0, tokens_first
+    A piece goes on where the last one ended, unless its ids are those of a start that comes again, as where the whole
+    prefix is given for each new token.
+    """
+
+    def __init__(self, x: Tensor, ids: Tensor, tokens_first: bool) -> None:
+        self._x, self._ids, self._start, self._tokens_first = x, ids, 0, tokens_first
 
     def of(self, usual: Callable[[Tensor], Tensor], ids: Tensor) -> Tensor:
         batch, num_tokens, _ = self._x.shape
@@ -49,9 +53,13 @@ class _Embeddings:
             return self._x.transpose(0, 1) if ids.shape == (num_tokens, batch) else usual(ids)
         if ids.dim() != 2 or len(ids) != batch or ids.shape[1] > num_tokens:
             return usual(ids)
-        start = self._start if self._start + ids.shape[1] <= num_tokens else 0
+        starts = (self._start if self._start + ids.shape[1] <= num_tokens else 0, 0)
+        start = next((one for one in starts if self._are_at(one, ids)), starts[0])
         self._start = start + ids.shape[1]
         return self._x[:, start : self._start].to(self._x.dtype)
+
+    def _are_at(self, start: int, ids: Tensor) -> bool:
+        return torch.equal(self._ids[:, start : start + ids.shape[1]], ids)
 
 
 def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubject, Tensor] | None:

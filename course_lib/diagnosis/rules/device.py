@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_attribute, move_given_devices
+from course_lib.diagnosis.locate import locate_attribute, move_given_devices, of_files_on
 from course_lib.diagnosis.measure import FreshRuns, Structure
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private
@@ -33,7 +33,7 @@ def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
     modules = set(map(id, code.modules())) if isinstance(code, nn.Module) else set[int]()
     device = _FakeDevice([tensor for _, tensor in plain], subject.caller, modules, sys._getframe())
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), device:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), of_files_on(code, ELSEWHERE), device:
             subject.call(code, fresh.run.x.clone())
     except _TensorLeftBehind as left:
         by_shape = sorted(plain, key=lambda one, shape=left.shape: tuple(one[1].shape) != shape)  # the likeliest first

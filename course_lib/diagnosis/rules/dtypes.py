@@ -1,14 +1,16 @@
 """Find code that does not run in float16 or bfloat16, and products that overflow float16."""
 
+import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_made, locate_pinned
-from course_lib.diagnosis.measure import FreshRuns, SoftmaxPath, Structure, Subject, SubjectFailed
+from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, torch_private
 
@@ -71,7 +73,7 @@ def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | s
                     yield f"in {dtype} its norms must stay in float32, in which they compute"
                     return
                 where = locate_pinned(run, dtype) or failure.line
-                if _is_of_call(subject, where):
+                if _is_of_call(run, where):
                     yield f"in {dtype} it was not run, because `call` makes a tensor of another dtype: {where}"
                     return
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
@@ -106,12 +108,24 @@ def _run_in_halves(subject: Subject, x: Tensor) -> Tensor:
             raise failure from None
 
 
-def _is_of_call(subject: Subject, where: SourceLine | None) -> bool:
-    """Return whether a line belongs to `call`, which is no part of the code."""
-    code = subject.caller
-    if code is None or where is None or str(where.file) != code.co_filename:
+def _is_of_call(run: Run, where: SourceLine | None) -> bool:
+    """Return whether a line belongs to `call`, or to a module that it runs beside the code: they are no part of it."""
+    caller = run.subject.caller
+    if caller is None or where is None:
         return False
-    return where.line in {line for _, _, line in code.co_lines()}
+    if str(where.file) == caller.co_filename and where.line in {line for _, _, line in caller.co_lines()}:
+        return True
+    own = _functions_of(run.subject.modules.values())
+    made = [{code for code, _ in one.frames} for one in run.trace.operations if one.where == where]
+    beside = [own.isdisjoint(codes) and any(code.co_name == "forward" for code in codes) for codes in made]
+    return bool(own and beside) and all(beside)
+
+
+def _functions_of(modules: Iterable[nn.Module]) -> set[CodeType]:
+    """Return the code objects of the methods of some modules."""
+    classes = {base for module in modules for base in type(module).__mro__ if not base.__module__.startswith("torch.")}
+    methods = (getattr(one, "fget", one) for base in classes for one in vars(base).values())
+    return {inspect.unwrap(one).__code__ for one in methods if isinstance(one, FunctionType)}
 
 
 def _runs_with_wide_norms(subject: Subject, x: Tensor) -> bool:

@@ -358,14 +358,27 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
 
 
 def _in_groups(visibility: Visibility) -> bool:
-    """Return whether code of fixed lengths compares tokens in groups only, such as stripes, perhaps others by head."""
+    """Return whether code compares tokens in groups only: in windows of a row, or, for fixed lengths, in any groups.
+
+    A wrong mask hides scores that were computed, and a wrong view gives heads different tokens. Groups other than
+    windows may be others by head, as stripes are.
+    """
     attention, options = visibility.attention, visibility.attention.options
     free = options.keep is None and options.window is None and not options.num_context and not options.causal
     never_compared = attention.scores[visibility.missing].isnan().all()
-    if not (free and options.lengths and never_compared and (attention.seen == attention.seen[:1]).all()):
+    if not (free and never_compared and (attention.seen == attention.seen[:1]).all()):
         return False
     heads = attention.seen[0]
+    if (heads == heads[0]).all() and _are_windows(heads[0]):
+        return True
     grouped = [groups_of(seen, of_row=False) is not None for seen in heads if not seen.all()]
-    if not all(grouped):
+    if not options.lengths or not all(grouped):
         return False
     return any(groups_of(seen, of_row=not options.has_grid) is not None for seen in heads)
+
+
+def _are_windows(seen: Tensor) -> bool:
+    """Return whether tokens see each other in neighbouring groups of one size, the last of which may be smaller."""
+    size = int(seen[0].sum())
+    of = torch.arange(len(seen)) // max(size, 1)
+    return 1 < size < len(seen) and torch.equal(seen, of[:, None] == of)

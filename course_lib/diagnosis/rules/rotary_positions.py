@@ -12,8 +12,9 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import find_join, locate_discarded, locate_request, locate_returned_argument
 from course_lib.diagnosis.measure import SAME, Attention, RotaryAngles, RotatedRow, Row, Rows, rotated_rows
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Contraction, Operation, SourceLine, Value, line_at, statement_of
+from course_lib.tracing import FACTORS, Contraction, Operation, SourceLine, Value, line_at, statement_of
 
+MULTIPLIES = {"mul", "addcmul", *FACTORS}
 EQUAL = "with the same token everywhere,"
 
 
@@ -62,9 +63,8 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
         yield Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     elif apart and queries_differ != keys_differ:
         yield _one_side(found, "queries" if keys_differ else "keys")
-    elif not apart and not keys_differ:
-        if not attention.run.subject.is_part:  # whose rows may be put in place behind their rotation
-            yield _nowhere(found)
+    elif not apart and not keys_differ and _turns_tokens(found):
+        yield _nowhere(found)
     elif not apart and found.in_pieces:
         yield from _equal_keys(found)
 
@@ -163,6 +163,17 @@ def _locate_rotation(found: _Rotation, product: Contraction, plain: Value) -> So
 def _line_in(operation: Operation, functions: set[CodeType]) -> SourceLine | None:
     """Return the line of an operation in one of some functions; None if it runs in none of them."""
     return next((line_at(statement_of(*frame)) for frame in operation.frames if frame[0] in functions), None)
+
+
+def _turns_tokens(found: _Rotation) -> bool:
+    """Return whether angles multiply what comes from tokens; rows may be put in place of those that were rotated."""
+    attention, angles = found.attention, found.angles
+    last = attention.trace.ancestors(attention.structure.score_factors)
+    for operation in attention.run.in_order((angles.readers | angles.descendants) & last):
+        of_tokens = [attention.dependence.on_input(value) for value in operation.inputs]
+        if operation.name.rstrip("_") in MULTIPLIES and any(of_tokens) and not all(of_tokens):
+            return True
+    return False
 
 
 def _nowhere(found: _Rotation) -> Finding:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
 
+import torch
+
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import changes_nothing, dead_parts, dead_stores, dropped_results, names_in, names_read
 from course_lib.diagnosis.measure import Run, role_of
@@ -93,9 +95,22 @@ def _unread_values(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
 
 def _unread_shape(run: Run, made: list[Operation]) -> str:
     """Return the shape of what a statement computed if it changes no output; "" if it does, or is no tensor."""
-    unread = bool(made) and run.returned.isdisjoint(one.number for one in made)
+    unread = bool(made) and run.returned.isdisjoint(one.number for one in made) and not _is_made_again(run, made)
     numbers = unread and all(value.tensor.is_floating_point() for value in made[-1].outputs)
     return str(tuple(made[-1].outputs[0].tensor.shape)) if numbers and made[-1].outputs else ""
+
+
+def _is_made_again(run: Run, made: list[Operation]) -> bool:
+    """Return whether the output comes from the same numbers, of the same parameters, that are computed once more."""
+    returned = run.in_order(run.returned)
+    used = {value.storage for operation in returned for value in operation.inputs}
+    parameters = {value.storage for values in run.parameter_reads.values() for value in values}
+    read = {value.storage for operation in made for value in operation.inputs} & parameters
+    made_here = [value.tensor for value in made[-1].outputs[:1]]
+    alike = (value.tensor for one in returned if one.name == made[-1].name for value in one.outputs[:1])
+    return read <= used and any(
+        one.dtype == other.dtype and torch.equal(one, other) for one in alike for other in made_here
+    )
 
 
 def _unread_part(run: Run, made: list[Operation], names: list[str], unread: list[int]) -> str:
