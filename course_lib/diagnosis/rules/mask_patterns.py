@@ -338,14 +338,20 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
 
 
 def _in_groups(visibility: Visibility) -> bool:
-    """Return whether code of fixed lengths compares tokens in groups only, such as stripes, perhaps others by head."""
+    """Return whether code compares tokens in groups only, such as stripes, or as many with each, perhaps by head."""
     attention, options = visibility.attention, visibility.attention.options
     free = options.keep is None and options.window is None and not options.num_context and not options.causal
     never_compared = attention.scores[visibility.missing].isnan().all()
-    if not (free and options.lengths and never_compared and (attention.seen == attention.seen[:1]).all()):
+    if not (free and never_compared and (attention.seen == attention.seen[:1]).all()):
         return False
     heads = attention.seen[0]
     grouped = [groups_of(seen, of_row=False) is not None for seen in heads if not seen.all()]
-    if not all(grouped):
-        return False
-    return any(groups_of(seen, of_row=not options.has_grid) is not None for seen in heads)
+    if all(grouped) and any(groups_of(seen, of_row=not options.has_grid) is not None for seen in heads):
+        return True
+    return all(map(_is_regular, heads))
+
+
+def _is_regular(seen: Tensor) -> bool:
+    """Return whether each query, bool (query, key), sees as many keys as any other, and each key is seen as often."""
+    counts = torch.cat([seen.sum(0), seen.sum(1)])
+    return bool((counts == counts[0]).all()) and int(counts[0]) > 1

@@ -1,0 +1,78 @@
+"""Attention in parts beside each other, over pairs of tokens, over groups, and over some tokens only."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from course_lib.diagnosis import diagnose
+
+D, HEADS = 12, 3
+
+
+def some_x(*sizes):
+    return torch.randn(*sizes, D, generator=torch.Generator().manual_seed(3))
+
+
+def split(x, heads=HEADS):
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+class Packed(nn.Module):
+    """A layer for queries, keys and values, and one for the outputs, which are `wide` times as wide."""
+
+    def __init__(self, wide=1):
+        super().__init__()
+        torch.manual_seed(5)
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(wide * D, D)
+
+    def roles(self, x):
+        return (split(part) for part in self.qkv(x).chunk(3, dim=-1))
+
+
+class OverPairs(nn.Module):
+    """Each pair (i, j) attends to the pairs (j, k), and to the pairs (k, i)."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.after, self.before, self.out = nn.Linear(D, 3 * D), nn.Linear(D, 3 * D), nn.Linear(2 * D, D)
+
+    def forward(self, pairs):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)) for part in self.after(pairs).chunk(3, dim=-1))
+        weights = (torch.einsum("bijhd,bjkhd->bijkh", q, k) * q.shape[-1] ** -0.5).softmax(dim=3)
+        after = torch.einsum("bijkh,bjkhd->bijhd", weights, v)
+        q, k, v = (part.unflatten(-1, (HEADS, -1)) for part in self.before(pairs).chunk(3, dim=-1))
+        weights = (torch.einsum("bijhd,bkihd->bijkh", q, k) * q.shape[-1] ** -0.5).softmax(dim=3)
+        before = torch.einsum("bijkh,bkihd->bijhd", weights, v)
+        return self.out(torch.cat([after.flatten(3), before.flatten(3)], dim=-1))
+
+
+def test_pairs_that_see_the_pairs_of_a_row_and_of_a_column_are_right():
+    report = diagnose(OverPairs(), some_x(2, 4, 4), num_heads=HEADS, causal=False)
+    assert report.ok, report
+    assert any("different groups" in remark for remark in report.remarks), report
+    assert not diagnose(OverPairs(), some_x(2, 4, 4), num_heads=4, causal=False).ok
+
+
+class InChunks(Packed):
+    """Tokens attend to those of their own chunk; with a mask if it `hides`."""
+
+    def __init__(self, hides=False):
+        super().__init__()
+        self.hides = hides
+
+    def forward(self, x):
+        chunks = x.reshape(-1, 3, D)
+        if not self.hides:
+            q, k, v = self.roles(chunks)
+            return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+        q, k, v = self.roles(x)
+        of = torch.arange(x.shape[1], device=x.device) // 3
+        found = F.scaled_dot_product_attention(q, k, v, attn_mask=of[:, None] == of)
+        return self.out(found.transpose(1, 2).reshape(x.shape))
+
+
+def test_tokens_that_are_compared_in_chunks_only_are_meant_and_a_mask_of_chunks_is_not():
+    x, given = some_x(2, 6), {"causal": False, "num_heads": HEADS, "lengths": [6]}
+    assert diagnose(InChunks(), x, **given).ok
+    assert "should be seen are not" in str(diagnose(InChunks(hides=True), x, **given))
