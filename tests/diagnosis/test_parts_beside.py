@@ -76,3 +76,46 @@ def test_tokens_that_are_compared_in_chunks_only_are_meant_and_a_mask_of_chunks_
     x, given = some_x(2, 6), {"causal": False, "num_heads": HEADS, "lengths": [6]}
     assert diagnose(InChunks(), x, **given).ok
     assert "should be seen are not" in str(diagnose(InChunks(hides=True), x, **given))
+
+
+class InGroups(nn.Module):
+    """Two neighbours are one query, key and value, whose heads are cut from both at once."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.query, self.key, self.value, self.out = (nn.Linear(D, D) for _ in range(4))
+
+    def forward(self, x):
+        parts = (layer(x).reshape(len(x), -1, HEADS, 2 * D // HEADS) for layer in (self.query, self.key, self.value))
+        q, k, v = (part.transpose(1, 2) for part in parts)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(dim=-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(x.shape))
+
+
+def test_rows_of_two_tokens_are_no_heads_that_are_cut_wrongly():
+    report = diagnose(InGroups(), some_x(2, 6), num_heads=HEADS, causal=False, lengths=[6])
+    assert not report.mistakes or report.mistakes == (None,), report
+    assert report.exit_status != 1, report
+
+
+class OfBothHalves(Packed):
+    """Each half of the tokens reads the other half, too, beside all tokens."""
+
+    def __init__(self):
+        super().__init__(wide=2)
+        self.other = nn.Linear(D, 3 * D)
+
+    def forward(self, x):
+        def attend(q, k, v):
+            return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+        every = attend(*self.roles(x))
+        first, last = zip(*(split(part).chunk(2, dim=2) for part in self.other(x).chunk(3, dim=-1)), strict=True)
+        across = torch.cat([attend(last[0], *first[1:]), attend(first[0], *last[1:])], dim=1)
+        return self.out(torch.cat([across, every], dim=-1))
+
+
+def test_results_of_two_queries_in_one_row_are_no_reshape():
+    report = diagnose(OfBothHalves(), some_x(2, 6), num_heads=HEADS, causal=False, lengths=[6])
+    assert report.ok, report
