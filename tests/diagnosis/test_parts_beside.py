@@ -1,5 +1,6 @@
 """Attention in parts beside each other, over pairs of tokens, over groups, and over some tokens only."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -97,6 +98,29 @@ def test_rows_of_two_tokens_are_no_heads_that_are_cut_wrongly():
     report = diagnose(InGroups(), some_x(2, 6), num_heads=HEADS, causal=False, lengths=[6])
     assert not report.mistakes or report.mistakes == (None,), report
     assert report.exit_status != 1, report
+
+
+class WithEdges(Packed):
+    """The scores, which features of pairs are added to, make new features of pairs, unless these are dropped."""
+
+    def __init__(self, returns=True):
+        super().__init__()
+        self.of_edges, self.to_edges, self.returns = nn.Linear(4, HEADS), nn.Linear(HEADS, 4), returns
+
+    def forward(self, x, edges):
+        q, k, v = self.roles(x)
+        scores = q @ k.mT * q.shape[-1] ** -0.5 + self.of_edges(edges).permute(0, 3, 1, 2)
+        made = self.to_edges(scores.permute(0, 2, 3, 1))
+        return self.out((scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2)), made if self.returns else edges
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_layer_of_the_pairs_that_are_returned_too_is_not_dead(returns):
+    def call(code, x):
+        return code(x, x[:, :, None, :4] - x[:, None, :, 4:8])[0]
+
+    report = diagnose(WithEdges(returns), some_x(2, 5), num_heads=HEADS, causal=False, call=call)
+    assert report.mistakes == (() if returns else ("dead-parameter",)), report
 
 
 class OfBothHalves(Packed):
