@@ -143,3 +143,25 @@ class OfBothHalves(Packed):
 def test_results_of_two_queries_in_one_row_are_no_reshape():
     report = diagnose(OfBothHalves(), some_x(2, 6), num_heads=HEADS, causal=False, lengths=[6])
     assert report.ok, report
+
+
+class Crossing(nn.Module):
+    """One softmax over the row and the column of a token, which is hidden in its column."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.query, self.key, self.value = (nn.Linear(D, D) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = self.query(x) * D**-0.5, self.key(x), self.value(x)
+        in_row = torch.einsum("bijd,bikd->bijk", q, k)
+        own = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)[None, :, None]
+        in_column = torch.einsum("bijd,bkjd->bijk", q, k).masked_fill(own, -torch.inf)
+        column, row = torch.cat([in_column, in_row], dim=-1).softmax(dim=-1).split([x.shape[1], x.shape[2]], dim=-1)
+        return x + torch.einsum("bijk,bkjd->bijd", column, v) + torch.einsum("bijk,bikd->bijd", row, v)
+
+
+def test_a_row_and_a_column_in_one_softmax_are_one_head():
+    report = diagnose(Crossing(), some_x(2, 3, 4), causal=False)
+    assert report.ok, report
