@@ -123,6 +123,25 @@ def test_a_layer_of_the_pairs_that_are_returned_too_is_not_dead(returns):
     assert report.mistakes == (() if returns else ("dead-parameter",)), report
 
 
+class OneRow(nn.Module):
+    """One query, which the caller gives, reads all tokens; products of elements are summed into its scores."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.query, self.kv = nn.Linear(D, D), nn.Linear(D, 2 * D)
+
+    def forward(self, query, x):
+        key, value = self.kv(x).chunk(2, dim=-1)
+        weights = ((self.query(query) * D**-0.5 * key).sum(dim=-1)).softmax(dim=-1)
+        return query + (weights[..., None] * value).sum(dim=1, keepdim=True)
+
+
+def test_one_row_for_all_tokens_is_no_mistake():
+    report = diagnose(OneRow(), some_x(2, 6), causal=False, call=lambda code, x: code(x.new_ones(1, 1, D), x))
+    assert report.exit_status == 2, report
+
+
 class OfBothHalves(Packed):
     """Each half of the tokens reads the other half, too, beside all tokens."""
 
