@@ -180,21 +180,25 @@ def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules:
     if unseen or (causes and not any(cause.examined for cause in causes)):
         reason = causes[0].evidence if causes else "its scores can't be followed to the values"
         return AttentionReport(place.name, missing=reason)
-    if place.apart and any(cause.mistake == OTHER_SAMPLE for cause in causes) and _keeps_samples_apart(run):
+    if any(cause.mistake == OTHER_SAMPLE for cause in causes) and _keeps_samples_apart(run):
         return AttentionReport(place.name, missing="its rows can't be told from those of other samples")
     checked = () if causes else tuple(confirm(stages))
     return AttentionReport(place.name, None, causes, "", checked, tuple(remarks))
 
 
 def _keeps_samples_apart(run: Run) -> bool:
-    """Return whether the first sample's output stays as it is when all the other samples change."""
-    x, before = run.x.clone(), run.output.tensor
-    x[1:] += noise_of(x[1:].shape, seed=19).to(x.dtype)
-    try:
-        now = run.subject.run(x)
-    except SubjectFailed:
-        return False
-    return now.shape == before.shape and len(now) == len(x) and not changed(now[0], before[0]).any()
+    """Return whether the outputs of the first sample, and of the last, stay when all the other samples change."""
+    before, noise = run.output.tensor, noise_of(run.x.shape, seed=19).to(run.x.dtype)
+    for sample in (0, -1):
+        x = run.x + noise
+        x[sample] = run.x[sample]
+        try:
+            now = run.subject.run(x)
+        except SubjectFailed:
+            return False
+        if now.shape != before.shape or len(now) != len(x) or changed(now[sample], before[sample]).any():
+            return False
+    return True
 
 
 def _subject_of(run: Run, place: Place) -> Subject:

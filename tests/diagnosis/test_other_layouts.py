@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
-from torch.nn import functional as F
 
 from course_lib.diagnosis import diagnose
 
@@ -398,3 +398,41 @@ def test_multiples_of_a_number_of_frames_are_no_fixed_length(count, lead, most):
     assert report.ok, report
     fixed = diagnose(Frames(lead, most, patches=count // 4), x, num_heads=HEADS, causal=False)
     assert fixed.mistakes == ("fixed-length",), fixed
+
+
+class Packed(nn.Module):
+    """Attention whose queries, keys and values come out of one layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        return self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class OverTimeAndSpace(nn.Module):
+    """Every patch attends to itself in the other frames, and then every frame's patches to each other."""
+
+    def __init__(self, mixes=False):
+        super().__init__()
+        self.time, self.space, self.mixes = Packed(), Packed(), mixes
+
+    def forward(self, x):
+        by_patch = (len(x), -1, 4, D)
+        x = x + self.time(x.reshape(by_patch).flatten(0, 1)).reshape(x.shape)
+        frames = x.reshape(by_patch).transpose(1, 2)
+        moved = self.space(frames.flatten(0, 1)).reshape(frames.shape)
+        return x + moved.transpose(1, 2).reshape(x.shape) + (x[:1] if self.mixes else 0)
+
+
+@pytest.mark.parametrize(("batch", "patches"), [(2, 2), (3, 3)])
+def test_rows_of_parts_of_samples_are_not_said_to_influence_other_samples(batch, patches):
+    x = torch.randn(batch, 4 * patches, D, generator=torch.Generator().manual_seed(2))
+    given = {"causal": False, "lengths": [4 * patches]}
+    report = diagnose(OverTimeAndSpace(), x, **given)
+    assert "batch-mixed" not in report.mistakes and not report.attentions[1].findings, report
+    assert "batch-mixed" in diagnose(OverTimeAndSpace(mixes=True), x, **given).mistakes
+    assert diagnose(OverTimeAndSpace(), x, causal=False).ok

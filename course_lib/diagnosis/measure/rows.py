@@ -167,10 +167,11 @@ def _with_heads(rows: list[Row], structure: Structure) -> Iterator[Row]:
     keys = []
     for row in rows:
         taken = parts.setdefault((row.sample, row.query, row.query_columns), [])
-        part = next((number for number, keys_of in enumerate(taken) if not keys_of & set(row.keys)), len(taken))
+        seen = {key for key, weight in zip(row.keys, row.weights, strict=True) if weight} or set(row.keys)
+        part = next((number for number, keys_of in enumerate(taken) if not keys_of & seen), len(taken))
         if part == len(taken):
             taken.append(set())
-        taken[part] |= set(row.keys)
+        taken[part] |= seen
         keys.append((*row.query_columns, part))
     streams: dict[frozenset[int] | None, list[tuple]] = {}
     for key in sorted(set(keys)):

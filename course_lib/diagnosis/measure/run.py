@@ -143,10 +143,12 @@ class Run(Attempt):
 
     @cached_property
     def _outputs_beside(self) -> list[Value]:
-        """What the module returns besides the output, as far as it has as many axes; not the weights of heads."""
+        """What the module returns besides the output: tokens, or features of pairs of them; no weights of heads."""
         returned = (value for call in self.trace.calls if call.outer is None for value in call.outputs)
-        made = (value for value in returned if value.made_by is not None and value is not self.output)
-        return [value for value in made if value.tensor.dim() == self.output.tensor.dim()]
+        made = [value for value in returned if value.made_by is not None and value is not self.output]
+        axes, num_tokens = self.output.tensor.dim(), self.x.shape[1]
+        pairs = (num_tokens, num_tokens)
+        return [one for one in made if one.tensor.dim() == axes or one.tensor.shape[1:-1] == pairs]
 
     @cached_property
     def returned(self) -> set[int]:

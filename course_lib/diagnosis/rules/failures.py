@@ -160,7 +160,7 @@ def check_shape(run: Run) -> Iterator[Finding]:
         evidence = f"for an input of {given} it gave {got}; (batch, token, width) was expected"
         if fewer and run.options.has_grid and got[1] < given[1]:
             yield Finding(None, evidence, None, f"{NOT_EXAMINED}: its output is a smaller grid, as of pooled queries.")
-        elif run.is_pooled:
+        elif run.is_pooled or (fewer and got[1] == 1):
             yield Finding(None, evidence, title=f"{NOT_EXAMINED}: its output is one row for all tokens of a sample.")
         else:
             yield Finding.unnamed("there is no row of the output for each token", evidence)

@@ -55,7 +55,7 @@ def check_head_count(attention: Attention) -> Iterator[Finding]:
     for name, what, found, given in said:
         if not given or given == found or found == 1 or _are_subtracted(attention):  # one is found by other rules
             continue
-        if found % given or not _are_added(attention, options.num_heads or given):  # such are several attentions
+        if found % given or not _are_beside(attention, options.num_heads or given):  # such are several attentions
             difference = f"it has {counted(found, what)}, and {name}={given} was given"
             yield Finding.unnamed(difference, f"a score is a sum of {product.size} terms", product.operation.where)
 
@@ -70,13 +70,16 @@ def _are_subtracted(attention: Attention) -> bool:
     )
 
 
-def _are_added(attention: Attention, count: int) -> bool:
-    """Return whether the results of so many heads are added to those of others, as of attentions beside each other."""
+def _are_beside(attention: Attention, count: int) -> bool:
+    """Return whether the results of so many heads are added to, or joined with, those of other heads.
+
+    Those are of attentions beside each other.
+    """
     heads: dict[int, set[int]] = {}  # the value product -> its heads
     for row in attention.rows.all:
         heads.setdefault(row.product.operation.number, set()).add(row.head)
     for operation in attention.run.live_operations if len(heads) > 1 else ():
-        if operation.name in ("add", "add_") and len(operation.inputs) == 2:
+        if operation.name in ("add", "add_", "cat") and len(operation.inputs) == 2:
             behind = [attention.trace.ancestors([value]) & heads.keys() for value in operation.inputs]
             one, other = (set[int]().union(*(heads[number] for number in numbers)) for numbers in behind)
             if one and other and not one & other and count in (len(one), len(other)):

@@ -20,8 +20,10 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.measure.projections import ColumnSet
 from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.rules.other_attention import REDUCED
 from course_lib.tracing import UNLABELLED, VIEWS, Contraction, Operation, Value, propagate
 
+JOINED = "rows of several tokens are compared, and so there are no weights of single tokens to examine"
 TIED = "each score is a sum over several queries and keys, and so there are no weights of single tokens to examine"
 MANY_COLUMNS = 10**6  # above any real number of columns, so that one label holds a query and a column
 
@@ -39,6 +41,10 @@ def check_split(rows: Rows) -> Iterator[Finding]:
     if tied is not None:
         yield Finding(None, TIED, tied.where, f"{NOT_EXAMINED}: rows are tied.")
         return
+    grouped = _joined_rows(rows)
+    if grouped is not None:
+        yield Finding(None, JOINED, grouped.where, f"{NOT_EXAMINED}: {REDUCED}.")
+        return
     view = first_scramble(rows.structure)
     if view is None and any(len(set(row.value_columns)) > 1 and not row.exchanged for row in rows.all):
         view = _view_of_values(rows.structure)
@@ -48,6 +54,14 @@ def check_split(rows: Rows) -> Iterator[Finding]:
         operation = view or rows.structure.score_products[0].operation
         draw = partial(picture_of_layout, rows.run)
         yield Finding.named("split-without-transpose", evidence, operation.where, draw)
+
+
+def _joined_rows(rows: Rows) -> Operation | None:
+    """Return the first product of fewer queries and keys than tokens, each joined from several; None if none is."""
+    product, num_tokens = rows.structure.score_products[0], rows.structure.dependence.sizes[1]
+    of_several = any(bool((one.tokens == SEVERAL).any()) for one in (rows.scores.left, rows.scores.right))
+    fewer = all(1 < size < num_tokens and num_tokens % size == 0 for size in product.out.tensor.shape[-2:])
+    return product.operation if of_several and fewer else None
 
 
 def _tied_scores(structure: Structure) -> Operation | None:
@@ -142,6 +156,9 @@ def check_merge(attention: Attention) -> Iterator[Finding | str]:
     row, query = stray[0].tolist()
     if attention.options.has_call and _are_reordered(reached) and not _views_that_cross(attention):
         yield f"`call` returns the tokens in another order: output {row} is that of token {query} of x"
+        return
+    if reached.diagonal().all() and not _views_that_cross(attention):
+        yield f"outputs depend on the results of several queries, such as output {row} on those of {row} and {query}"
         return
     operation = _first_crossing(attention)
     crossed = f"{len(stray)} of {num_tokens**2} pairs of tokens are crossed"

@@ -358,10 +358,10 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
 
 
 def _in_groups(visibility: Visibility) -> bool:
-    """Return whether code compares tokens in groups only: in windows of a row, or, for fixed lengths, in any groups.
+    """Return whether code compares tokens in groups only: in windows of a row, as many with each, or, for fixed lengths,
+    in any groups, such as stripes, perhaps by head.
 
-    A wrong mask hides scores that were computed, and a wrong view gives heads different tokens. Groups other than
-    windows may be others by head, as stripes are.
+    A wrong mask hides scores that were computed, and a wrong view gives heads different tokens.
     """
     attention, options = visibility.attention, visibility.attention.options
     free = options.keep is None and options.window is None and not options.num_context and not options.causal
@@ -369,12 +369,11 @@ def _in_groups(visibility: Visibility) -> bool:
     if not (free and never_compared and (attention.seen == attention.seen[:1]).all()):
         return False
     heads = attention.seen[0]
-    if (heads == heads[0]).all() and _are_windows(heads[0]):
+    if ((heads == heads[0]).all() and _are_windows(heads[0])) or all(map(_is_regular, heads)):
         return True
     grouped = [groups_of(seen, of_row=False) is not None for seen in heads if not seen.all()]
-    if not options.lengths or not all(grouped):
-        return False
-    return any(groups_of(seen, of_row=not options.has_grid) is not None for seen in heads)
+    fixed = bool(options.lengths) and all(grouped)
+    return fixed and any(groups_of(seen, of_row=not options.has_grid) is not None for seen in heads)
 
 
 def _are_windows(seen: Tensor) -> bool:
@@ -382,3 +381,9 @@ def _are_windows(seen: Tensor) -> bool:
     size = int(seen[0].sum())
     of = torch.arange(len(seen)) // max(size, 1)
     return 1 < size < len(seen) and torch.equal(seen, of[:, None] == of)
+
+
+def _is_regular(seen: Tensor) -> bool:
+    """Return whether each query, bool (query, key), sees as many keys as any other, and each key is seen as often."""
+    counts = torch.cat([seen.sum(0), seen.sum(1)])
+    return bool((counts == counts[0]).all()) and int(counts[0]) > 1
