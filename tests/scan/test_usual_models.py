@@ -11,6 +11,8 @@ IDS = torch.arange(18).view(2, 9) * 5 % 17
 
 
 class Attention(nn.Module):
+    future: torch.Tensor
+
     def __init__(self, fast):
         super().__init__()
         self.qkv, self.flash = nn.Linear(12, 36), fast
