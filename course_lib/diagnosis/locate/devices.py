@@ -1,4 +1,4 @@
-"""Find the devices that the code was told, by an argument of a constructor or by a variable of its file."""
+"""Find the devices that code was given, by an argument of a constructor or by a variable of its file."""
 
 import ast
 import re
@@ -38,8 +38,8 @@ def of_files_on(code: Callable[..., Any], device: torch.device) -> Iterator[None
     modules = code.modules() if isinstance(code, nn.Module) else ()
     functions = [code, *(type(module).forward for module in modules)]
     spaces = {id(space): space for one in functions if (space := getattr(one, "__globals__", None)) is not None}
-    told = [(space, name) for space in spaces.values() for name in space if CALLED.search(name.lower())]
-    kept = [(space, name, space[name]) for space, name in told if _is_device(space[name])]
+    named = [(space, name) for space in spaces.values() for name in space if CALLED.search(name.lower())]
+    kept = [(space, name, space[name]) for space, name in named if _is_device(space[name])]
     try:
         for space, name, _ in kept:
             space[name] = device
