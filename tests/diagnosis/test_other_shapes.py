@@ -225,6 +225,8 @@ def test_a_tensor_that_call_makes_in_float32_pins_no_dtype_of_the_code():
 class Hidden(nn.Module):
     """Makes numbers in its own dtype."""
 
+    zero: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("zero", torch.zeros(1))

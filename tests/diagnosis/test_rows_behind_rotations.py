@@ -20,10 +20,12 @@ class Twice(nn.Module):
     def __init__(self, *, stuck):
         super().__init__()
         self.stuck = stuck
-        self.layers = nn.ModuleList(nn.ModuleList(nn.Linear(12, 12, bias=False) for _ in range(4)) for _ in range(2))
+        layers = (nn.ModuleList(nn.Linear(12, 12, bias=False) for _ in range(2)) for _ in range(4))
+        self.queries, self.keys, self.values, self.out = layers
 
     def forward(self, x):
-        for at, (query, key, value, out) in enumerate(self.layers):
+        parts = zip(self.queries, self.keys, self.values, self.out, strict=True)
+        for at, (query, key, value, out) in enumerate(parts):
             q, k, v = (layer(x).unflatten(-1, (3, 4)).transpose(1, 2) for layer in (query, key, value))
             positions = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
             if self.stuck and at == 1:

@@ -1,4 +1,4 @@
-"""Find the devices that the code is given, by an argument of a constructor or by a variable of its file."""
+"""Find the devices that code was given, by an argument of a constructor or by a variable of its file."""
 
 import ast
 import re
