@@ -1,33 +1,47 @@
 """Models that are given the whole prefix for each new token, of which a cache leaves the newest to be computed."""
 
+import pytest
 import torch
 from torch import nn
 
 from course_lib.diagnosis import diagnose
 
 
+def turned(x, first):
+    positions = torch.arange(first, first + x.shape[-2], dtype=x.dtype, device=x.device)
+    angles = positions[:, None] * 0.3 ** torch.arange(x.shape[-1] // 2, dtype=x.dtype, device=x.device)
+    cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
+    a, b = x.chunk(2, -1)
+    return x * cos + torch.cat([-b, a], -1) * sin
+
+
 class Attending(nn.Module):
-    def __init__(self, width, num_heads):
+    """Keeps keys as they were before they are turned, if any are."""
+
+    def __init__(self, width, num_heads, *, turns=False):
         super().__init__()
-        self.num_heads = num_heads
+        self.num_heads, self.turns = num_heads, turns
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
 
     def forward(self, x, cache=None):
         q, k, v = self.qkv(x).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         if cache is not None:
             k, v = (torch.cat((old, new), -2) for old, new in zip(cache.unbind(1), (k, v), strict=True))
+        cache = torch.stack((k, v), 1)
+        if self.turns:
+            q, k = turned(q, k.shape[-2] - q.shape[-2]), turned(k, 0)
         scores = q @ k.mT * q.shape[-1] ** -0.5
         queries, keys = scores.shape[-2:]
         future = torch.ones(queries, keys, dtype=torch.bool, device=x.device).triu(keys - queries + 1)
         weights = scores.masked_fill(future, -torch.inf).softmax(-1)
-        return self.out((weights @ v).transpose(1, 2).flatten(2)), torch.stack((k, v), 1)
+        return self.out((weights @ v).transpose(1, 2).flatten(2)), cache
 
 
 class Speaking(nn.Module):
-    def __init__(self, depth):
+    def __init__(self, depth, *, turns=False):
         super().__init__()
         self.embed, self.head = nn.Embedding(31, 12), nn.Linear(12, 31)
-        self.layers = nn.ModuleList(Attending(12, 3) for _ in range(depth))
+        self.layers = nn.ModuleList(Attending(12, 3, turns=turns) for _ in range(depth))
 
     def forward(self, ids, caches=None):
         x, made = self.embed(ids), []
@@ -59,8 +73,9 @@ def test_a_prefix_that_comes_again_has_its_own_rows():
     assert report.ok, report.in_words()
 
 
-def test_rows_of_no_query_that_was_asked_for_are_not_examined():
+@pytest.mark.parametrize("turns", [False, True])
+def test_rows_of_no_query_that_was_asked_for_are_not_examined(turns):
     torch.manual_seed(1)
-    report = examined(Speaking(2))
+    report = examined(Speaking(2, turns=turns))
     assert not report.mistakes, report.in_words()
     assert report.exit_status in (0, 2)

@@ -56,6 +56,9 @@ class RotatedRow:
 def rotated_rows(attention: Attention, among: Sequence[Contraction] = ()) -> list[RotatedRow]:
     """Return the first sample's rows of a run in which all tokens are the first token; [] if they are complex.
 
+    Rows of zeros are left out, because they show no angle: keys of a context have columns of their own, which a token
+    that is not of the context leaves empty.
+
     Args:
         attention: what was measured.
         among: of scores that are sums of products, those to take queries and keys from; whichever is found if empty.
@@ -79,6 +82,8 @@ def rotated_rows(attention: Attention, among: Sequence[Contraction] = ()) -> lis
         if any(side.is_complex() for side in sides):
             return []
         query, keys = sides if rows.scores.keys_are_right(row.product) else sides[::-1]
+        if not (query.any() and keys.any()):
+            continue
         own = _streams_of(rows, row)
         streams = [own[key] for key, _ in visible]
         for stream in dict.fromkeys(streams):
