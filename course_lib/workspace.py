@@ -32,12 +32,14 @@ class Copied:
         updated: notebooks that the learner had not changed, and that were replaced by a newer version.
         behind: notebooks that the learner has changed and that have a newer version; they were left as they are.
         renamed: notebooks that were copied again on request -> the new name of the learner's own file.
+        unchanged: notebooks that were to be copied again, and are what would be copied.
     """
 
     new: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
     behind: list[str] = field(default_factory=list)
     renamed: dict[str, str] = field(default_factory=dict)
+    unchanged: list[str] = field(default_factory=list)
 
 
 def course_notebooks() -> Path:
@@ -91,6 +93,7 @@ def copy_notebooks(source: Path, workspace: Path, again: tuple[str, ...] = ()) -
             done.renamed[name] = kept.relative_to(workspace).as_posix()
         elif theirs == now:
             copied_as[name] = now
+            done.unchanged += [name] if name in wanted else []
             continue
         elif theirs == copied_as.get(name):
             done.updated.append(name)

@@ -34,10 +34,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def command_to_type() -> str:
-    """Return how to call this command: by its name if the shell finds it, or else by its path."""
+    """Return how to call this command in a shell: by its name if that is found, or else by its path."""
     own = Path(sys.executable).with_name("course")
     found = shutil.which("course")
-    return "course" if found and Path(found).parent == own.parent else str(own)
+    return "course" if found and Path(found).parent == own.parent else shlex.quote(str(own))
 
 
 def default_workspace() -> Path:
@@ -69,6 +69,7 @@ def _sentences(done: Copied) -> list[str]:
     if done.updated:
         sentences.append(f"Newer versions copied of: {', '.join(done.updated)}.")
     sentences += [f"{name} is copied again; your own is now {kept}." for name, kept in done.renamed.items()]
+    sentences += [f"{name} is as the course has it: there is nothing to copy." for name in done.unchanged]
     if done.behind:
         first = done.behind[0].removesuffix(".ipynb").removeprefix(f"{FOLDERS['']}/")
         sentences.append(

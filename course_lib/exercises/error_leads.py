@@ -65,17 +65,19 @@ _GRAPH = (
     ),
 )
 
+DTYPE = Lead(
+    r"same dtype|expected scalar type|dtype mismatch|but found (Double|Float|Long|Int|Bool)",
+    "The check computes in float64: make your own tensors with `dtype=x.dtype`, or from x.",
+    "Which dtype does each tensor on this line have?",
+)
+
 _TYPES = (
     Lead(
         r"could not infer output dtype",
         "A mean is a number with decimals, and this tensor holds booleans or integers.",
         "Which method makes floating-point numbers of them?",
     ),
-    Lead(
-        r"same dtype|expected scalar type|dtype mismatch|but found (Double|Float|Long|Int|Bool)",
-        "The check computes in float64: make your own tensors with `dtype=x.dtype`, or from x.",
-        "Which dtype does each tensor on this line have?",
-    ),
+    DTYPE,
     Lead(
         r'missing the required "forward"',
         "A list of modules only holds them, and each of them is called by itself.",
@@ -115,6 +117,11 @@ _TYPES = (
         r"torch.Size",
         "`shape` holds the sizes of all axes; one of them is `shape[-1]`, for example.",
         "Which axis's size do you need?",
+    ),
+    Lead(
+        r"'Tensor' object has no attribute '(append|extend|insert)'",
+        "A tensor can't grow: `torch.cat` makes a new one of the old one and what is added.",
+        "Along which axis should it become longer?",
     ),
     Lead(
         r"has no attribute",
@@ -168,9 +175,29 @@ _TYPES = (
         "Does a name inside mean another function than you think?",
     ),
     Lead(
-        r"TimeLimit",
+        r"TimeLimit|had not finished after \d",
         "A loop that never ends, or work that grows much faster than its input, takes this long.",
         "Which loop may never end?",
+    ),
+    Lead(
+        r"NotInGrading",
+        "In grading the course's own code is not there, so what is asked for can't be fetched from it.",
+        "Which lines of your own compute the same?",
+    ),
+    Lead(
+        r"PermissionError|FileNotFoundError|Read-only file system",
+        "The code is run where there are no files of yours.",
+        "What is asked for follows from the arguments: how?",
+    ),
+    Lead(
+        r"allocate memory|MemoryError",
+        "A tensor is asked for that is larger than the memory.",
+        "Which sizes does it have, and which of them should it have?",
+    ),
+    Lead(
+        r"each must go in once",
+        "The caches hold what the model has read: give the model only what it has not read, and its caches.",
+        "What goes into the first call, and what into every later one?",
     ),
     Lead(
         r"SyntaxError|IndentationError",

@@ -16,6 +16,7 @@ from .answer import Answer
 from .axes import axis_names, named_shape
 from .copies import built
 from .differences import Difference, Expected, difference, equal, precision_note
+from .exchanged_arguments import exchanged_arguments
 from .exercise import Case, Exercise, Wrong
 from .function_gradients import LEAVES, gradient_faults
 from .input_generator import InputGenerator
@@ -149,7 +150,8 @@ class FunctionExercise(Exercise):
                 hint = known.hint or (None if known.mistake else BY_HAND)
                 return not_passed(sentence, known.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
         calls = [(result, self._expected(case)) for case, result in zip(cases, results, strict=False)]
-        related = relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
+        related = exchanged_arguments(self.solution, cases, results, UNDEFINED) if self.extract is None else None
+        related = related or relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
         evidence = (f"The call: {call}.", *self._right_so_far(cases, number))
         if related:
             evidence = (related.sentence, *evidence)

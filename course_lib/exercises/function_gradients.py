@@ -13,7 +13,10 @@ from .answering import call_backward, floating_tensors
 from .copies import copied
 from .input_generator import InputGenerator
 
-LEAVES = "Does a part of the result leave the graph: `.detach()`, `.data`, `.item()`, `torch.tensor(...)`, `no_grad()`?"
+LEAVES = (
+    "Does a part of the result leave the graph: `.detach()`, `.data`, `.item()`, `torch.tensor(...)`, "
+    "`nn.Parameter(...)`, `no_grad()`?"
+)
 TOLERANCE = 1e-3  # relative to the largest element, so that a gradient in float32 passes
 
 

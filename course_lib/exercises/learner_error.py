@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .axes import named_shape
-from .error_leads import LEADS
+from .error_leads import DTYPE, LEADS
 from .shape_leads import SHAPES
 
 CALL = r"takes \d+ positional|takes from \d+ to \d+ positional|missing \d+ required positional"
@@ -33,7 +33,7 @@ class LearnerError(Exception):
         source: The text of the source line, or "".
         where: As above; None if the error passed through no code of the learner.
         unwritten: The name of the function that is still a stub, or None.
-        made: The parameters that a module's forward made before it stopped, such as "Linear (24, 24)".
+        made: The parameters that a function or a module's forward made before it stopped, such as "Linear (24, 24)".
     """
 
     def __init__(self, report: Mapping[str, Any], where: str | None = None) -> None:
@@ -75,6 +75,9 @@ class LearnerError(Exception):
             named = f"{shape} = ({', '.join(own)})" if len(own) == len(shape) > 1 else named_shape(shape, axes)
             shapes.append(f"`{name}`{line} is {named}")
         listed = (f"At this line {'; '.join(shapes)}.",) if shapes else ()
+        if lead is DTYPE and self.made:
+            meaning = f"Here a new layer is made, `{self.made[0]}`: it has random weights of its own, in float32."
+            return (*listed, meaning), "Which weights should multiply here?"
         if lead is None:
             return listed, "What does each name on this line hold? Print its type and its shape one line above."
         crossed = [one for one in self.tensors if heads_after_tokens(one.shape, axes)]

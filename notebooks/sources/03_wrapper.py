@@ -488,7 +488,7 @@ print("the last token's largest attention weight: from", span)
 #    import copy
 #
 #    for wrapper in (fresh, my_wrapper):
-#        wrong = copy.deepcopy(wrapper)  # so that the heads of the lesson stay as they are
+#        wrong = copy.deepcopy(wrapper)  # the heads of the lesson stay as they are
 #        for head in wrong.heads:
 #            head.k_proj = head.v_proj
 #        print(f"{(wrong(x) - wrapper(x)).abs().max():.4f}")

@@ -43,13 +43,14 @@ real_positions = from_earlier("real_positions")
 # ## What is different in Llama
 #
 # Llama (Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023)
-# has the attention of lesson 05, in which no projection has a bias either, with these changes:
+# has the attention of lesson 05, also without biases, with these changes:
 #
 # - Queries and keys are rotated by their positions, as in lesson 07.
 # - Groups of query heads share a head of keys and values, as in lesson 06 (Ainslie et al.,
 #   [GQA](https://arxiv.org/abs/2305.13245), 2023). The large Llama 2 models and all Llama 3 models do this.
-# - Softmax runs in float32 even if the model computes in half precision, because a sum of many small numbers loses
-#   digits there.
+# - Softmax runs in float32 even if the model computes in half precision, because exponentials and sums that are
+#   rounded to half precision lose digits. (PyTorch's `softmax` computes in float32 inside and rounds only its result,
+#   so it is as exact without `dtype=torch.float32`.)
 #
 # The base of the rotation is 10000 in Llama 2 and 500000 in Llama 3 (Grattafiori et al., [The Llama 3 Herd of
 # Models](https://arxiv.org/abs/2407.21783), 2024, table 3). The slowest pair of a head of 128 elements needs this many

@@ -583,7 +583,7 @@ for key_len, slow in steps["broadcast"].items():
 # %% tags=["timing", "nbval-ignore-output"]
 rows = compare_times(copies_of_keys(str(device)), rounds=5)
 copy_times = {row.name: row.median_ms for row in rows}
-title, note = "Copy the keys for 32 heads", "Your machine, now"
+title, note = "Copy the keys for 32 heads", "Measured when this cell ran"
 bar_chart(copy_times, title=title, unit="ms", note=note)
 
 # %% [markdown]

@@ -612,7 +612,8 @@ torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).rel
 #    at one number at a time. The outputs add up, so one all-reduce is enough:
 #
 #    ```python
-#    left = sum(cut_columns(down, i, 2) @ (cut_rows(up, i, 2) @ vector).relu() for i in (0, 1))
+#    between = [(cut_rows(up, i, 2) @ vector).relu() for i in (0, 1)]
+#    left = sum(cut_columns(down, i, 2) @ between[i] for i in (0, 1))
 #    torch.testing.assert_close(left, down @ (up @ vector).relu())
 #    ```
 #

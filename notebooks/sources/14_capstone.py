@@ -458,7 +458,7 @@ print("the first 100 steps did more than the 700 after them:", more)
 # this character next. With the cache it has to read only this one.
 #
 # **Write it yourself:** the loop for the simplest choice, which always takes the character with the largest score
-# (**greedy decoding**).
+# (**greedy decoding**). Give the model each character only once.
 
 # %%
 def write_greedily(model, tokens, num_new):
@@ -565,15 +565,16 @@ except ValueError as error:
 #        torch.manual_seed(0)
 #        model = TinyGPT(MultiQueryWithCache).to(device)
 #        if part == "residual":
-#            blocks = [WithoutAdding(MultiQueryWithCache, width, num_heads) for _ in model.blocks]
+#            sizes = MultiQueryWithCache, width, num_heads
+#            blocks = [WithoutAdding(*sizes) for _ in model.blocks]
 #            model.blocks = nn.ModuleList(blocks).to(device)
 #        if part == "LayerNorm":
 #            model.norm = nn.Identity()
 #            for block in model.blocks:
 #                block.norms = nn.ModuleList([nn.Identity(), nn.Identity()])
 #        attention, mlps = zip(*((block.attention, block.mlp) for block in model.blocks))
-#        zeros = {"positions": [model.positions], "attention": attention, "MLP": mlps}.get(part, ())
-#        for parameter in nn.ModuleList(zeros).parameters():
+#        parts = {"positions": [model.positions], "attention": attention, "MLP": mlps}
+#        for parameter in nn.ModuleList(parts.get(part, ())).parameters():
 #            parameter.requires_grad_(False).zero_()  # and zeros they stay
 #        train(model)
 #        return held_out_loss(model)
@@ -609,7 +610,13 @@ except ValueError as error:
 #    sample = torch.randn(2, 5, 12)
 #    print(diagnose(MultiHeadFromMemory(12, 12, 3), sample, num_heads=3).ok)
 #    mine = MultiQueryWithCache(12, 12, 3)
-#    diagnose(mine, sample, num_heads=3, num_kv_heads=1, call=lambda module, x: module(x)[0])
+#    diagnose(
+#        mine,
+#        sample,
+#        num_heads=3,
+#        num_kv_heads=1,
+#        call=lambda module, x: module(x)[0],
+#    )
 #    ```
 #
 # </details>

@@ -177,7 +177,7 @@ WRONG = {
         (part_without_transpose, "merge-without-transpose"),
         (part_not_merged, "stopped", "`view` reads memory"),
         (part_by_width_of_output, "stopped", "keep the number of elements"),
-        (part_by_view_alone, "At [0, 0, 0] your result is"),
+        (part_by_view_alone, "split-without-transpose"),
         (lambda *a: part_fused(*a, is_causal=False), "no-causal-mask"),
         (lambda *a: part_fused(*a, scale=1.0), "missing-scale"),
         (lambda *a: part_fused(*a, scale=len(a[1]) ** -0.5), "wrong-scale"),

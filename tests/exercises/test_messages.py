@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from course_lib.exercises import ALL, InputGenerator, LocalAnswer
+from course_lib.exercises.learner_error import LearnerError
 
 from . import wrong_classes, wrong_functions, wrong_functions_later, wrong_functions_unusual
 
@@ -80,3 +81,17 @@ def test_angles_in_float32_need_no_note():
     for code in (rotary_table, scores_by_distance):
         verdict = ALL[code.__name__].judge(LocalAnswer(code), InputGenerator(0))
         assert verdict.passed and not verdict.evidence, verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("this", "it had not finished after 10 seconds", "Which loop may never end?"),
+        ("NotInGrading", "`course_lib.attention.X` of the course is not there in grading", "Which lines of your own"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'solution.py'", "follows from the arguments"),
+        ("RuntimeError", "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes", "Which sizes"),
+    ],
+)
+def test_what_stops_a_student_in_grading_has_a_question_of_its_own(kind, text, said):
+    _, question = LearnerError({"kind": kind, "message": text}).explain({})
+    assert said in question, question

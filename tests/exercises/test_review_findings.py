@@ -7,8 +7,9 @@ from course_lib.exercises.checking import check
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.local_answer import LocalAnswer
 
-from . import findings_messages, findings_right, findings_wrong
+from . import findings_messages, findings_right, findings_slips, findings_wrong
 
+MESSAGES = [*findings_messages.MESSAGES, *findings_slips.MESSAGES]
 SEEDS = range(0, 20, 5)
 
 
@@ -38,8 +39,8 @@ def test_a_right_answer_passes_with_every_seed(name, answer):
 
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
-    findings_messages.MESSAGES,
-    ids=[f"{one[0]}-{at}" for at, one in enumerate(findings_messages.MESSAGES)],
+    MESSAGES,
+    ids=[f"{one[0]}-{at}" for at, one in enumerate(MESSAGES)],
 )
 def test_a_message_says_what_is_wrong_and_nothing_else(name, answer, said, unsaid):
     shown = repr(check(name, answer))

@@ -3,6 +3,8 @@
 import json
 import platform
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -145,7 +147,8 @@ def test_start_says_where_the_copies_are(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["start"]) == 0
     shown = capsys.readouterr().out
-    number = len(list(course_notebooks().glob("**/[0-9]*.ipynb")))
+    kept = ".ipynb_checkpoints"  # where a sync keeps the older file of a pair
+    number = sum(kept not in path.parts for path in course_notebooks().glob("**/[0-9]*.ipynb"))
     assert f"{number} notebooks copied." in shown
     assert f"Your notebooks are in {tmp_path / 'my_course'}. Open them with: " in shown and shown.rstrip().endswith(
         "course lab"
@@ -169,3 +172,19 @@ def test_start_says_where_the_copies_are(tmp_path, monkeypatch, capsys):
 def test_in_a_clone_the_copies_are_ignored_by_git():
     root = Path(__file__).resolve().parents[2]
     assert f"{FOLDER}/" in (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_command_can_be_pasted_from_a_folder_with_a_space(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "a place" / "bin" / "python"))
+    assert main(["start"]) == 0
+    command = capsys.readouterr().out.split("Open them with: ")[1]
+    assert shlex.split(command) == [str(tmp_path / "a place" / "bin" / "course"), "lab"]
+
+
+def test_start_says_that_a_notebook_is_as_the_course_has_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["start"]) == 0
+    capsys.readouterr()
+    assert main(["start", "--again", "03_wrapper"]) == 0
+    assert "1_lessons/03_wrapper.ipynb is as the course has it: there is nothing to copy." in capsys.readouterr().out

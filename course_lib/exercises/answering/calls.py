@@ -23,7 +23,8 @@ def call_function(code: Any, arguments: Sequence[Any], seed: int) -> tuple[Any, 
     """
     before = [_snapshot(argument) for argument in arguments]
     torch.default_generator.manual_seed(seed)
-    result = code(*arguments) if callable(code) else code
+    with _parameters_made():
+        result = code(*arguments) if callable(code) else code
     return result, _changed(before, arguments)
 
 
@@ -141,7 +142,7 @@ def run_module(
 
 @contextlib.contextmanager
 def _parameters_made() -> Iterator[list[str]]:
-    """List the matrices that modules get while the block runs, for `forward` should make none."""
+    """List the matrices that modules get while the block runs, for the code of an answer should make none."""
     made: list[str] = []
 
     def note(module: nn.Module, name: str, parameter: Tensor) -> None:

@@ -28,7 +28,7 @@ def describe_error(error: BaseException, is_own: Callable[[str], bool]) -> dict[
         tensors: [name, shape, line] of each tensor that the line uses, and of those that these were computed from; the
             line is where the name was last assigned before, or 0.
         unwritten: The name of the function that is still a stub, or None.
-        made: The parameters that a module's forward made before it stopped; see `run_module`.
+        made: The parameters that were made before it stopped; see `run_module`.
     """
     found: dict[str, Any] = {"kind": type(error).__name__[:100], "file": "", "line": 0, "text": "", "function": ""}
     message = error.msg if isinstance(error, SyntaxError) else str(error)

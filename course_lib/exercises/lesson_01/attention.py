@@ -102,6 +102,11 @@ EXERCISE = FunctionExercise(
         Wrong(
             "exp of the scores times the values, not divided by its sum", lambda q, k, v: scaled_scores(q, k).exp() @ v
         ),
+        Wrong(
+            "attention whose table of weights was transposed before it met the values",
+            lambda q, k, v: scaled_scores(q, k).softmax(-1).T @ v,
+            "weights-transposed",
+        ),
         Wrong("the values themselves", lambda q, k, v: v, "weights-not-applied"),
         Wrong(
             "the weights, before they are multiplied by the values",

@@ -35,6 +35,11 @@ EXERCISE = FunctionExercise(
         Wrong("each score divided by the sum of the scores, without exp", lambda s: s / s.sum(), "no-softmax"),
         Wrong("the scores themselves", lambda s: s, "no-softmax"),
         Wrong("softmax taken twice", lambda s: s.softmax(0).softmax(0), "double-softmax"),
+        Wrong(
+            "the weights of scores with the opposite sign",
+            lambda s: (-s).softmax(0),
+            hint="Should a large score make a large weight, or a small one?",
+        ),
         Wrong("the logarithm of the weights", lambda s: s.log_softmax(0)),
         Wrong(
             "1 for the largest score and 0 for all others",

@@ -46,6 +46,22 @@ EXERCISE = FunctionExercise(
             hint="What becomes of the other values?",
         ),
         Wrong(
+            "what the first key alone adds",
+            lambda w, v: w[0] * v[0],
+            hint="After which round does your loop end: does `return` stand inside it?",
+        ),
+        Wrong(
+            "what the last key alone adds",
+            lambda w, v: w[-1] * v[-1],
+            hint="Does each round of your loop add to the context, or replace it?",
+        ),
+        Wrong(
+            "the context without the last key", lambda w, v: w[:-1] @ v[:-1], hint="At which key does your loop end?"
+        ),
+        Wrong(
+            "the context without the first key", lambda w, v: w[1:] @ v[1:], hint="At which key does your loop begin?"
+        ),
+        Wrong(
             "the weighted values before they are added up",
             lambda w, v: w[:, None] * v,
             hint="Over which axis is the sum missing?",

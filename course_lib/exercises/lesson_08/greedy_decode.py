@@ -45,6 +45,14 @@ def _last(logits: Tensor) -> Tensor:
     return logits[:, -1].argmax(-1)
 
 
+def _forgets(model: Model, tokens: Tensor, num_new: int) -> Tensor:
+    unread = tokens
+    for _ in range(num_new):
+        unread = _last(model(unread))[:, None]
+        tokens = torch.cat([tokens, unread], dim=1)
+    return tokens
+
+
 def _in_front(model: Model, tokens: Tensor, num_new: int) -> Tensor:
     for _ in range(num_new):
         tokens = torch.cat([_last(model(tokens))[:, None], tokens], dim=1)
@@ -97,6 +105,11 @@ EXERCISE = FunctionExercise(
         Wrong(
             "tokens that were chosen after the last token alone; the rest of the text was not read",
             lambda m, t, n: _decode(m, t, n, _last, 1),
+            hint="Without a cache, what must the model read in each round?",
+        ),
+        Wrong(
+            "tokens that were chosen after the newest token alone, from the second round on",
+            _forgets,
             hint="Without a cache, what must the model read in each round?",
         ),
         Wrong(

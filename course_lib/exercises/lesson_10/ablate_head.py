@@ -170,6 +170,11 @@ EXERCISE = FunctionExercise(
             hint="Which axis of `contexts` are the heads?",
         ),
         Wrong(
+            "an output in which the sample of that number was taken away",
+            lambda c, w, h: _output(c * (torch.arange(len(c)) != h)[:, None, None, None], w),
+            hint="Which axis of `contexts` are the heads?",
+        ),
+        Wrong(
             "the output without the head and all behind it",
             lambda c, w, h: _output(c * (torch.arange(c.shape[1]) < h)[:, None, None], w),
             hint="How many heads should be left?",

@@ -35,6 +35,10 @@ def _before_copy(tokens: Tensor) -> Tensor:
     return found.tril()
 
 
+def _after_zero(tokens: Tensor) -> Tensor:
+    return (tokens[:, :, None] == F.pad(tokens[:, :-1], (1, 0))[:, None]).tril()
+
+
 def _latest(tokens: Tensor) -> Tensor:
     found = comes_after_copy(tokens)
     return found & (found.flip(-1).cumsum(-1).flip(-1) == 1)
@@ -110,6 +114,11 @@ EXERCISE = FunctionExercise(
             "a table in which key 0 comes after the last token",
             lambda t: _equal(t).roll(1, 2).tril(),
             hint="What does `roll` do with the last column? Which token stands before the first?",
+        ),
+        Wrong(
+            "a table in which token number 0 stands before key 0, where nothing stands",
+            _after_zero,
+            hint="Which number is no token, so that no query equals it?",
         ),
         Wrong(
             "a table with queries and keys exchanged",

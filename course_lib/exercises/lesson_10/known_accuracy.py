@@ -84,6 +84,12 @@ EXERCISE = FunctionExercise(
             hint="Which tokens could be predicted?",
         ),
         Wrong(
+            "the share of wrong ones; that of right ones is asked for",
+            lambda x, t, k: 1 - known_accuracy(x, t, k),
+            hint="What does your comparison count, equal letters or unequal ones?",
+        ),
+        Wrong("the share in percent", lambda x, t, k: 100 * known_accuracy(x, t, k), hint="How large can a share be?"),
+        Wrong(
             "how many are right; the share is asked for",
             lambda x, t, k: (_right(x, t) & k[:, 1:]).sum(),
             hint="By what do you divide?",

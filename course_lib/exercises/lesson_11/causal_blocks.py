@@ -62,6 +62,11 @@ EXERCISE = FunctionExercise(
             hint="With blocks of 4 queries and 2 keys, which key blocks may query 3 attend to?",
         ),
         Wrong(
+            "the blocks in which every query may attend to every key",
+            lambda n, q, k: _starts(n, k) + k - 1 <= _starts(n, q)[:, None],
+            hint="May a block be skipped in which one of the queries may attend to one of the keys?",
+        ),
+        Wrong(
             "the blocks whose first query may attend to their first key",
             lambda n, q, k: _starts(n, k) <= _starts(n, q)[:, None],
             hint="Which query of a block sees the most?",

@@ -59,6 +59,11 @@ EXERCISE = FunctionExercise(
             hint="Which rows belong to head 0?",
         ),
         Wrong(
+            "rows that begin at row number `device`: each device before has several",
+            lambda w, i, n: w[i : i + len(w) // n],
+            hint="Where do the rows of device 1 begin?",
+        ),
+        Wrong(
             "the rows of device 0 for every device", lambda w, i, n: _parts(w, n)[0], hint="Where does `device` enter?"
         ),
         Wrong(

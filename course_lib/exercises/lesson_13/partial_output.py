@@ -49,6 +49,13 @@ def _after_softmax(x: Tensor, w: tuple[Tensor, ...], width: int) -> Tensor:
     return weights @ (x @ w[2].T).unflatten(-1, (-1, width)).transpose(1, 2)
 
 
+def _cut_by_view(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
+    queries, keys, values = ((x @ w.T).reshape(len(x), -1, x.shape[1], width) for w in (w_q, w_k, w_v))
+    keep = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+    weights = (queries @ keys.mT * width**-0.5).masked_fill(~keep, -torch.inf).softmax(-1)
+    return _output(weights @ values, w_o)
+
+
 def _one_head(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_o: Tensor, width: int) -> Tensor:
     return partial_output(x, w_q, w_k, w_v, w_o, len(w_q))
 
@@ -167,6 +174,7 @@ EXERCISE = FunctionExercise(
             lambda x, q, k, v, o, d: _output(_filled(x, (q, k, v), d, -torch.inf, inverted=True), o),
             "mask-inverted",
         ),
+        Wrong("heads that are cut by a view alone", _cut_by_view, "split-without-transpose"),
         Wrong("heads that are merged by a reshape alone", _scrambled, "merge-without-transpose"),
         Wrong("heads that are added before they meet `w_o`", _summed_heads, "heads-averaged"),
         Wrong(

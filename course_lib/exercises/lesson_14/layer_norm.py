@@ -97,6 +97,21 @@ EXERCISE = FunctionExercise(
             hint="This is RMSNorm, which Llama uses. What does LayerNorm do before?",
         ),
         Wrong(
+            "the normalized tokens without gain",
+            lambda x, g, s: _norm(x, g * 0 + 1, s),
+            hint="What is `gain` for?",
+        ),
+        Wrong(
+            "the normalized tokens without shift",
+            lambda x, g, s: _norm(x, g, s * 0),
+            hint="What is `shift` for?",
+        ),
+        Wrong(
+            "a result whose shift is multiplied by the gain, too",
+            lambda x, g, s: _norm(x, g, s * g),
+            hint="Which of the two comes last, the gain or the shift?",
+        ),
+        Wrong(
             "the normalized tokens without gain and shift",
             lambda x, g, s: _norm(x, g * 0 + 1, s * 0),
             hint="What are `gain` and `shift` for?",

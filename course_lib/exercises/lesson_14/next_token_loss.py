@@ -91,6 +91,12 @@ EXERCISE = FunctionExercise(
             hint="Which function takes softmax and logarithm in one step?",
         ),
         Wrong(
+            "a loss with softmax taken twice: `cross_entropy` takes it of what it is given",
+            lambda s, t: _loss(s[:, :-1].softmax(-1), t[:, 1:]),
+            "double-softmax",
+            "What does `cross_entropy` take: scores, or probabilities?",
+        ),
+        Wrong(
             "a loss in bits, with the logarithm to base 2",
             lambda s, t: _loss(s[:, :-1], t[:, 1:]) * 1.4426950408889634,
             hint="To which base does your logarithm belong?",
