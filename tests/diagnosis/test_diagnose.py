@@ -516,7 +516,7 @@ def test_errors_of_every_kind_are_told():
 
 
 OTHER_RESULTS = {
-    "a dict": (lambda x: {"out": x}, None, "dict"),
+    "a dict of two": (lambda x: {"out": x, "weights": x}, None, "dict"),
     "a number": (lambda x: 3, None, "int"),
     "an empty tuple": (lambda x: (), None, "tuple"),
     "None": (lambda x: None, "returns-none", "None"),

@@ -45,3 +45,49 @@ def test_samples_that_are_kept_apart_are_right(way):
 def test_samples_that_see_each_other_are_wrong(way):
     report = way(Packed(apart=False))
     assert report.exit_status == 1 and report.mistakes[0] in ("batch-mixed", "fixed-batch"), report.in_words()
+
+
+class RotatedRows(nn.Module):
+    """Causal grouped-query attention with rotary positions over rows of tokens, (token, width), of all samples."""
+
+    def __init__(self, causal: bool = True):
+        super().__init__()
+        self.causal = causal
+        self.q, self.out = nn.Linear(24, 24, bias=False), nn.Linear(24, 24, bias=False)
+        self.k, self.v = (nn.Linear(24, 12, bias=False) for _ in range(2))
+
+    def forward(self, x, turns, lengths):
+        q, k, v = (layer(x).view(len(x), -1, 6) for layer in (self.q, self.k, self.v))
+        q, k = (self.turned(one, turns) for one in (q, k))
+        k, v = (one[:, :, None].expand(-1, -1, 2, -1).reshape(len(x), 4, 6) for one in (k, v))
+        of = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)).to(x.device)
+        keep = of[:, None] == of
+        keep = keep.tril() if self.causal else keep
+        q, k, v = (one.transpose(0, 1)[None] for one in (q, k, v))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+        return self.out(mixed[0].transpose(0, 1).flatten(1))
+
+    def turned(self, rows, turns):
+        pairs = torch.view_as_complex(rows.unflatten(-1, (3, 2)).contiguous())
+        return torch.view_as_real(pairs * turns[:, None]).flatten(-2)
+
+
+def rotated(module):
+    def call(code, x):
+        batch, tokens, width = x.shape
+        angles = torch.outer(torch.arange(tokens, device=x.device), 30.0 ** -torch.arange(3, device=x.device))
+        turns = torch.polar(torch.ones_like(angles), angles).repeat(batch, 1)
+        return code(x.reshape(-1, width), turns, [tokens] * batch).view(x.shape)
+
+    torch.manual_seed(9)
+    return diagnose(module.eval(), torch.randn(2, 5, 24), num_heads=4, num_kv_heads=2, call=call)
+
+
+def test_causal_rows_of_several_samples_are_right():
+    report = rotated(RotatedRows())
+    assert report.ok and "rotary-unused" not in report.mistakes, report.in_words()
+
+
+def test_rows_of_several_samples_that_see_the_future_are_wrong():
+    report = rotated(RotatedRows(causal=False))
+    assert report.exit_status == 1 and "tokens are seen" in report.findings[0].title, report.in_words()

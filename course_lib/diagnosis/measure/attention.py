@@ -83,7 +83,15 @@ def measure_attention(rows: Rows) -> Attention | None:
     influence = measure_influence(rows)
     weights = _weights(applied, influence.weights)
     attention = Attention(rows.structure, rows, scores, applied, weights, present, influence)
-    return attention if attention.expected.any() else None
+    return attention if _expects_any(attention) else None
+
+
+def _expects_any(attention: Attention) -> bool:
+    """Return whether any of the rows should attend to a key; also where `keep` doesn't fit, which rules refuse."""
+    try:
+        return bool(attention.expected.any())
+    except ValueError:
+        return True
 
 
 def _weights(applied: Tensor, effective: Tensor) -> Tensor:

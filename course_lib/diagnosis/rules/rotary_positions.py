@@ -63,7 +63,7 @@ def check_rotary_positions(attention: Attention, angles: RotaryAngles) -> Iterat
         yield Finding.named("positions-restart-in-cache", evidence, _locate_positions(found))
     elif apart and queries_differ != keys_differ:
         yield _one_side(found, "queries" if keys_differ else "keys")
-    elif not apart and not keys_differ and _turns_tokens(found):
+    elif not (apart or queries_differ or keys_differ) and _turns_tokens(found):
         yield _nowhere(found)
     elif not apart and found.in_pieces:
         yield from _equal_keys(found)
