@@ -186,3 +186,22 @@ def test_a_device_that_call_could_give_is_no_mistake_of_the_code():
     report = diagnose(Cached(), X, call=prepared_on_gpu)
     (finding,) = report.findings
     assert report.exit_status == 2 and "let `call` give `prepare_on_gpu` the device of x" in finding.evidence
+
+
+class WeightsOfEachFeature(nn.Module):
+    """Attention of 3 heads in which each of the 5 features of x is a value, read by all heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.out = nn.Linear(5, 12), nn.Linear(5, 12), nn.Linear(15, 7)
+
+    def forward(self, x):
+        q, k = (layer(x).unflatten(-1, (3, 4)).transpose(1, 2) for layer in (self.q, self.k))
+        scores = (q @ k.mT / 2).unsqueeze(-1).repeat_interleave(5, dim=-1)  # (b, h, q, k, feature)
+        context = (scores.softmax(dim=-2) * x[:, None, None]).sum(dim=-2)  # (b, h, q, feature)
+        return self.out(context.transpose(1, 2).flatten(2))
+
+
+def test_values_that_all_heads_read_are_no_tiled_kv_heads():
+    report = diagnose(WeightsOfEachFeature(), torch.randn(2, 6, 5), causal=False)
+    assert "kv-heads-tiled" not in report.mistakes and report.exit_status != 1, report.in_words()

@@ -127,3 +127,43 @@ def test_one_factor_for_several_products_is_judged_only_against_a_given_one():
     assert report.ok and "it is 0.3 of a sum of several products; give `scale`" in str(report), report
     assert examined(TwoProducts, scale=0.3).ok
     assert examined(TwoProducts, scale=0.5).mistakes == ("wrong-scale",)
+
+
+class Parametrised(nn.Module):
+    """Causal attention whose layers divide their products by the root of their input's width themselves."""
+
+    after = HEAD_DIM**-0.5
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+
+    def forward(self, x):
+        rows = [self.scaled(layer, x) for layer in (self.q, self.k, self.v)]
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        scores = q @ k.mT * self.after
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        weights = scores.masked_fill(future, -torch.inf).softmax(-1)
+        return self.scaled(self.out, (weights @ v).transpose(1, 2).flatten(2))
+
+    def scaled(self, layer, x):
+        return layer(x) / x.shape[-1] ** 0.5
+
+
+class ScaledThrice(Parametrised):
+    """The scale is put on the packed queries, keys and values, and on no score."""
+
+    after = 1.0
+
+    def scaled(self, layer, x):
+        return layer(x) * HEAD_DIM**-0.5
+
+
+def test_layers_that_scale_their_products_themselves_are_right():
+    report = diagnose(Parametrised(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
+    assert report.ok, report.in_words()
+
+
+def test_a_scale_on_queries_keys_and_values_alike_is_wrong():
+    report = diagnose(ScaledThrice(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
+    assert report.mistakes == ("wrong-scale",), report.in_words()

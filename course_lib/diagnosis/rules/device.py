@@ -24,7 +24,7 @@ INDEXING = ("__getitem__", "__setitem__", "index_select")  # indices may be on t
 
 
 @rule(order=490)
-def check_device(structure: Structure, fresh: FreshRuns) -> Iterator[Finding]:
+def check_device(fresh: FreshRuns) -> Iterator[Finding]:
     """Whether all tensors are on the device of x."""
     subject = fresh.run.subject
     code = subject.copy(torch.float64)

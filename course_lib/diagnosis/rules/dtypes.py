@@ -56,7 +56,7 @@ def _overflows(operation: Operation) -> bool:
 
 
 @rule(order=470)
-def check_dtypes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | str]:
+def check_dtypes(fresh: FreshRuns) -> Iterator[Finding | str]:
     """Whether the code runs in float16 and bfloat16."""
     run, subject = fresh.run, fresh.run.subject
     for dtype in () if torch_private.any_autocast() else HALVES:

@@ -19,6 +19,7 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
     """Which kv head each query head uses."""
     heads, wanted = attention.rows.num_heads, attention.options.num_kv_heads
     first = attention.rows.first_of_head
+    counts = []
     for role in ("keys", "values"):
         rows = [first[head] for head in range(heads)]
         columns = [row.key_columns[0] if role == "keys" else row.value_columns[0] for row in rows]
@@ -26,6 +27,7 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
             continue
         order = sorted(set(columns))
         reads, count = [order.index(one) for one in columns], len(order)
+        counts.append(count)
         right = [head // (heads // count) for head in range(heads)] if heads % count == 0 else []
         if wanted and count == 1 < wanted <= heads:
             evidence = f"{heads} query heads read 1 kv head, of {wanted}"
@@ -36,7 +38,8 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
             yield Finding.unnamed("heads use each other's keys or values", evidence)
             return
         tiled = reads == [head % count for head in range(heads)] or sorted(reads) == right
-        if 1 < count < heads and right and reads != right and tiled and not _are_subtracted(attention):
+        alike = len(set(counts)) == 1  # otherwise keys and values do not belong to the same kv heads
+        if 1 < count < heads and right and reads != right and tiled and alike and not _are_subtracted(attention):
             of = "" if role == "keys" else "values of the "
             evidence = f"query heads 0 to {heads - 1} read the {of}kv heads {reads} instead of {right}"
             yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True))

@@ -358,8 +358,9 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
 
 
 def _in_groups(visibility: Visibility) -> bool:
-    """Return whether code compares tokens in groups only: in windows of a row, as many with each, or, for fixed lengths,
-    in any groups, such as stripes, perhaps by head.
+    """Return whether code compares tokens in groups only: in windows of a row, as many with each, or in any for lengths.
+
+    Groups such as stripes may be others by head.
 
     A wrong mask hides scores that were computed, and a wrong view gives heads different tokens.
     """

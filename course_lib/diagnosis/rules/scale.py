@@ -48,6 +48,8 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
     normalised = factor_before_scores(attention.structure) is None
     if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, path, factor)):
         return
+    if abs(factor / _factor_of_projections(attention.structure) ** 2 / right - 1) < EXACT:
+        return
     draw = partial(picture_of_weights, attention, path, partial(_scaled, attention, path, right / factor))
     chosen = None if given else scale_by_choice(attention.run.subject, factor)
     asked = f"scale={given:g} was given" if given else f"for head_dim {head_dim} it should be {right:.4f}"
@@ -147,24 +149,47 @@ def factor_before_scores(structure: Structure) -> float | None:
     return factor
 
 
+def _factor_of_projections(structure: Structure) -> float:
+    """Return the factor that queries, keys and values are each multiplied by after their projection; 1 if they differ.
+
+    It belongs to a layer that scales its product itself, as for maximal update parametrization.
+    """
+    moves = _moves_of_projections(structure)
+    sides = [side for product in structure.value_products for side in product.sides()]
+    values = [side for side in sides if structure.is_projected(side[0])]
+    ratios = [ratio for side in (0, 1) for ratio in _ratios(structure, side, moves)]
+    ratios += [ratio for side in values for ratio in _ratios_of(structure, side, moves)]
+    known = [one for one in ratios if one is not None]
+    if not values or len(known) < len(ratios) or max(known) > (1 + 1e-5) * min(known):
+        return 1.0
+    return known[0] ** 0.5
+
+
 def _ratios(structure: Structure, side: int, moves: dict[Element, float]) -> Iterator[float | None]:
     """Yield the squared factor of each query or key; None if an element was not projected."""
     live = [one for one in structure.score_products if one.operation.number in structure.run.live]
     for product in live or structure.score_products:
-        value, which = product.sides()[side]
-        _, rows = torch.unique(which[:, 0], return_inverse=True)
-        firsts = torch.full((int(rows.max()) + 1,), len(rows)).scatter_reduce(0, rows, torch.arange(len(rows)), "amin")
-        elements = which[firsts]
-        squares = (structure.run.response_of(value).flatten()[elements] ** 2).sum(1).tolist()
-        for square, row in zip(squares, _identities(structure, value, elements), strict=True):
-            before = [moves.get(element) for element in row if element[2] != UNLABELLED]
-            known = [one for one in before if one is not None]
-            if len(known) < len(before):
-                yield None
-                return
-            size = sum(one * one for one in known)
-            if size > 1e-20:
-                yield square / size
+        yield from _ratios_of(structure, product.sides()[side], moves)
+
+
+def _ratios_of(
+    structure: Structure, factor: tuple[Value, Tensor], moves: dict[Element, float]
+) -> Iterator[float | None]:
+    """Yield the squared factor of each row of a product's factor; None if an element was not projected."""
+    value, which = factor
+    _, rows = torch.unique(which[:, 0], return_inverse=True)
+    firsts = torch.full((int(rows.max()) + 1,), len(rows)).scatter_reduce(0, rows, torch.arange(len(rows)), "amin")
+    elements = which[firsts]
+    squares = (structure.run.response_of(value).flatten()[elements] ** 2).sum(1).tolist()
+    for square, row in zip(squares, _identities(structure, value, elements), strict=True):
+        before = [moves.get(element) for element in row if element[2] != UNLABELLED]
+        known = [one for one in before if one is not None]
+        if len(known) < len(before):
+            yield None
+            return
+        size = sum(one * one for one in known)
+        if size > 1e-20:
+            yield square / size
 
 
 def _identities(structure: Structure, value: Value, elements: Tensor) -> list[list[Element]]:
