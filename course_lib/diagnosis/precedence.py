@@ -81,8 +81,11 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     # One projection for all heads is a reused projection, and those of the other heads are unused.
     "heads-share-weights": {"projection-reused", "output-projection-missing"},
     "mask-off-by-one": {"nan-on-hidden-rows"},  # The first token is left with nothing to see.
-    # The last token is left with nothing to see, and a row that is set to 0 afterwards does not sum to 1.
-    "mask-inverted": {"nan-on-hidden-rows", "mask-after-softmax"},
+    # Tokens are left with nothing to see: a row that is set to 0 afterwards does not sum to 1, and nothing moves nan.
+    "mask-inverted": {
+        "nan-on-hidden-rows", "mask-after-softmax", "weights-not-applied", "heads-averaged",
+        "output-projection-missing",
+    },
     # The other kv heads' weights are unused, and query heads share those of the first.
     "kv-head-zero-only": {"projection-reused", "output-projection-missing", "heads-share-weights"},
     # The projection of the keys is unused, that of the values is used twice, and values are not rotated.

@@ -22,11 +22,16 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias falls with distance."""
     for operation in path.masking:
         slopes = _slopes(attention, path, operation)
-        if not slopes:
+        of_distances = not slopes and _adds_distances(attention, path, operation)
+        if not (slopes or of_distances):
             continue
         scaled = _scaling_after(path, operation)
         if all(slope > 0 for slope in slopes):
-            evidence = f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
+            evidence = "distances between tokens, as on a grid, are added; they should be subtracted"
+            if slopes:
+                evidence = (
+                    f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
+                )
             draw = partial(picture_of_weights, attention, path, partial(_turned, attention, path, operation))
             yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation), draw)
             return
@@ -93,6 +98,28 @@ def _slopes(attention: Attention, path: SoftmaxPath, operation: Operation) -> li
             return []
         found += [] if torch.isnan(torch.tensor(slope)) else [slope]
     return found
+
+
+def _adds_distances(attention: Attention, path: SoftmaxPath, operation: Operation) -> bool:
+    """Return whether an operation adds a distance between tokens to each head's scores, such as one on a grid.
+
+    A distance is the same both ways, least from a token to itself, and no longer than any way round. Tokens that are
+    equally far from all, as a class token is, have no place.
+    """
+    added = _added(attention, path, operation)
+    if added is None or added.isnan().any() or _is_learned(path, operation):
+        return False
+    rows = [head[(head != head[:, :1]).any(-1)][:, (head != head[:, :1]).any(-1)] for head in added]
+    return all(len(head) > 3 and _is_distance(head - head.diagonal().min()) for head in rows)
+
+
+def _is_distance(between: Tensor) -> bool:
+    """Return whether (token, token) holds distances, of at least three lengths."""
+    near = 1e-6 * float(between.abs().max())
+    apart = ~torch.eye(len(between), dtype=torch.bool)
+    detours = (between[:, :, None] + between[None]).amin(1)
+    is_metric = bool((between - between.mT).abs().max() <= near and (between <= detours + near).all())
+    return is_metric and bool((between[apart] > near).all()) and len(torch.unique(between[apart].round(decimals=6))) > 2
 
 
 def _slope(added: Tensor, expected: Tensor) -> float | None:

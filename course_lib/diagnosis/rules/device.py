@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, move_given_devices, of_files_on
-from course_lib.diagnosis.measure import FreshRuns, Structure
+from course_lib.diagnosis.measure import FreshRuns
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private
 

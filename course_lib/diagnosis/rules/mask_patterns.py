@@ -358,7 +358,7 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
 
 
 def _in_groups(visibility: Visibility) -> bool:
-    """Return whether code compares tokens in groups only: in windows of a row, as many with each, or in any for lengths.
+    """Return whether code compares tokens in groups only: windows of a row, as many with each, or any for `lengths`.
 
     Groups such as stripes may be others by head.
 

@@ -43,7 +43,7 @@ def check_projections(attention: Attention) -> Iterator[Finding | str]:
     branch = _locate_branch(attention, row, roles, {"keys"})
     chosen = None if unused else branch_by_choice(attention.run.subject, _readers_of(attention, row.key_columns[0]))
     of_values = own_keys or names_values or passed or branch is None or _renames_values(branch)
-    values_used = "values" not in unused or _role_of_columns(attention, row.key_columns[0]) == "values"
+    values_used = "values" not in unused or role_of_columns(attention, row.key_columns[0]) == "values"
     if keys_only and values_used and ("keys" in unused or names_values) and of_values:
         evidence = f"the scores are products of queries and values, {count}"
         where = passed or branch or product.operation.where
@@ -159,7 +159,7 @@ def _values_of_roles(attention: Attention, row: Row, roles: tuple[str, str]) -> 
 def check_exchanged(attention: Attention) -> Iterator[Finding]:
     """Whether a call exchanges keys and values."""
     rows = attention.rows.all
-    roles = [_role_of_columns(attention, columns) for columns in (rows[0].key_columns[0], rows[0].value_columns[0])]
+    roles = [role_of_columns(attention, columns) for columns in (rows[0].key_columns[0], rows[0].value_columns[0])]
     if roles != ["values", "keys"]:
         return
     where = locate_passed(attention.rows.score_product(rows[0]).operation, "keys", "values")
@@ -168,7 +168,7 @@ def check_exchanged(attention: Attention) -> Iterator[Finding]:
         yield Finding.named("scores-from-values", evidence, where)
 
 
-def _role_of_columns(attention: Attention, columns: ColumnSet) -> str | None:
+def role_of_columns(attention: Attention, columns: ColumnSet) -> str | None:
     """Return the role that the name of the weights says which made some columns; None if it says none."""
     roles = {role_of(name) for name in _names_of(attention, columns)}
     return roles.pop() if len(roles) == 1 else None

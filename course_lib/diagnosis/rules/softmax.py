@@ -22,6 +22,8 @@ from course_lib.diagnosis.measure import (
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import LAYOUT, UNLABELLED, Operation, SourceLine
 
+from .projections import role_of_columns
+
 SUMS = ("sum", "cumsum", "mean", "logsumexp", "norm", "linalg_vector_norm")
 BEFORE_SOFTMAX = (*MASKS, "mul", "mul_", "div", "div_", "add", "add_", "sub", "sub_", "rsub", "neg", "_to_copy")
 
@@ -182,10 +184,12 @@ def _divides_by_more_than_sums(path: SoftmaxPath) -> bool:
 
 
 def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
-    """Return whether the weights were right before they were transposed, by the mask or the axis of softmax."""
+    """Return whether the weights were right before they were transposed, by the mask, names or the axis of softmax."""
     expected, first = attention.expected, path.named_softmaxes[:1]
     if attention.options.causal:
         return torch.equal(attention.seen, expected.mT & attention.present[..., None])
+    if role_of_columns(attention, attention.rows.all[0].key_columns[0]) == "keys":
+        return False  # the values are mixed as the names say, so softmax runs over the other axis
     return bool(first) and first[0].args[1] in (-1, first[0].outputs[0].tensor.dim() - 1)
 
 
