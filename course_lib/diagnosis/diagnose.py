@@ -274,7 +274,11 @@ def _report_of_part(name: str, attempt: Attempt, shared: Shared) -> Report | Non
 def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], shared: Shared) -> Report:
     attentions = [replace(one, findings=shared.left(one.findings)) for one in attentions]
     whole = examine_whole(run, attentions, _rules(), shared)
-    findings = (*said_once(attentions), *whole.findings)
+    inner = said_once(attentions)
+    if whole.findings:  # which may be the cause of what was found in an attention
+        causes = {one.mistake for one in root_causes([*inner, *whole.findings])}
+        inner = [one for one in inner if one.mistake is None or one.mistake in causes]
+    findings = (*inner, *whole.findings)
     if AS_EXPECTED in whole.remarks:
         findings = tuple(finding for finding in findings if finding.mistake in OF_BEHAVIOUR)
     checked = () if findings else (*sentences(attentions, "checked"), *whole.checked)

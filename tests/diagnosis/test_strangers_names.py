@@ -125,3 +125,49 @@ class BehindANorm(nn.Module):
 def test_dtypes_are_tried_where_attention_stands_behind_a_norm_over_tokens(back, found):
     report = diagnose(BehindANorm(back), torch.randn(2, WIDTH, 2, 3), causal=False, num_heads=1)
     assert report.mistakes == found, report.in_words()
+
+
+class TemplatesFirst(nn.Module):
+    """The first tokens see each other, and the others see all; one part of the keys is named and not read by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        q_first, q_rest = torch.split(q, [3, 4], dim=2)
+        k_first, k_rest = torch.split(k, [3, 4], dim=2)  # noqa: RUF059
+        v_first, v_rest = torch.split(v, [3, 4], dim=2)  # noqa: RUF059
+        first = (q_first @ k_first.mT / 2).softmax(-1) @ v_first
+        rest = (q_rest @ k.mT / 2).softmax(-1) @ v
+        return self.out(torch.cat([first, rest], dim=2).transpose(1, 2).flatten(2))
+
+
+def test_a_part_of_a_tensor_that_is_read_as_a_whole_is_not_unused():
+    keep = (torch.arange(7)[:, None] >= 3) | (torch.arange(7) < 3)
+    report = diagnose(TemplatesFirst(), X, causal=False, keep=keep, lengths=[7])
+    assert report.ok, report.in_words()
+
+
+class TokensFirst(nn.Module):
+    """A layer of (token, batch, width) that adds positions to queries and keys; its attention has another order."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(WIDTH), nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+
+    def forward(self, x, positions):
+        normed = self.norm(x)
+        queries = normed + positions
+        return x + self.attention(queries, queries, value=normed, need_weights=False)[0]
+
+
+def test_samples_that_influence_each_other_are_why_positions_seem_unused():
+    def call(layer, x):
+        angles = torch.outer(torch.arange(x.shape[1], device=x.device), 5.0 ** -torch.arange(6, device=x.device))
+        positions = torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype)[:, None]
+        return layer(x.transpose(0, 1), positions.expand(-1, len(x), -1)).transpose(0, 1)
+
+    report = diagnose(TokensFirst().eval(), X, causal=False, num_heads=HEADS, call=call)
+    assert report.mistakes == ("batch-mixed",), report.in_words()

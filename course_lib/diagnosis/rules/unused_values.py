@@ -114,13 +114,17 @@ def _is_made_again(run: Run, made: list[Operation]) -> bool:
 
 
 def _unread_part(run: Run, made: list[Operation], names: list[str], unread: list[int]) -> str:
-    """Describe a part of a tensor that is named beside others and changes no output; "" if there is none."""
-    read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
-    for outputs in (operation.outputs for operation in made if len(operation.outputs) == len(names)):
-        used = [value.number in read for value in outputs]
+    """Describe a part of a tensor that is named beside others and changes no output; "" if there is none.
+
+    A tensor that is also read as a whole has none.
+    """
+    others = [operation for operation in run.in_order(run.returned) if operation not in made]
+    read = {value.number for operation in others for value in operation.inputs}
+    for operation in (one for one in made if len(one.outputs) == len(names)):
+        used = [value.number in read for value in operation.outputs]
         idle = next((at for at in unread if not used[at]), None)
-        if idle is not None and any(used):
-            return f"`{names[idle]}` {tuple(outputs[idle].tensor.shape)}"
+        if idle is not None and any(used) and read.isdisjoint(value.number for value in operation.inputs):
+            return f"`{names[idle]}` {tuple(operation.outputs[idle].tensor.shape)}"
     return ""
 
 
