@@ -73,6 +73,23 @@ def test_names_say_whether_softmax_has_the_wrong_axis_or_weights_are_transposed(
     assert diagnose(KeysFirst(axis=-1), X, causal=False).mistakes == ("softmax-wrong-axis",)
 
 
+class Packed(nn.Module):
+    """Weights that are transposed, behind one projection whose name names all roles."""
+
+    def __init__(self):
+        super().__init__()
+        self.query_key_value, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.query_key_value(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        return self.out((weights.mT @ v).transpose(1, 2).flatten(2))
+
+
+def test_a_name_of_several_roles_says_nothing_about_the_axis_of_softmax():
+    assert diagnose(Packed(), X, causal=False).mistakes == ("weights-transposed",)
+
+
 class PaddedHead(nn.Module):
     """One head of causal attention without the keys of padding, whose own rows become 0."""
 

@@ -188,7 +188,8 @@ def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
     expected, first = attention.expected, path.named_softmaxes[:1]
     if attention.options.causal:
         return torch.equal(attention.seen, expected.mT & attention.present[..., None])
-    if role_of_columns(attention, attention.rows.all[0].key_columns[0]) == "keys":
+    row = attention.rows.all[0]
+    if [role_of_columns(attention, one) for one in (row.query_columns, row.key_columns[0])] == ["queries", "keys"]:
         return False  # the values are mixed as the names say, so softmax runs over the other axis
     return bool(first) and first[0].args[1] in (-1, first[0].outputs[0].tensor.dim() - 1)
 
