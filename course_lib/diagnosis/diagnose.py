@@ -240,7 +240,7 @@ def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:
         findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     if stages.reach(Attention) is None and all(cause.mistake in ELSEWHERE for cause in causes):
-        causes = (*causes, _unseen(stages))
+        causes = (*causes, next((one for one in findings if not one.examined), None) or _unseen(stages))
     return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
 
 

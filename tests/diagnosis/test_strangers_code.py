@@ -581,10 +581,13 @@ def test_lengths_are_those_of_x_beside_a_context():
 class EdgesInScores(Base):
     """The products of a query's and a key's elements are multiplied with features of the pair before the sum."""
 
+    pinned = False
+
     def forward(self, x):
         q, k, v = self.split(x)
         places = torch.arange(x.shape[1], device=x.device)
         pairs = torch.cos(places[:, None, None] - places[:, None] + torch.arange(HEAD_DIM, device=x.device))
+        pairs = pairs if self.pinned else pairs.to(x.dtype)
         scores = (q[:, :, :, None] * k[:, :, None] * pairs).sum(-1) * HEAD_DIM**-0.5
         return self.merge(scores.softmax(-1) @ v)
 
@@ -593,6 +596,14 @@ def test_elements_that_are_changed_before_the_sum_are_not_called_channel_attenti
     report = diagnose(EdgesInScores(), X, causal=False, num_heads=HEADS)
     assert report.exit_status == 2, report
     assert "its scores are no dot products" in report.findings[0].title
+
+
+def test_the_reason_why_code_was_not_examined_is_given_beside_a_dtype_that_it_forces():
+    code = EdgesInScores()
+    code.pinned = True
+    report = diagnose(code, X, causal=False, num_heads=HEADS)
+    assert report.mistakes == ("dtype-pinned", None), report
+    assert "its scores are no dot products" in report.findings[1].title
 
 
 class Rectified(Base):
