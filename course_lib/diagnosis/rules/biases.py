@@ -27,11 +27,7 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
             continue
         scaled = _scaling_after(path, operation)
         if all(slope > 0 for slope in slopes):
-            evidence = "distances between tokens, as on a grid, are added; they should be subtracted"
-            if slopes:
-                evidence = (
-                    f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
-                )
+            evidence = _gain(slopes) if slopes else "distances between tokens are added; they should be subtracted"
             draw = partial(picture_of_weights, attention, path, partial(_turned, attention, path, operation))
             yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation), draw)
             return
@@ -98,6 +94,10 @@ def _slopes(attention: Attention, path: SoftmaxPath, operation: Operation) -> li
             return []
         found += [] if torch.isnan(torch.tensor(slope)) else [slope]
     return found
+
+
+def _gain(slopes: list[float]) -> str:
+    return f"with each step away a key gains from {min(slopes):.4f} to {max(slopes):.4f}; it should lose"
 
 
 def _adds_distances(attention: Attention, path: SoftmaxPath, operation: Operation) -> bool:

@@ -40,8 +40,8 @@ def check_built(run: Run) -> Iterator[Finding | str]:
         if not twin and isinstance(own := owner._parameters.get(attribute), nn.Parameter) and own.dim() < 2:
             continue  # a bias, which may be kept for another module
         if twin:
-            earlier = _order(owner, attribute) < _order(owner, twin)
-            evidence, where = f"{evidence}, while {len(lines)} lines use `{twin}`", lines[0 if earlier else -1]
+            evidence = f"{evidence}, while {len(lines)} lines use `{twin}`"
+            where = _line_of_turn(owner, attribute, twin, lines)
         mistake = "gate-unused" if GATE.search(attribute) and projects else "dead-parameter"
         mistake = "no-softmax" if isinstance(part, nn.Softmax) else mistake
         yield Finding.named(mistake, evidence, where)
@@ -77,8 +77,10 @@ def _kind(part: nn.Module | nn.Parameter) -> tuple:
     return (part.shape,)
 
 
-def _order(owner: nn.Module, attribute: str) -> int:
-    return [*owner._parameters, *owner._modules].index(attribute)
+def _line_of_turn(owner: nn.Module, idle: str, twin: str, lines: list[SourceLine]) -> SourceLine | None:
+    """Return which of the lines that use the twin of an idle part should use that: the first if it is built before."""
+    built = [*owner._parameters, *owner._modules]
+    return lines[0 if built.index(idle) < built.index(twin) else -1] if lines else None
 
 
 def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter) -> list[SourceLine]:
@@ -109,8 +111,7 @@ def check_norms_in_turn(run: Run) -> Iterator[Finding]:
             if again is not None:
                 lines = _lines_that_read(run, owner, norms[again])
                 evidence = f"`{whole}` is not used, while `{again}` is used for what comes from it, too"
-                earlier = _order(owner, name) < _order(owner, again)
-                yield Finding.named("dead-parameter", evidence, lines[0 if earlier else -1] if lines else None)
+                yield Finding.named("dead-parameter", evidence, _line_of_turn(owner, name, again, lines))
                 return
 
 
