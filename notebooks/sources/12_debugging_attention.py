@@ -621,7 +621,8 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #    outputs = []
 #    for causal in (True, False):
 #        torch.manual_seed(123)
-#        outputs.append(MultiHeadAttention(6, 6, num_heads=2, bias=True, causal=causal)(three_rows().batch))
+#        attention = MultiHeadAttention(6, 6, num_heads=2, bias=True, causal=causal)
+#        outputs.append(attention(three_rows().batch))
 #    print((outputs[0] - outputs[1]).abs().amax(dim=(0, 2)))
 #    ```
 #

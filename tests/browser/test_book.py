@@ -409,12 +409,13 @@ def test_the_checks_can_fail(browser, tmp_path):
         assert part in said
 
 
-@pytest.mark.parametrize("lesson", ["02_masks_and_dropout", "08_llama", "12_debugging_attention"])
+@pytest.mark.parametrize("lesson", ["02_masks_and_dropout", "08_llama", "12_debugging_attention", "14_capstone"])
 def test_no_line_of_a_lesson_is_cut_off_on_a_laptop(browser, home, lesson):
     with browser.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         page.goto(f"{home}notebooks/{lesson}.html")
-        boxes = page.locator(".cell_input .highlight, .cell_output .highlight").filter(visible=True)
+        page.evaluate("document.querySelectorAll('.bd-article details').forEach(one => one.open = true)")
+        boxes = page.locator(":is(.cell_input, .cell_output, .bd-article details) .highlight").filter(visible=True)
         scrolls = "one => [one, ...one.querySelectorAll('pre')].some(box => box.scrollWidth > box.clientWidth + 1)"
         cut = boxes.evaluate_all(f"all => all.filter({scrolls}).map(one => one.innerText)")
         assert boxes.count() > 30 and not cut, cut
