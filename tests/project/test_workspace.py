@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.command import main
+from course_lib.command.start import command_to_type
 from course_lib.workspace import FOLDER, MARKER, copy_notebooks, course_notebooks, find_workspace
 
 LESSON, SHEET = "1_lessons/00_start_here.ipynb", "2_exercises/01_exercises.ipynb"
@@ -150,16 +151,16 @@ def test_start_says_where_the_copies_are(tmp_path, monkeypatch, capsys):
     kept = ".ipynb_checkpoints"  # where a sync keeps the older file of a pair
     number = sum(kept not in path.parts for path in course_notebooks().glob("**/[0-9]*.ipynb"))
     assert f"{number} notebooks copied." in shown
-    assert f"Your notebooks are in {tmp_path / 'my_course'}. Open them with: " in shown and shown.rstrip().endswith(
-        "course lab"
-    )
+    assert f"Your notebooks are in {tmp_path / 'my_course'}. Open them with: " in shown
+    command = shown.rstrip().rpartition("Open them with: ")[2]
+    assert command == f"{command_to_type()} lab" and Path(shlex.split(command)[0]).name == "course"
     lesson = tmp_path / "my_course" / "1_lessons" / "03_wrapper.ipynb"
     lesson.write_text(notebook("mine"), encoding="utf-8")
     (tmp_path / "my_course" / MARKER).write_text("{}", encoding="utf-8")
     assert main(["start"]) == 0
     shown = capsys.readouterr().out
     assert "You have worked on 1_lessons/03_wrapper.ipynb, and there is a newer version. Yours stays as it is" in shown
-    assert "course start --again 03_wrapper` copies the newer one" in shown
+    assert f"{command_to_type()} start --again 03_wrapper` copies the newer one" in shown
     assert main(["start", "--again", "03"]) == 0
     assert (
         "1_lessons/03_wrapper.ipynb is copied again; your own is now 1_lessons/03_wrapper_before_"

@@ -185,7 +185,9 @@ def test_nothing_of_a_course_that_is_not_shown_is_covered():
     assert paths_to_cover([str(bubblewrap.COURSE), str(bubblewrap.GRADER)], ["/usr/lib"]) == []
 
 
-ENGINE = """#!{python}
+ENGINE = """#!/bin/sh
+'''exec' '{python}' "$0" "$@"
+' '''
 import json, os, sys
 open({log!r}, "a").write(json.dumps(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "run":
