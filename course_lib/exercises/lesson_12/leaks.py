@@ -122,7 +122,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         ("the first token also sees the last", _seen(0, -1)),  # not found by looking at neighbours alone
         *[("one token sees a later one, in some of the samples", _leaky)] * 4,
         (WEAK, _leaky),
-        *[(CHANNEL, _leaky)] * 2,
+        (CHANNEL, _leaky),
         (FALLING, _leaky),
         ("each token sees the first one only", lambda n, _: (torch.arange(n) == 0).expand(n, n)),
         *[("no token sees a later one", _causal)] * 6,
