@@ -357,9 +357,10 @@ with torch.no_grad():
 print("The same with two heads, after training: no error, hides nothing:", equal)
 
 # %% [markdown]
-# What the two mean together depends on a third argument. The flag alone is refused, but not always: with an even number
-# of heads, in evaluation mode and without gradients, the module takes it and hides nothing. So give it a mask that has
-# the causal one in it, and no flag. Give `F.scaled_dot_product_attention` one of the two
+# What the two mean together depends on `need_weights` and on the mode. With `batch_first=True`, an even number of
+# heads, in evaluation mode and without gradients, PyTorch takes a faster path, which reads the mask in either case. The
+# flag alone is refused everywhere else, but this path takes it and hides nothing. So give it a mask that has the causal
+# one in it, and no flag. Give `F.scaled_dot_product_attention` one of the two
 # ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask

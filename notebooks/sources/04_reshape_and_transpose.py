@@ -383,8 +383,9 @@ predict(guess, lambda: view_works(one_token))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It works. With one token, the heads of that token are neighbours in memory. So code that uses `view` here may pass a
-# test with one token and fail in training. `reshape` is right in both cases.
+# It works. If the context was computed for one token alone, the heads of that token are neighbours in memory. (In a
+# token that is cut out of a longer context, `context_by_head[:, :, -1:]`, they are not, and `view` refuses.) So code
+# that uses `view` here may pass a test with one token and fail in training. `reshape` is right in both cases.
 #
 # </details>
 #

@@ -72,8 +72,8 @@ print("two matrices of", tuple(one_head.shape), "-> one of", tuple(W_q.shape))
 
 # %% [markdown]
 # One product with the wide matrix now gives the queries of both heads. The product is `x @ W_q.T`, because `nn.Linear`
-# keeps its matrix as (width out, width in). A row of `W_q` is therefore a column of `W_q.T`, and a column of the
-# result:
+# keeps its matrix as (width out, width in). A row of `W_q` is therefore a column of `W_q.T`, and makes one column of
+# the result:
 
 # %%
 names = ("x", "W_q.T", "queries")

@@ -500,7 +500,7 @@ print("copied with one sample:", "clone" in str(one_sample))
 record(broadcast, one_query, cached_keys).expand()
 
 # %% [markdown]
-# The row `clone` has 16,777,216 bytes. They are 32 times the size of the keys. PyTorch's batched product (`bmm`) has a
+# The row `clone` has 16,777,216 bytes, which is 32 times the size of the keys. PyTorch's batched product (`bmm`) has a
 # single axis for all samples and heads, and no single stride reads the keys of the first sample 32 times and then those
 # of the second 32 times. So with two samples or more the keys are copied *for each of the 32 heads*; one sample is read
 # again and again with a stride of 0. The cache is small, but what it saved is lost: the keys are read once, written 32

@@ -388,8 +388,9 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 # <details><summary>After your guess</summary>
 #
 # It finds the first two. With a plus for the minus the pairs are no longer rotated, and a score depends on the *sum* of
-# the two positions, too. (If the keys alone are rotated backwards, it depends on nothing but the sum.) Values are added
-# up into the output, and rotated values bring their absolute positions into it. Each has a page with the right code:
+# the two positions, too. (If the keys alone are rotated by the negative angles, it depends on nothing but the sum.)
+# Values are added up into the output, and rotated values bring their absolute positions into it. Each has a page with
+# the right code:
 # [rotary-wrong-turn](https://attention-course.github.io/attention-course/mistakes/rotary-wrong-turn.html) and
 # [rotary-on-values](https://attention-course.github.io/attention-course/mistakes/rotary-on-values.html).
 #
@@ -514,8 +515,9 @@ predict(guess, lambda: difference > 1e-4)
 #
 # They don't, because all words of a sentence are moved by the same number, and the score depends on distances only.
 # With rotary positions a constant shift is harmless. In a model that *adds* a vector per position to the embeddings, as
-# GPT-2 does, it is a mistake. Libraries count from the first real word in both kinds of model, because then one rule
-# serves for both, and the rows of the table are spent on real words only.
+# GPT-2 does, it is a mistake. When the library transformers *generates* text, it counts from the first real word in
+# both kinds of model, because then one rule serves for both, and the rows of the table are spent on real words only. If
+# you call its GPT-2 yourself, it counts the columns unless you give it `position_ids`.
 #
 # </details>
 #

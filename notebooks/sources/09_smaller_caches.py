@@ -441,8 +441,8 @@ torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
 # The assertion passed, so multi-head latent attention is multi-query attention in which the latent is both the key and
 # the value of each token. In DeepSeek's models it is wider than a head, so that it can hold more than the one key of
 # plain multi-query attention, and each score takes more multiplications. While a model writes, this is worth it,
-# because a step spends its time on reading the cache. When the model reads a long prompt, the keys are computed after
-# all. Exercise 5 absorbs the value projection.
+# because otherwise each step would have to make the keys and values of all heads again, or read them from a larger
+# cache. When the model reads a long prompt, the keys are computed after all. Exercise 5 absorbs the value projection.
 #
 # ## Positions need a part of their own
 #
@@ -454,8 +454,8 @@ torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
 # $$
 #
 # The rotation is now between the query and $W$. Could we still absorb? For head 0, we compute the matrix between $q$
-# and the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances. (Rotating the rows of
-# the identity matrix gives $R$.)
+# and the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances. (Row $i$ of $R$ is what
+# the rotation makes of row $i$ of the identity matrix.)
 
 # %%
 from course_lib.attention import LatentAttention, apply_rotary, rotary_table

@@ -163,12 +163,13 @@ print([future_probe(healthy, x, token) for token in range(1, 6)])
 
 # %% [markdown]
 # No change reaches an earlier output. All five have to be tried: if the first word could see the second and nothing
-# else, only a change of the second would show it.
+# else, only a change of the second would show it. (Where the code begins with a LayerNorm, add random numbers instead:
+# LayerNorm subtracts the mean of a token, so that adding 1 to all its numbers changes nothing.)
 #
-# **2. The gradient.** What no gradient reaches takes no part in the result, or can't learn (Karpathy recommends this in
-# [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019). **Write it yourself**:
-# let the loss look at the output of *one* token, call `backward`, and return the names of the parameters whose gradient
-# is `None` or all zeros.
+# **2. The gradient.** What no gradient reaches takes no part in the result, or can't learn from this input (Karpathy
+# recommends this in [A Recipe for Training Neural Networks](https://karpathy.github.io/2019/04/25/recipe/), 2019).
+# **Write it yourself**: let the loss look at the output of *one* token, call `backward`, and return the names of the
+# parameters whose gradient is `None` or all zeros.
 
 # %%
 def without_gradient(module, x, token):
@@ -294,8 +295,9 @@ diagnose(admit(Patient1), x, num_heads=4, num_kv_heads=2, words=words)
 
 # %% [markdown]
 # On the left is what head 0 attends to, in the middle what it should attend to. A mask of one cell, which means "not
-# hidden", is broadcast to all scores. A size of 1 fits everywhere, so no error is raised. (`cell:4` is line 4 of the
-# cell with the class. The remark about `cache` will concern you soon.)
+# hidden", is broadcast to all scores. A size of 1 fits everywhere, so no error is raised. (The heading describes the
+# usual case, in which a longer sentence raises an error; `cell:4` is line 4 of the cell with the class. The remark
+# about `cache` will concern you soon.)
 #
 # Word by word, with a cache, the same patient is right, because the later words are not there yet:
 
@@ -567,7 +569,8 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #
 # **Before you read**
 # - Sizes that all differ. Never test with a size of 1 alone.
-# - Weights that attend: queries and keys scaled up by 3 to 6. Compute in float64.
+# - Weights that attend: queries and keys scaled up by 3 to 6. (By much more, softmax gives one word everything, and no
+#   gradient reaches them.) Compute in float64.
 #
 # **Run**
 # - Future: change each token; no earlier output moves. Look at all rows.
@@ -609,10 +612,10 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 #
 # 1. All but *gradient* and *order*. Each token misses itself, and the first one sees nothing at all, so its softmax is
 #    nan; `train` returns nan. A loss reveals this mistake in the first step, and only because it is nan.
-# 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter. A published
-#    example hides mistakes in the same way. Without the causal mask the outputs of
-#    [three well-known rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases)
-#    are off by `0.0396`, `0.0484` and, in the last row, nothing:
+# 2. No: both are off by less than a hundredth. With our weights and x both are off by more than a quarter. The
+#    [three rows](https://attention-course.github.io/attention-course/known_numbers.html#three-rows-with-biases)
+#    of a published example hide mistakes in the same way. Their outputs without the causal mask are off by `0.0396`,
+#    `0.0484` and, in the last row, nothing:
 #
 #    ```python
 #    from course_lib.attention import MultiHeadAttention

@@ -167,8 +167,24 @@ WRONG = [
     (
         "MyMultiQueryAttention",
         ["values = self.v_proj(x)[:, None] => values = keys"],
-        ("one projection feeds two roles, and `v_proj.weight` is never used", "projection-reused"),
+        ("weights are multiplied by the keys, not the values", "projection-reused"),
         ("scores-from-values",),
+    ),
+    # The lesson goes on with these names, so two that are exchanged are no layout of the learner's own.
+    (
+        "MyMultiHeadAttention",
+        ["queries @ keys.transpose(2, 3) => keys @ queries.transpose(2, 3)"],
+        ("attention with queries and keys exchanged",),
+        (),
+    ),
+    (
+        "MyMultiQueryAttention",
+        [
+            "keys = self.k_proj(x)[:, None] => keys = self.v_proj(x)[:, None]",
+            "values = self.v_proj(x)[:, None] => values = self.k_proj(x)[:, None]",
+        ],
+        ("attention with keys and values exchanged",),
+        (),
     ),
     (
         "MyMultiHeadAttention",

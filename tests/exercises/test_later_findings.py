@@ -52,6 +52,54 @@ class MyHead(nn.Module):
         queries, keys = self.W_query(x), self.W_key(x)
         return (queries @ keys.transpose(1, 2) * keys.shape[2] ** -0.5).softmax(-1) @ self.W_value(x)
 """
+SLIPS = [
+    ("dropped_weights(w, drop, p, training)", "return w * ~drop / (1 - p) if training else w * (1 - p)", "have grown"),
+    ("dropped_weights(w, drop, p, training)", "return w * ~drop if training else w * (1 - p)", "scales in evaluation"),
+    ("slot_of(strides, index)", "return sum(a * b for a, b in zip(strides[:-1], index))", "along the last axis"),
+    ("strides_by_head(t, h, d)", "return t * h * d, h, h * d, 1", "a head is head_dim wide"),
+    ("from_heads(x)", "return x.transpose(2, 3).reshape(len(x), x.shape[2], -1)", "heads and tokens should be"),
+    ("rows_of_head(w, i, h)", "n = len(w) // h; return w[(i - 1) * n : i * n]", "counted from 0"),
+    ("rows_of_head(w, i, h)", "n = w.shape[1] // h; return w[i * n : (i + 1) * n]", "that the heads share"),
+    ("to_torch_mha(q, k, v, out)", "return torch.cat([q.T, k.T, v.T]), out.T", "all four matrices transposed"),
+    ("to_torch_mha(q, k, v, out)", "return torch.cat([q / len(q) ** 0.5, k, v]), out", "query matrix that is scaled"),
+    (
+        "rotary_table(t, d, base)",
+        "a = torch.arange(t)[:, None] * 1e4 ** (-torch.arange(0, d, 2).double() / d); return a.cos(), a.sin()",
+        "base of 10000",
+    ),
+    ("last_real_output(o, n)", "return o[torch.arange(len(o)), -n]", "counted from the end"),
+    (
+        "window_mask(n, w)",
+        "d = torch.arange(n)[:, None] - torch.arange(n); return (d > 0) & (d < w)",
+        "one token short",
+    ),
+    (
+        "sink_weights(s, z)",
+        "return torch.cat([s, z[:, None, None].expand(-1, s.shape[1], 1)], -1).softmax(-1)[..., 1:]",
+        "the first key's column",
+    ),
+    (
+        "future_probe(code, x, t)",
+        "y = x.clone(); y[:, t] += 1; return not torch.allclose(code(y)[:, t + 1 :], code(x)[:, t + 1 :])",
+        "behind the changed token",
+    ),
+    (
+        "future_probe(code, x, t)",
+        "y = x.clone(); y[:, t] += 1; return bool((code(y) - code(x))[:, :t].max() > 1e-9)",
+        "overlooks outputs that move down",
+    ),
+    (
+        "cache_probe(code, x, size)",
+        "c = {}; return (torch.cat([code(one, c) for one in x.chunk(size, 1)], 1) - code(x, {})).abs().max()",
+        "for `size` pieces",
+    ),
+    (
+        "cache_probe(code, x, size)",
+        "c, n = {}, len(x[0]) // size * size; y = x[:, :n]; "
+        "return (torch.cat([code(one, c) for one in y.split(size, 1)], 1) - code(y, {})).abs().max()",
+        "without the last piece",
+    ),
+]
 WRONG = [
     ("append_to_cache", GROWN.format(keys=".detach()", values=".detach()"), "no gradient reaches `cache`"),
     ("append_to_cache", GROWN.format(keys="", values=".data"), "no gradient reaches `cache`"),
@@ -60,6 +108,7 @@ WRONG = [
     ("blocked_attention", BLOCKED.format(start="-torch.inf", fill="0.0"), "hidden scores are 0,"),
     ("blocked_attention", BLOCKED.format(start="-torch.inf", fill="-1000.0"), "hidden scores are -1000"),
     ("leaks", LEAKS.format(result="found"), "names a token once for each later token"),
+    ("leaks", LEAKS.replace(".abs()", "").format(result="sorted(set(found))"), "overlooks outputs that move down"),
     (
         "last_real_output",
         "def last_real_output(outputs, lengths): return outputs[:, lengths - 1]",

@@ -91,5 +91,15 @@ EXERCISE = FunctionExercise(
             hint="The dice have been thrown. Where does your code use `drop`?",
         ),
         Wrong("no dropout at all", lambda w, drop, p, training: w, hint="What happens to a weight where drop is True?"),
+        Wrong(
+            "dropout that shrinks the weights in evaluation, although those kept in training have grown",
+            lambda w, drop, p, training: w * ~drop / (1 - p) if training else w * (1 - p),
+            hint="If the mean stays as it was in training, what is left to do where `training` is False?",
+        ),
+        Wrong(
+            "dropout that scales in evaluation; PyTorch's scales in training",
+            lambda w, drop, p, training: w * ~drop if training else w * (1 - p),
+            hint="What should become of the weights where `training` is False?",
+        ),
     ),
 )

@@ -50,5 +50,10 @@ EXERCISE = FunctionExercise(
         ),
         Wrong("the sum of the heads", lambda x: x.sum(1), "heads-averaged"),
         Wrong("the mean of the heads", lambda x: x.mean(1), "heads-averaged"),
+        Wrong(
+            "a join after tokens and head_dim were exchanged; heads and tokens should be",
+            lambda x: x.transpose(2, 3).reshape(len(x), x.shape[2], -1),
+            hint="Which two axes does your transpose exchange? All four are counted from 0.",
+        ),
     ),
 )

@@ -48,5 +48,10 @@ EXERCISE = FunctionExercise(
             "the product of all strides and indices; steps along several axes add up",
             lambda strides, index: math.prod(strides) * math.prod(index),
         ),
+        Wrong(
+            "the slot without the steps along the last axis",
+            lambda strides, index: slot_of(strides[:-1], index[:-1]),
+            hint="Which of the axes does your sum reach?",
+        ),
     ),
 )

@@ -72,5 +72,10 @@ EXERCISE = FunctionExercise(
             hint="How far is head 0 of the next token?",
         ),
         Wrong("the strides without the batch", lambda t, h, d: (d, h * d, 1)),
+        Wrong(
+            "strides whose head skips num_heads slots; a head is head_dim wide",
+            lambda t, h, d: (t * h * d, h, h * d, 1),
+            hint="How far is head 1 of a token from head 0 of the same token?",
+        ),
     ),
 )

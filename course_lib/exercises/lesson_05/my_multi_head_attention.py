@@ -39,7 +39,8 @@ EXERCISE = ModuleExercise(
     minutes=6,
     prompt=(
         "The eleven steps as a module, causal; `d_out` is the width over all heads. The check takes any names and any "
-        "layout of the parameters. The lessons use `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias."
+        "layout of the parameters. The lessons use `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias, and each "
+        "of these must be what its name says."
     ),
     hints=(
         "Four lines: scores, attention weights, context with the tokens in front, merged and projected.",
@@ -47,5 +48,4 @@ EXERCISE = ModuleExercise(
         "`weights @ values`, then `transpose(1, 2)`, then `reshape(batch, num_tokens, -1)`, then `self.out_proj`.",
     ),
     stub="class MyMultiHeadAttention(nn.Module): ...",
-    any_layout=True,
 )

@@ -62,5 +62,15 @@ EXERCISE = FunctionExercise(
         ),
         Wrong("the rows of all heads from this one on", lambda w, head, h: w[head * (len(w) // h) :]),
         Wrong("one row, not a block of rows", lambda w, head, h: w[head]),
+        Wrong(
+            "the rows of the head before it; heads are counted from 0",
+            lambda w, head, h: w[(head - 1) * (len(w) // h) : head * (len(w) // h)],
+            hint="Where does head 0 begin?",
+        ),
+        Wrong(
+            "a block as wide as d_in // num_heads; it is the width out that the heads share",
+            lambda w, head, h: w[head * (w.shape[1] // h) : (head + 1) * (w.shape[1] // h)],
+            hint="Which axis of the matrix counts its rows?",
+        ),
     ),
 )

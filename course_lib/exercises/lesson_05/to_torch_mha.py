@@ -95,5 +95,15 @@ EXERCISE = FunctionExercise(
             lambda q, k, v, out: (out, torch.cat([q, k, v])),
             hint="Which of the two should come first?",
         ),
+        Wrong(
+            "all four matrices transposed",
+            lambda q, k, v, out: (_turned(q, k, v, out)[0], out.T),
+            hint="PyTorch keeps both as `nn.Linear` does. Which way round is that?",
+        ),
+        Wrong(
+            "a query matrix that is scaled; PyTorch's module divides by the root of head_dim itself",
+            lambda q, k, v, out: (torch.cat([q / len(q) ** 0.5, k, v]), out),
+            hint="Where in multi-head attention are the scores scaled?",
+        ),
     ),
 )

@@ -41,7 +41,7 @@ EXERCISE = ModuleExercise(
         "share one head of keys and one of values; a token may attend to itself and to those before it. `d_out` is "
         "the width over all query heads, and an output projection, (d_out, d_out), mixes them. Queries, keys and "
         "values are each a projection of `x` itself, without a layer in front of all three. Any names and any layout "
-        "of the weights pass; biases may be there or not."
+        "of the weights pass; under the lesson's names each must be what its name says. Biases may be there or not."
     ),
     hints=(
         "List the steps first: project, split the queries, score, hide, softmax, mix, merge, project.",
@@ -49,6 +49,5 @@ EXERCISE = ModuleExercise(
         "Keys and values are (b, 1, t, d), the queries (b, h, t, d): the product broadcasts the axis of size 1.",
     ),
     stub="class MyMultiQueryAttention(nn.Module): ...",
-    any_layout=True,
     kv_heads="one",
 )

@@ -81,5 +81,10 @@ EXERCISE = FunctionExercise(
             lambda o, n: o[torch.arange(len(o)), n - 2],
             hint="In which column is the last token of a sentence of two words?",
         ),
+        Wrong(
+            "a token counted from the end of the batch, where the padding is",
+            lambda o, n: o[torch.arange(len(o)), -n],
+            hint="From which end does a negative index count?",
+        ),
     ),
 )

@@ -210,5 +210,10 @@ EXERCISE = FunctionExercise(
             )
             for join in (torch.stack, torch.cat)
         ),
+        Wrong(
+            "speeds with a base of 10000, whatever `base` is",
+            lambda t, d, b: _table(_angle(t, d, 10000.0)),
+            hint="Where does your code use `base`?",
+        ),
     ),
 )

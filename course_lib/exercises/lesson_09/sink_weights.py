@@ -83,5 +83,10 @@ EXERCISE = FunctionExercise(
             lambda s, z: s.softmax(-1) - _joined(s, z)[..., -1:],
             hint="Should a sink take the same amount from each key, or a share?",
         ),
+        Wrong(
+            "the first key's column dropped in place of the sink's",
+            lambda s, z: _joined(s, z)[..., 1:],
+            hint="Where did you put the sink's column, and which one does your slice leave out?",
+        ),
     ),
 )

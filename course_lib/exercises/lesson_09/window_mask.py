@@ -86,5 +86,11 @@ EXERCISE = FunctionExercise(
             ),
             hint="Which keys may the first token of your second block attend to?",
         ),
+        Wrong(
+            "a window one token short: it leaves out the query's own token",
+            lambda n, w: (_distance(n) > 0) & (_distance(n) < w),
+            "mask-off-by-one",
+            hint="May a token attend to itself?",
+        ),
     ),
 )

@@ -126,5 +126,15 @@ EXERCISE = FunctionExercise(
             lambda code, x, size: _difference(code, x, size)[0].abs().max(),
             hint="Which axis holds the samples?",
         ),
+        Wrong(
+            "the difference for `size` pieces, not for pieces of `size` tokens",
+            lambda code, x, size: _difference(code, x, -(-x.shape[1] // size)).abs().max(),
+            hint="What does the number in `chunk` count, and what the one in `split`?",
+        ),
+        Wrong(
+            "the difference without the last piece, which is shorter",
+            lambda code, x, size: _difference(code, x[:, : x.shape[1] // size * size], size).abs().max(),
+            hint="Which tokens are left over if `size` does not divide their number?",
+        ),
     ),
 )

@@ -27,6 +27,12 @@ def _same(code, x, token, part=slice(None), outputs=slice(None)):
     return torch.allclose(code(changed)[part, outputs], code(x)[part, outputs])
 
 
+def _rises(code, x, token):
+    changed = x.clone()
+    changed[:, token] += 1.0
+    return bool((code(changed) - code(x))[:, :token].max() > 1e-9)
+
+
 def _as_bool(result: object, *_: object) -> object:
     return result.item() if isinstance(result, Tensor) and result.dim() == 0 else result
 
@@ -43,6 +49,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         ("the code is causal", 1, 0, 2),
         ("the first token sees the changed one", 0, -1, -1),
         ("the first token sees the changed one, a little", 0, 2, 2),
+        ("the first token sees the changed one, in a single channel that falls", 0, 2, 2),
         ("the token before the changed one sees it", 1, 2, 2),
         ("a token sees the changed one, in some of the samples", 0, -2, -2),
         ("the first token sees a later one, but another token is changed", 0, 3, 2),
@@ -55,8 +62,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         x[:, 0, 0] = x[:, 0, 0].abs()
         if "some of the samples" in about:
             x[0, 0, 0] *= -1  # what is later can't be seen in this one
-        part = 0.005 if "a little" in about else 1.0
-        code = FromSource(MASKED_ATTENTION, "masked_by", (_leak(num_tokens, query, key), part))
+        part, channel = (-1.0, 1) if "falls" in about else (0.005 if "a little" in about else 1.0, -1)
+        code = FromSource(MASKED_ATTENTION, "masked_by", (_leak(num_tokens, query, key), part, channel))
         cases.append(Case((code, x, token % num_tokens), about))
     return cases
 
@@ -111,6 +118,16 @@ EXERCISE = FunctionExercise(
             "a probe that changes the last token, whichever it is told",
             lambda code, x, t: not _same(code, x, -1, outputs=slice(t)),
             hint="Where does your code use `token`?",
+        ),
+        Wrong(
+            "a probe that watches the outputs behind the changed token: those may move",
+            lambda code, x, t: not _same(code, x, t, outputs=slice(t + 1, None)),
+            hint="Which outputs must not notice the change?",
+        ),
+        Wrong(
+            "a probe that overlooks outputs that move down",
+            _rises,
+            hint="How large is a difference of -5 without its sign?",
         ),
     ),
 )

@@ -34,6 +34,17 @@ def _moved(code: Callable[[Tensor], Tensor], x: Tensor, token: int) -> list[int]
     return moved.nonzero().flatten().tolist()
 
 
+def _rising(code: Callable[[Tensor], Tensor], x: Tensor) -> list[int]:
+    """Return what a probe finds that takes a difference with its sign."""
+    found = set()
+    for token in range(1, x.shape[1]):
+        changed = x.clone()
+        changed[:, token] += 1.0
+        rose = (code(changed) - code(x)).amax(dim=(0, 2)) > 1e-9
+        found |= {earlier for earlier in range(token) if rose[earlier]}
+    return sorted(found)
+
+
 def _probe(*tokens: int, seen: Callable[[int, int], bool]) -> Callable[..., list[int]]:
     """Return a probe that changes some tokens, all if there are none, and looks at the outputs that `seen` tells."""
 
@@ -66,13 +77,14 @@ def masked_by(keep, part=1.0, channel=-1):
         if channel < 0:
             return mixed
         later = (kept.triu(1).to(x.dtype) @ x)[:, :, channel : channel + 1]  # what is later is seen in one channel only
-        return causal + later * (torch.arange(x.shape[-1]) == channel)
+        return causal + part * later * (torch.arange(x.shape[-1]) == channel)
 
     return code
 """
 
 
 CHANNEL = "one token depends on a later one, in a single channel"
+FALLING = "one token depends on a later one, in a single channel that falls"
 WEAK = "one token depends on a later one a little"
 
 
@@ -110,7 +122,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         ("the first token also sees the last", _seen(0, -1)),  # not found by looking at neighbours alone
         *[("one token sees a later one, in some of the samples", _leaky)] * 4,
         (WEAK, _leaky),
-        *[(CHANNEL, _leaky)] * 2,
+        (CHANNEL, _leaky),
+        (FALLING, _leaky),
         ("each token sees the first one only", lambda n, _: (torch.arange(n) == 0).expand(n, n)),
         *[("no token sees a later one", _causal)] * 6,
     ]
@@ -122,8 +135,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         x[:, 0, 0] = x[:, 0, 0].abs()
         if "in some of the samples" in about:
             x[0, 0, 0] *= -1
-        part = 0.0005 if about == WEAK else 1.0
-        channel = 1 + rng.integer(width - 1) if about == CHANNEL else -1
+        part = {WEAK: 0.0005, FALLING: -1.0}.get(about, 1.0)
+        channel = 1 + rng.integer(width - 1) if about in (CHANNEL, FALLING) else -1
         made = FromSource(MASKED_ATTENTION, "masked_by", (kind(num_tokens, rng), part, channel))
         cases.append(Case((made, x), about))
     return cases
@@ -208,6 +221,11 @@ EXERCISE = FunctionExercise(
             "the tokens that don't leak",
             lambda code, x: sorted({*range(x.shape[1])} - {*leaks(code, x)}),
             hint="Which of the two lists is the suspicious one?",
+        ),
+        Wrong(
+            "a probe that overlooks outputs that move down",
+            _rising,
+            hint="How large is a difference of -5 without its sign?",
         ),
     ),
     extract=_as_tokens,

@@ -74,12 +74,16 @@ def _of_roles() -> Iterator[KnownMistake]:
         "attention whose weights are multiplied by the keys, not the values": ((0, 1, 1), "projection-reused"),
         "attention that compares the queries with themselves": ((0, 0, 2), "projection-reused"),
         "attention that compares the keys with themselves": ((1, 1, 2), "projection-reused"),
-        "attention with queries and keys exchanged": ((1, 0, 2), None),
         "attention whose weights are multiplied by the queries": ((0, 1, 0), "projection-reused"),
     }
     for equals, (which, mistake) in roles.items():
-        hint = None if mistake else "Which of the two stands on the left of the product?"
-        yield KnownMistake(equals, replace(RIGHT, roles=which), (mistake,) if mistake else (), hint)
+        yield KnownMistake(equals, replace(RIGHT, roles=which), (mistake,))
+    exchanged = {
+        "queries and keys": ((1, 0, 2), "Which of the two stands on the left of the product?"),
+        "keys and values": ((0, 2, 1), "Which of the two do the weights multiply?"),
+    }
+    for both, (which, hint) in exchanged.items():
+        yield KnownMistake(f"attention with {both} exchanged", replace(RIGHT, roles=which), (), hint)
 
 
 def _of_softmax() -> Iterator[KnownMistake]:
