@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from .fused import SingleOperations
 from .graph import Operation, Trace, Value
 from .module_calls import noting_calls
-from .tensors import map_instances, tensors_in
+from .tensors import map_instances, shape_stride_offset, tensors_in
 from .torch_private import OpOverload, operation_name, storage_of, without_compiling, without_modes
 
 
@@ -81,7 +81,8 @@ class _Tracer(SingleOperations):
         storage = storage_of(tensor)
         with without_modes():
             copy = tensor.detach().clone()
-        value = Value(len(self.values), made_by, copy, storage, self._writes.get(storage, 0))
+            _, strides, offset = shape_stride_offset(tensor)
+        value = Value(len(self.values), made_by, copy, storage, self._writes.get(storage, 0), offset, strides)
         self.values.append(value)
         self._known[self.hold(tensor)] = value
         return value

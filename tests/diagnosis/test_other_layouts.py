@@ -436,3 +436,24 @@ def test_rows_of_parts_of_samples_are_not_said_to_influence_other_samples(batch,
     assert "batch-mixed" not in report.mistakes and not report.attentions[1].findings, report
     assert "batch-mixed" in diagnose(OverTimeAndSpace(mixes=True), x, **given).mistakes
     assert diagnose(OverTimeAndSpace(), x, causal=False).ok
+
+
+class QueriesScaledInPlace(nn.Module):
+    """Attention over a grid whose queries, keys and values are parts of what one convolution makes."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+        self.qkv, self.out = nn.Conv2d(D, 3 * D, 3, padding=1), nn.Conv2d(D, D, 1)
+
+    def forward(self, x):
+        q, k, v = (part.flatten(2).mT.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, 1))
+        q *= self.scale
+        return self.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2).mT.view(x.shape))
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(HEAD_DIM**-0.5, ()), (0.4, ("wrong-scale",))])
+def test_queries_may_be_scaled_in_the_memory_of_the_keys(scale, mistakes):
+    torch.manual_seed(3)
+    report = diagnose(QueriesScaledInPlace(scale), torch.randn(2, D, 3, 4), causal=False)
+    assert report.mistakes == mistakes and report.exit_status == len(mistakes), report

@@ -56,6 +56,33 @@ def test_a_write_through_a_view_is_an_ancestor_of_what_is_read_through_another()
     assert written.number not in trace.writers_of(result.inputs[0], written.number)
 
 
+def test_a_write_into_one_part_is_no_ancestor_of_another_part():
+    def run(x):
+        first, second = (x * 3).chunk(2, dim=1)
+        first *= 2
+        return second - 1, (first + 1, first[1:], second)
+
+    trace, _ = trace_run(run, torch.rand(5, 8, dtype=torch.float64))
+    written, last = (next(one for one in trace.operations if one.name == name) for name in ("mul_", "sub"))
+    of_first = next(one for one in trace.operations if one.name == "add")
+    assert written.number in trace.ancestors(of_first.outputs)
+    assert written.number not in trace.ancestors(last.outputs)
+    assert last.number not in trace.descendants({written.number})
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_memory_of_unknown_elements_counts_as_written(interleaved):
+    def run(x):
+        held = x * 2
+        other = torch.view_as_real(torch.view_as_complex(held)) if interleaved else held[:, :1]
+        held[:, 1].mul_(3)
+        return other + 1
+
+    trace, _ = trace_run(run, torch.rand(5, 2, dtype=torch.float64))
+    written = next(one for one in trace.operations if one.name == "mul_")
+    assert (written.number in trace.ancestors([trace.output])) == interleaved
+
+
 def test_an_operation_knows_its_lines_from_the_inside_out():
     def helper(x):
         return x.exp()  # inner
