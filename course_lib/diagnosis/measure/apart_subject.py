@@ -10,6 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from course_lib.tracing import LAYOUT, Trace, storage_of
 
+from .apart import of_samples
 from .place import Apart, Place, Point
 from .segment_subject import Feed, Reached, used_in
 from .subject import Subject
@@ -55,7 +56,7 @@ class ApartSubject(Subject):
         except Reached as reached:
             if feed.met != given.keys():
                 raise RuntimeError(f"{self.place.name} does not run: its rows were made otherwise") from None
-            rows = reached.output.transpose(self._apart.row_axes[-1], -2).flatten(0, -3)
+            rows = of_samples(reached.output.transpose(self._apart.row_axes[-1], -2))
             count = self.place.num_context
             return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
         finally:
