@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.backends import opt_einsum
 
 from course_lib.tracing import trace_run
 from tests.tracing.programs import SHAPE, Program
@@ -124,6 +125,14 @@ def test_an_error_leaves_the_trace_up_to_it():
     assert isinstance(error, RuntimeError) and trace.output is None
     assert [operation.name for operation in trace.operations] == ["mul"]
     assert trace_run(lambda x: "text", torch.rand(SHAPE))[1] == "text"
+
+
+def test_traces_may_be_nested_where_opt_einsum_is_installed(monkeypatch):
+    settings = opt_einsum.set_flags.__globals__  # the module itself refuses changes
+    for name, value in {"is_available": lambda: True, "strategy": "auto", "enabled": True}.items():
+        monkeypatch.setitem(settings, name, value)
+    inner = trace_run(lambda given: trace_run(torch.square, given)[1] + 1, torch.rand(3))[1]
+    assert isinstance(inner, torch.Tensor) and settings["enabled"]
 
 
 def test_fused_attention_is_traced_in_single_operations():

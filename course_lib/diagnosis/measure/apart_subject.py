@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from course_lib.tracing import LAYOUT, Trace, storage_of
+from course_lib.tracing import LAYOUT, Trace, storage_of, unfused
 
 from .apart import of_samples
 from .place import Apart, Place, Point
@@ -51,7 +50,7 @@ class ApartSubject(Subject):
         whole = given.pop(Point(), self.template).to(x.dtype)
         feed = Feed(sys._getframe(), self.caller, given, self._apart.output)
         try:
-            with sdpa_kernel(SDPBackend.MATH), feed:  # in single operations, as the run that was traced
+            with unfused(), self.as_wide_as(x), feed:  # as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
             if feed.met != given.keys():

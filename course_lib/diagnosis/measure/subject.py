@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Set
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from typing import Any, Self
 
@@ -111,11 +111,14 @@ class Subject:
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run a copy; a function runs on copies of the tensors outside its arguments."""
-        wide = self.widened and x.dtype == torch.float64
         apart = without(self.talking_heads, sys._getframe(), self.caller)
-        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
+        with self.as_wide_as(x), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
             output = self._call(code, x)
         return _as_row(output, x) if self.of_row else output
+
+    def as_wide_as(self, x: Tensor) -> AbstractContextManager[None]:
+        """Read float32 in the code as float64 where that is wanted and x is float64."""
+        return widened() if self.widened and x.dtype == torch.float64 else nullcontext()
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
         """Return whether the code runs on x in a dtype."""
