@@ -20,6 +20,7 @@ WRITTEN_OUT = re.compile(r"eager|explicit|math|naive", re.I)  # the formula
 KERNEL_WORDS = re.compile(
     rf"({WRITTEN_OUT.pattern}|fused|sdpa|flash|flex)(_attention)?", re.I
 )  # values of an attribute
+OUTPUT = re.compile(r"((attn|attention|context)_?)?(out|outputs?|results?|logits|(last_)?hidden_states?)", re.I)
 MASKS = re.compile(r".*mask.*|keep", re.I)
 
 
@@ -34,11 +35,14 @@ def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
 def first_tensor(output: Any) -> Any:
     """Return the output alone if the code also returns weights or a cache, in a tuple or in an object with fields.
 
-    A plain dict has no order that means anything: it gives its only tensor with rows, as of logits beside a loss.
+    A plain dict has no order that means anything: it gives its only tensor with rows, as of logits beside a loss, or
+    the only one of them that is called an output.
     """
     if type(output) is dict:
-        rows = [part for part in output.values() if isinstance(part, Tensor) and part.dim() > 1]
-        return rows[0] if len(rows) == 1 else output
+        rows = {name: part for name, part in output.items() if isinstance(part, Tensor) and part.dim() > 1}
+        named = {name: part for name, part in rows.items() if OUTPUT.fullmatch(str(name))}
+        only = rows if len(rows) == 1 else named
+        return next(iter(only.values())) if len(only) == 1 else output
     if isinstance(output, Mapping):  # as the outputs of transformers are
         parts = list(output.values())
     elif is_dataclass(output):

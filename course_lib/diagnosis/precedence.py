@@ -98,7 +98,6 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "dead-parameter": {"value-unused"},  # What is computed with it is read nowhere.
     "input-modified": {"stale-cache"},  # A second run on a changed x gives a different output.
     "heads-averaged": {"merge-without-transpose"},  # A sum over heads also crosses rows.
-    "dtype-pinned": {"wrong-scale"},  # A rounded scale differs from the right one.
 }  # fmt: skip
 
 

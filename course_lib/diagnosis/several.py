@@ -132,7 +132,7 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
         options = replace(options, lengths=(num_tokens,), keep=keep)
     ways = [replace(options, causal=causal) for causal in ((False,) if place.num_context else causals)]
     if place.apart is not None and (own := _of_own_sample(run, place)) is not None:
-        ways = [replace(options, causal=False, keep=own), *ways]
+        ways = [replace(options, causal=run.options.causal and not place.num_context, keep=own), *ways]
     for way in ways:
         report = _examined_as(run, place, place.given, way, rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
@@ -154,7 +154,7 @@ def _hides_keys_alone(run: Run, place: Place) -> bool:
 
 
 def _of_own_sample(run: Run, place: Place) -> Tensor | None:
-    """Return which keys a query may see, bool (query, key), where the tokens of all samples stand in one row."""
+    """Return which rows are of one sample, bool (query, key), where the tokens of all samples stand in one row."""
     samples, context = run.x.shape[0], run.options.num_context
     queries = run.x.shape[1] - context
     keys = context or queries
@@ -164,8 +164,7 @@ def _of_own_sample(run: Run, place: Place) -> Tensor | None:
     if not _keeps_samples_apart(run):
         return None
     of = torch.arange(samples)
-    own = of.repeat_interleave(queries)[:, None] == of.repeat_interleave(keys)
-    return own.tril() if run.options.causal else own
+    return of.repeat_interleave(queries)[:, None] == of.repeat_interleave(keys)
 
 
 def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:

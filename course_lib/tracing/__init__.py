@@ -2,7 +2,7 @@
 
 from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
-from .fused import SingleOperations
+from .fused import SingleOperations, unfused
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
@@ -58,4 +58,5 @@ __all__ = [
     "tensors_in",
     "torch_private",
     "trace_run",
+    "unfused",
 ]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.backends import mha, opt_einsum
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .modes import DispatchWatch
 from .torch_private import (
@@ -14,6 +20,8 @@ from .torch_private import (
     operation_name,
     sdpa_in_single_operations,
     signature_of,
+    without_compiling,
+    without_modes,
 )
 
 
@@ -67,3 +75,40 @@ class SingleOperations(DispatchWatch):
                 return unfused_attention(func, args, kwargs)
         finally:
             self._inside_kernel -= 1
+
+
+@contextmanager
+def unfused() -> Iterator[None]:
+    """Turn fused kernels and fast paths off, so that everything runs as single operations."""
+    fast_path = mha.get_fastpath_enabled()
+    with (
+        without_compiling(),
+        _causal_biases_unwatched(),
+        torch.no_grad(),
+        sdpa_kernel(SDPBackend.MATH),
+        opt_einsum.flags(enabled=False) if opt_einsum.enabled else nullcontext(),  # it can't be turned off twice
+    ):
+        mha.set_fastpath_enabled(False)
+        try:
+            yield
+        finally:
+            mha.set_fastpath_enabled(fast_path)
+
+
+@contextmanager
+def _causal_biases_unwatched() -> Iterator[None]:
+    """Create PyTorch's causal biases outside of every mode, because they cannot be created under a mode."""
+    module = sys.modules.get("torch.nn.attention.bias")
+    if module is None or "__new__" in vars(module.CausalBias):
+        yield
+        return
+
+    def made(cls: type, *args: Any) -> Tensor:
+        with without_modes():
+            return Tensor.__new__(cls, *args)
+
+    module.CausalBias.__new__ = made
+    try:
+        yield
+    finally:
+        del module.CausalBias.__new__

@@ -27,6 +27,7 @@ class Value:
         tensor: a copy of it right after it was made, or at its first use if it existed before the run.
         storage: identity of its memory.
         version: how often that memory had been written to.
+        offset, strides: where its elements are in that memory, in elements.
     """
 
     number: int
@@ -34,6 +35,23 @@ class Value:
     tensor: Tensor = field(repr=False)
     storage: int = 0
     version: int = 0
+    offset: int = 0
+    strides: tuple[int, ...] = ()
+
+    @cached_property
+    def elements(self) -> Tensor:
+        """The index of each of its elements in its memory."""
+        index = torch.tensor(self.offset)
+        for size, stride in zip(self.tensor.shape, self.strides, strict=True):
+            index = index[..., None] + torch.arange(size) * stride
+        return index
+
+    def shares_elements(self, other: Value) -> bool:
+        """Return whether some elements of two values in the same memory are the same, unlike the parts of a split."""
+        unknown = any(len(one.strides) != one.tensor.dim() for one in (self, other))  # as of a sparse tensor
+        if unknown or self.tensor.dtype != other.tensor.dtype:
+            return True
+        return bool(torch.isin(self.elements, other.elements).any())
 
 
 @dataclass(eq=False)
@@ -162,6 +180,7 @@ class Trace:
     output: Value | None
     caller: CodeType | None = None
     calls: tuple[ModuleCall, ...] = ()
+    _writers_of_value: dict[int, list[int]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def writers(self) -> dict[int, list[int]]:
@@ -201,9 +220,17 @@ class Trace:
         return found
 
     def writers_of(self, value: Value, before: int) -> list[int]:
-        """Return the operations before a given one that made a value or wrote into its memory."""
+        """Return the operations before a given one that made a value or wrote into its elements."""
         made = [] if value.made_by is None else [value.made_by]
-        return made + [number for number in self.writers.get(value.storage, []) if number < before]
+        return made + [number for number in self._writers_into(value) if number < before]
+
+    def _writers_into(self, value: Value) -> list[int]:
+        if value.storage not in self.writers:
+            return []
+        if value.number not in self._writers_of_value:
+            written = ((number, self.operations[number].outputs[0]) for number in self.writers[value.storage])
+            self._writers_of_value[value.number] = [number for number, one in written if value.shares_elements(one)]
+        return self._writers_of_value[value.number]
 
     def descendants(self, start: set[int]) -> set[int]:
         """Return the operations in `start` and all that depend on their results."""

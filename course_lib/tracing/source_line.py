@@ -17,11 +17,11 @@ CELL = re.compile(r"<ipython-input-|ipykernel_\d+")  # how IPython and its kerne
 COURSE_FOLDER = Path(__file__).resolve().parents[1]
 SITE_PACKAGES = Path(torch.__file__).parent.parent
 # An operation that runs in these files is attributed to the author's line that called them.
-TOOLS = [SITE_PACKAGES / "torch", SITE_PACKAGES / "einops"]
+TOOLS = [SITE_PACKAGES / name for name in ("torch", "einops", "opt_einsum")]
 TOOLS += [COURSE_FOLDER / package for package in ("tracing", "recorder", "diagnosis", "command")]
 # PyTorch in whichever environment, and einops wherever it lies, because repositories bring copies of it.
 INSTALLED = re.compile(
-    r"[/\\\\](site|dist)-packages[/\\\\](torch|einops)[/\\\\]"
+    r"[/\\\\](site|dist)-packages[/\\\\](torch|einops|opt_einsum)[/\\\\]"
     r"|[/\\\\]einops[/\\\\](einops|packing|parsing|array_api|_backends|_torch_specific|layers[/\\\\]\w+)\.py$"
 )
 FOREIGN = ("<frozen", *(f"{folder}{os.sep}" for folder in TOOLS))
@@ -78,7 +78,7 @@ class SourceLine(str):
 
 @cache
 def is_foreign(file: str) -> bool:
-    """Return whether the lines of a file belong to PyTorch, to einops, or to the tools that watch the code."""
+    """Return whether the lines of a file belong to PyTorch, einops or opt_einsum, or to what watches the code."""
     return file.startswith(FOREIGN) or INSTALLED.search(file) is not None
 
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.backends import mha, opt_einsum
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from .fused import SingleOperations
+from .fused import SingleOperations, unfused
 from .graph import Operation, Trace, Value
 from .module_calls import noting_calls
-from .tensors import map_instances, tensors_in
-from .torch_private import OpOverload, operation_name, storage_of, without_compiling, without_modes
+from .tensors import map_instances, shape_stride_offset, tensors_in
+from .torch_private import OpOverload, operation_name, storage_of, without_modes
 
 
 def trace_run(
@@ -33,7 +31,7 @@ def trace_run(
     given = x.clone()
     result: Any
     noting = noting_calls(lambda: len(tracer.operations), tracer.value_of) if modules else nullcontext(())
-    with noting as calls, _decomposed(), torch.random.fork_rng(devices=[]):
+    with noting as calls, unfused(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         start = tracer.value_of(given)
         try:
@@ -81,7 +79,8 @@ class _Tracer(SingleOperations):
         storage = storage_of(tensor)
         with without_modes():
             copy = tensor.detach().clone()
-        value = Value(len(self.values), made_by, copy, storage, self._writes.get(storage, 0))
+            _, strides, offset = shape_stride_offset(tensor)
+        value = Value(len(self.values), made_by, copy, storage, self._writes.get(storage, 0), offset, strides)
         self.values.append(value)
         self._known[self.hold(tensor)] = value
         return value
@@ -111,40 +110,3 @@ def _passes_on(code: CodeType) -> bool:
     """Return whether a function takes any arguments, as the wrappers of decorators and of checkpointing do."""
     passes = code.co_flags & CO_VARARGS and code.co_flags & CO_VARKEYWORDS
     return bool(passes) and code.co_argcount <= 1 and code.co_name != "forward"
-
-
-@contextmanager
-def _decomposed() -> Iterator[None]:
-    """Turn fused kernels and fast paths off, so that everything runs as single operations."""
-    fast_path = mha.get_fastpath_enabled()
-    with (
-        without_compiling(),
-        _causal_biases_unwatched(),
-        torch.no_grad(),
-        sdpa_kernel(SDPBackend.MATH),
-        opt_einsum.flags(enabled=False),
-    ):
-        mha.set_fastpath_enabled(False)
-        try:
-            yield
-        finally:
-            mha.set_fastpath_enabled(fast_path)
-
-
-@contextmanager
-def _causal_biases_unwatched() -> Iterator[None]:
-    """Create PyTorch's causal biases outside of every mode, because they cannot be created under a mode."""
-    module = sys.modules.get("torch.nn.attention.bias")
-    if module is None or "__new__" in vars(module.CausalBias):
-        yield
-        return
-
-    def made(cls: type, *args: Any) -> Tensor:
-        with without_modes():
-            return Tensor.__new__(cls, *args)
-
-    module.CausalBias.__new__ = made
-    try:
-        yield
-    finally:
-        del module.CausalBias.__new__

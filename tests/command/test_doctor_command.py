@@ -37,9 +37,15 @@ class Unscaled(Head):
 
 
 class WithWeights(Head):
+    name = "tokens"
+
     def forward(self, x):
         output = super().forward(x)
-        return {"output": output, "weights": output.softmax(dim=-1)}
+        return {self.name: output, "weights": output.softmax(dim=-1)}
+
+
+class WithOutput(WithWeights):
+    name = "output"
 
 
 class Grouped(nn.Module):
@@ -221,12 +227,14 @@ def test_heads_and_shared_heads(doctor):
 
 def test_how_it_is_called(doctor):
     status, shown, _ = doctor("WithWeights", "--args", "11, 7")
-    assert status == 1 and "it gave back dict" in shown
-    assert doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)['output']")[0] == 0
+    assert status == 2 and "which of its tensors is the output is not known" in shown
+    assert "it gave back dict; give `call` to say what of it is the output" in shown
+    assert doctor("WithOutput", "--args", "11, 7")[0] == 0, "its name says so"
+    assert doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)['tokens']")[0] == 0
     status, shown, said = doctor("WithWeights", "--args", "11, 7", "--call", "lambda m, x: m(x)")
     assert (status, shown) == (2, ""), "nothing of the code is wrong for that"
-    assert said.endswith("""which of them is the output, such as --call "lambda m, x: m(x)['output']".\n""")
-    in_torch = "lambda m, x: torch.clone(m(x)['output'])"
+    assert said.endswith("""which of them is the output, such as --call "lambda m, x: m(x)['tokens']".\n""")
+    in_torch = "lambda m, x: torch.clone(m(x)['tokens'])"
     assert doctor("WithWeights", "--args", "11, 7", "--call", in_torch)[0] == 0
 
 

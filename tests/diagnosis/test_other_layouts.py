@@ -436,3 +436,85 @@ def test_rows_of_parts_of_samples_are_not_said_to_influence_other_samples(batch,
     assert "batch-mixed" not in report.mistakes and not report.attentions[1].findings, report
     assert "batch-mixed" in diagnose(OverTimeAndSpace(mixes=True), x, **given).mistakes
     assert diagnose(OverTimeAndSpace(), x, causal=False).ok
+
+
+class QueriesScaledInPlace(nn.Module):
+    """Attention over a grid whose queries, keys and values are parts of what one convolution makes."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+        self.qkv, self.out = nn.Conv2d(D, 3 * D, 3, padding=1), nn.Conv2d(D, D, 1)
+
+    def forward(self, x):
+        q, k, v = (part.flatten(2).mT.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, 1))
+        q *= self.scale
+        return self.out(((q @ k.mT).softmax(-1) @ v).transpose(1, 2).flatten(2).mT.view(x.shape))
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(HEAD_DIM**-0.5, ()), (0.4, ("wrong-scale",))])
+def test_queries_may_be_scaled_in_the_memory_of_the_keys(scale, mistakes):
+    torch.manual_seed(3)
+    report = diagnose(QueriesScaledInPlace(scale), torch.randn(2, D, 3, 4), causal=False)
+    assert report.mistakes == mistakes and report.exit_status == len(mistakes), report
+
+
+class RowsAndColumns(nn.Module):
+    """Half of the width attends along the rows of a grid, the other half along its columns."""
+
+    def __init__(self):
+        super().__init__()
+        layers = (nn.MultiheadAttention(D, 4, batch_first=True) for _ in range(2))
+        self.along_columns, self.along_rows = layers
+
+    def forward(self, x):
+        first, second = x.chunk(2, -1)
+        columns, rows = first.transpose(1, 2).flatten(0, 1), second.flatten(0, 1)
+        columns, _ = self.along_columns(columns, columns, columns, need_weights=False)
+        rows, _ = self.along_rows(rows, rows, rows, need_weights=False)
+        return torch.cat([columns.view(len(x), 4, 3, D).transpose(1, 2), rows.view(second.shape)], -1)
+
+
+class Encoded(nn.Module):
+    """A class token in front of the tokens goes through the encoder of PyTorch, and is the output."""
+
+    def __init__(self):
+        super().__init__()
+        self.cls = nn.Parameter(torch.randn(1, 1, D))
+        layer = nn.TransformerEncoderLayer(D, 4, 17, batch_first=True, norm_first=True)
+        self.encoder, self.head = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Linear(D, 5)
+
+    def forward(self, x):
+        return self.head(self.encoder(torch.cat([self.cls.expand(len(x), 1, D), x], 1))[:, 0])
+
+
+@pytest.mark.parametrize(("code", "x"), [(RowsAndColumns, torch.randn(2, 3, 4, 2 * D)), (Encoded, X)])
+def test_the_fast_path_of_pytorch_is_no_cache(code, x):
+    report = diagnose(code(), x, causal=False)
+    assert report.ok and not any(one.missing for one in report.attentions), report
+
+
+class LastAsks(nn.Module):
+    """In the second of two attentions the first token alone asks; a head is as wide as there are tokens."""
+
+    def __init__(self, scale=HEAD_DIM**-0.5):
+        super().__init__()
+        self.scale, self.first = scale, nn.Parameter(torch.randn(1, 1, D))
+        self.layers = nn.ModuleList(nn.ModuleList(nn.Linear(D, D) for _ in range(4)) for _ in range(2))
+
+    def attend(self, layers, asking, x):
+        q, k, v = (layer(given) for layer, given in zip(layers[:3], (asking, x, x), strict=True))
+        q, k, v = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2).flatten(0, 1) for part in (q, k, v))
+        heads = (q @ k.mT * self.scale).softmax(-1) @ v
+        return layers[3](heads.unflatten(0, (-1, HEADS)).transpose(1, 2).flatten(2))
+
+    def forward(self, x):
+        x = torch.cat([self.first.expand(len(x), 1, D), x], dim=1)
+        x = x + self.attend(self.layers[0], x, x)
+        return (x[:, :1] + self.attend(self.layers[1], x[:, :1], x)).flatten(1)
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(HEAD_DIM**-0.5, ()), (1.0, ("missing-scale",))])
+def test_one_token_that_asks_is_no_row_of_several(scale, mistakes):
+    report = diagnose(LastAsks(scale), X[:, :HEAD_DIM], causal=False)
+    assert report.mistakes == mistakes and [one.missing for one in report.attentions] == ["", ""], report

@@ -90,4 +90,39 @@ def test_causal_rows_of_several_samples_are_right():
 
 def test_rows_of_several_samples_that_see_the_future_are_wrong():
     report = rotated(RotatedRows(causal=False))
-    assert report.exit_status == 1 and "tokens are seen" in report.findings[0].title, report.in_words()
+    assert report.mistakes == ("no-causal-mask",), report.in_words()
+
+
+class FlatRows(nn.Module):
+    """Attention over rows (token, width), with queries, keys and values from one projection."""
+
+    def __init__(self, causal: bool, apart: bool = True):
+        super().__init__()
+        self.causal, self.apart = causal, apart
+        self.qkv, self.out = nn.Linear(12, 36), nn.Linear(12, 12)
+
+    def forward(self, x, ends):
+        q, k, v = self.qkv(x).view(len(x), 3, 3, 4).permute(1, 2, 0, 3)
+        at = torch.arange(len(x), device=x.device)
+        sample = torch.bucketize(at, ends, right=True)
+        hidden = (sample[:, None] != sample) & self.apart
+        hidden = hidden | (at[:, None] < at) if self.causal else hidden
+        weights = (q @ k.mT / 2).masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        return self.out((weights @ v).transpose(0, 1).flatten(1))
+
+
+def flat(module, *, causal):
+    def call(code, x):
+        ends = torch.arange(1, len(x) + 1, device=x.device) * x.shape[1]
+        return code(x.flatten(0, 1), ends).view(x.shape)
+
+    torch.manual_seed(9)
+    return diagnose(module.eval(), torch.randn(2, 5, 12), num_heads=3, causal=causal, call=call)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_rows_without_an_axis_of_samples(causal):
+    report = flat(FlatRows(causal), causal=causal)
+    assert report.ok and "3 heads of width 4" in report.in_words(), report.in_words()
+    assert flat(FlatRows(not causal), causal=causal).exit_status == 1
+    assert "batch-mixed" in flat(FlatRows(causal, apart=False), causal=causal).mistakes

@@ -79,6 +79,48 @@ def test_a_run_that_fails_in_float64_alone_does_not_stop_the_examination():
     assert mistakes(RefusesFloat64(scale=0.25)) == ("wrong-scale",)
 
 
+class KeepsFloat32(Base):
+    """Its caches are plain attributes, which `module.to(dtype)` leaves in float32."""
+
+    def __init__(self, **told):
+        super().__init__(**told)
+        self.caches = {name: torch.zeros(8, HEADS, 16, HEAD_DIM) for name in ("k", "v")}
+        self.keys = self.caches["k"]
+
+    def attend(self, q, k, v):
+        rows, count = k.shape[0], k.shape[2]
+        for name, part in (("k", k), ("v", v)):
+            self.caches[name][:rows, :, :count] = part
+        scores = q @ self.keys[:rows, :, :count].mT * self.scale
+        return weights_of(scores) @ self.caches["v"][:rows, :, :count]
+
+
+def test_kept_tensors_of_float32_do_not_stop_the_examination():
+    found = mistakes(KeepsFloat32(scale=0.5))
+    assert set(found) == {"dtype-pinned", "device-pinned"}, "a cache in one dtype, on one device"
+    assert set(mistakes(KeepsFloat32(scale=0.25))) == {"wrong-scale", *found}
+
+
+class KeepFloat32(nn.Module):
+    """A model of ids, whose second attention has a scale of its own."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.embed, self.layers = (
+            nn.Embedding(9, D_IN),
+            nn.Sequential(KeepsFloat32(scale=0.5), KeepsFloat32(scale=scale)),
+        )
+
+    def forward(self, ids):
+        return self.layers(self.embed(ids))
+
+
+def test_kept_tensors_of_float32_do_not_stop_the_examination_of_a_model():
+    report = diagnose(KeepFloat32(0.25), torch.tensor([[1, 2, 3, 4, 5, 6], [7, 8, 1, 3, 2, 4]]), num_heads=HEADS)
+    assert set(report.mistakes) == {"dtype-pinned", "device-pinned", "wrong-scale"}, report
+    assert not any(one.missing for one in report.attentions) and len(report.attentions) == 2
+
+
 class Lowest(Base):
     def attend(self, q, k, v):
         return (q @ k.mT / 2).masked_fill(later(q @ k.mT), -1e9).softmax(-1) @ v

@@ -167,3 +167,42 @@ def test_layers_that_scale_their_products_themselves_are_right():
 def test_a_scale_on_queries_keys_and_values_alike_is_wrong():
     report = diagnose(ScaledThrice(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
     assert report.mistakes == ("wrong-scale",), report.in_words()
+
+
+class Distances(Relative):
+    """Scores are negative squared distances, without the square of the query, which softmax removes."""
+
+    def __init__(self, square):
+        super().__init__()
+        self.square = square
+
+    def forward(self, x):
+        queries, keys, values = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = self.scaled(2 * (queries @ keys.mT) - self.square(keys).sum(-1)[..., None, :])
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        return self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("square", [torch.square, lambda keys: keys * keys], ids=["square", "product"])
+def test_the_scale_of_distances_is_not_judged(square):
+    report = diagnose(Distances(square), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
+    assert report.ok and "the scale of the scores was not judged" in report.verdict, report
+
+
+def test_the_scale_beside_a_term_of_the_keys_is_judged():
+    report = diagnose(Distances(torch.abs), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
+    assert report.mistakes == ("missing-scale",), "twice a half is 1, as without a scale"
+
+
+class ScaledByTheWidthOfTokens(Relative):
+    def forward(self, x):
+        samples, tokens, width = x.shape
+        queries, keys, values = self.qkv(x).view(samples, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+        scores = queries @ keys.mT * width**-0.5  # wrong
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        return self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
+
+
+def test_a_size_of_the_input_is_not_at_fault_for_its_use():
+    report = diagnose(ScaledByTheWidthOfTokens(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
+    assert report.mistakes == ("wrong-scale",) and {report.findings[0].where} == marked(ScaledByTheWidthOfTokens)

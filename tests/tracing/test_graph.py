@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.backends import opt_einsum
 
 from course_lib.tracing import trace_run
 from tests.tracing.programs import SHAPE, Program
@@ -56,6 +57,33 @@ def test_a_write_through_a_view_is_an_ancestor_of_what_is_read_through_another()
     assert written.number not in trace.writers_of(result.inputs[0], written.number)
 
 
+def test_a_write_into_one_part_is_no_ancestor_of_another_part():
+    def run(x):
+        first, second = (x * 3).chunk(2, dim=1)
+        first *= 2
+        return second - 1, (first + 1, first[1:], second)
+
+    trace, _ = trace_run(run, torch.rand(5, 8, dtype=torch.float64))
+    written, last = (next(one for one in trace.operations if one.name == name) for name in ("mul_", "sub"))
+    of_first = next(one for one in trace.operations if one.name == "add")
+    assert written.number in trace.ancestors(of_first.outputs)
+    assert written.number not in trace.ancestors(last.outputs)
+    assert last.number not in trace.descendants({written.number})
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_memory_of_unknown_elements_counts_as_written(interleaved):
+    def run(x):
+        held = x * 2
+        other = torch.view_as_real(torch.view_as_complex(held)) if interleaved else held[:, :1]
+        held[:, 1].mul_(3)
+        return other + 1
+
+    trace, _ = trace_run(run, torch.rand(5, 2, dtype=torch.float64))
+    written = next(one for one in trace.operations if one.name == "mul_")
+    assert (written.number in trace.ancestors([trace.output])) == interleaved
+
+
 def test_an_operation_knows_its_lines_from_the_inside_out():
     def helper(x):
         return x.exp()  # inner
@@ -97,6 +125,14 @@ def test_an_error_leaves_the_trace_up_to_it():
     assert isinstance(error, RuntimeError) and trace.output is None
     assert [operation.name for operation in trace.operations] == ["mul"]
     assert trace_run(lambda x: "text", torch.rand(SHAPE))[1] == "text"
+
+
+def test_traces_may_be_nested_where_opt_einsum_is_installed(monkeypatch):
+    settings = opt_einsum.set_flags.__globals__  # the module itself refuses changes
+    for name, value in {"is_available": lambda: True, "strategy": "auto", "enabled": True}.items():
+        monkeypatch.setitem(settings, name, value)
+    inner = trace_run(lambda given: trace_run(torch.square, given)[1] + 1, torch.rand(3))[1]
+    assert isinstance(inner, torch.Tensor) and settings["enabled"]
 
 
 def test_fused_attention_is_traced_in_single_operations():

@@ -23,6 +23,7 @@ def test_the_author_is_whoever_is_neither_torch_nor_a_tool_of_the_course():
     assert is_foreign(torch.nn.functional.__file__) and is_foreign("<frozen importlib._bootstrap>")
     assert is_foreign("/a/repository/vendor/einops/einops.py") and is_foreign("/a/einops/layers/torch.py")
     assert not is_foreign("/a/einops/attention.py")
+    assert is_foreign("/a/site-packages/opt_einsum/backends/torch.py")
     assert is_foreign(record.__code__.co_filename) and is_foreign(diagnose.__code__.co_filename)
     assert not is_foreign(__file__) and not is_foreign("<string>") and not is_foreign("/tmp/ipykernel_1/2.py")
     assert not is_foreign(MultiHeadAttention.forward.__code__.co_filename)  # a learner records it and reads its lines

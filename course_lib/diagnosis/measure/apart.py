@@ -156,7 +156,7 @@ class _Search:
             return False
         if operation is not None and operation.name in ("detach", "alias"):  # which not every run asks for
             return False
-        return self._made(number).tensor.dim() > 2 and self._made(number).tensor.is_floating_point()
+        return self._made(number).tensor.dim() > 1 and self._made(number).tensor.is_floating_point()
 
     def _has_rows(self, number: int, rows: int) -> bool:
         """Return whether an operation makes so many rows, in the last axis but one, in the first or in the last."""
@@ -219,7 +219,7 @@ class _Search:
     def _changed_samples(self, number: int, which: Tensor) -> list[Tensor]:
         """Return each value's tensor in a run in which the rows of the samples that are True in `which` change."""
         made = self._as_rows(number, self._made(number).tensor)
-        noise = noise_of(made.shape, seed=23).to(made.dtype).flatten(0, -3)
+        noise = of_samples(noise_of(made.shape, seed=23).to(made.dtype))
         change = torch.where(which[:, None, None], noise, 0).view(made.shape)
         return self._changed(number, self._as_rows(number, change))
 
@@ -241,7 +241,7 @@ class _Search:
             if self._is_able(one)
             and self._is_row_of(one, rows, batch)
             and self._row_axis(one) in (-2, 0, self._row_axis(queries))
-            and not self._as_rows(one, _moved_in(now, self._made(one))).flatten(0, -3)[1:].any()
+            and not of_samples(self._as_rows(one, _moved_in(now, self._made(one))))[1:].any()
         ]
         own = [one for one in able if not flow.behind[one] & ~flow.behind[applied.number]]
         after = trace.descendants({applied.number})
@@ -259,7 +259,7 @@ class _Search:
         line = product.operation.where
         points = [self._point(number) for number in chosen]
         made = [self._as_rows(number, self._made(number).tensor) for number in chosen]
-        given, *others = (one.flatten(0, -3) for one in made)
+        given, *others = map(of_samples, made)
         place = Place(f"the one at {line}" if line else "one without a module", called=line)
         if others and self._are_of_tokens(chosen):
             given = torch.cat([given, *others], dim=-1)  # each in columns of its own
@@ -314,6 +314,11 @@ class _Search:
 
     def _point(self, number: int) -> Point:
         return Point() if number == X else point_of(self._trace, number)
+
+
+def of_samples(rows: Tensor) -> Tensor:
+    """Return rows, (*axes of samples, row, width), as (sample, row, width)."""
+    return rows.reshape(-1, *rows.shape[-2:])
 
 
 def _moved_in(now: list[Tensor], value: Value) -> Tensor:

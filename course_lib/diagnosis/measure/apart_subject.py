@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from course_lib.tracing import LAYOUT, Trace, storage_of
+from course_lib.tracing import LAYOUT, Trace, storage_of, unfused
 
+from .apart import of_samples
 from .place import Apart, Place, Point
 from .segment_subject import Feed, Reached, used_in
 from .subject import Subject
@@ -50,12 +50,12 @@ class ApartSubject(Subject):
         whole = given.pop(Point(), self.template).to(x.dtype)
         feed = Feed(sys._getframe(), self.caller, given, self._apart.output)
         try:
-            with sdpa_kernel(SDPBackend.MATH), feed:  # in single operations, as the run that was traced
+            with unfused(), self.as_wide_as(x), feed:  # as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
             if feed.met != given.keys():
                 raise RuntimeError(f"{self.place.name} does not run: its rows were made otherwise") from None
-            rows = reached.output.transpose(self._apart.row_axes[-1], -2).flatten(0, -3)
+            rows = of_samples(reached.output.transpose(self._apart.row_axes[-1], -2))
             count = self.place.num_context
             return torch.cat([rows, rows.new_zeros(len(rows), count, rows.shape[-1])], dim=1) if count else rows
         finally:

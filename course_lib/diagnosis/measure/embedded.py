@@ -31,7 +31,10 @@ class EmbeddedSubject(PlacedSubject):
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the model, in which x takes the place of the embeddings."""
         module, ids = self._module_of(code), resized(self.template, x.shape[0], x.shape[1])
-        with forward_replaced(module, partial(_Embeddings(x, ids, self.place.tokens_first).of, module.forward)):
+        with (
+            self.as_wide_as(x),
+            forward_replaced(module, partial(_Embeddings(x, ids, self.place.tokens_first).of, module.forward)),
+        ):
             return self.whole.call(code, ids)
 
     trace = Subject.trace

@@ -17,6 +17,7 @@ from .place import Place
 from .subject import Subject
 from .talking_heads import without
 from .waking import woken
+from .widening import widen_kept_tensors
 
 
 class PlacedSubject(Subject):
@@ -46,6 +47,8 @@ class PlacedSubject(Subject):
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         module = self.whole.copy(dtype, training=training)
+        if self.widened and dtype == torch.float64:
+            widen_kept_tensors(module)
         return woken(module) if self.awake else module
 
     def with_code(self, code: Callable[..., Any]) -> Self:
@@ -92,7 +95,8 @@ class PlacedSubject(Subject):
             with without(self.talking_heads, sys._getframe(), self.caller):
                 return usual(*args, **kwargs)
 
-        with forward_replaced(module, partial(feed.forward, apart if self.talking_heads else usual)):
+        run = partial(feed.forward, apart if self.talking_heads else usual)
+        with self.as_wide_as(x), forward_replaced(module, run):
             try:
                 self.whole.call(code, template)
             except Exception:

@@ -55,7 +55,9 @@ def run_second_prompt(dependence: Dependence) -> SecondPrompt:
         subject.run(_other_prompt(run.x), code)
         second = subject.run(run.x, code)
     except SubjectFailed as failure:
-        return SecondPrompt(run, f"a second prompt fails: {failure}", failure.line, not _runs_afresh(run))
+        # A part that fails has got rows of another number than the whole around it goes on with.
+        difference = "" if subject.is_part else f"a second prompt fails: {failure}"
+        return SecondPrompt(run, difference, failure.line, not _runs_afresh(run))
     outlasts = _apart(first, fresh) > LEFT
     if fresh.shape != second.shape:
         difference = f"after another prompt the output has the shape {tuple(second.shape)}"

@@ -181,7 +181,8 @@ def rows_of(tensor: Tensor, sizes: Sizes) -> tuple[Tensor | None, bool, tuple[in
     """
     rows, tokens_first = joined([tensor], sizes) if tensor.dim() == 3 else (None, False)
     pixels = tuple(tensor.shape[2:])
-    if rows is None and len(tensor) == sizes[0] and math.prod(pixels) == sizes[1]:
+    is_image = len(pixels) == 1 or min(pixels, default=0) > 1  # (batch, head, 1, head_dim) is none
+    if rows is None and is_image and len(tensor) == sizes[0] and math.prod(pixels) == sizes[1]:
         return tensor.flatten(2).mT.contiguous(), False, pixels
     return rows, tokens_first, ()
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import SingleOperations, Trace, code_frames, operation_name, storage_of, tensors_in
+from course_lib.tracing import SingleOperations, Trace, code_frames, operation_name, storage_of, tensors_in, unfused
 
 from .place import Place, Point, Segment
 from .placed import resized
@@ -53,7 +53,7 @@ class SegmentSubject(Subject):
         whole = given.pop(Point(), resized(self.template, len(x), x.shape[1] - self.place.num_context).to(x.dtype))
         feed = Feed(sys._getframe(), self.caller, given, segment.output)
         try:
-            with feed:
+            with unfused(), self.as_wide_as(x), feed:  # as the run that was traced
                 self.whole.call(code, whole)
         except Reached as reached:
             return self._as_rows(reached.output)

@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Set
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from .calling import Call, usual_call
 from .copying import copy_of, in_dtype, replace_given_dtype
 from .talking_heads import Combinations, without
 from .waking import woken
-from .widening import widened
+from .widening import widen_kept_tensors, widened
 
 NO_GPU = re.compile(
     r"not compiled with CUDA|NVIDIA driver|No (CUDA|HIP) GPUs|cuda\.is_available\(\) is False|MPS backend"
@@ -66,7 +66,7 @@ class Subject:
         RuntimeError: a module that can't be copied.
     """
 
-    makes_x = awake = is_part = of_row = keeps_given_dtype = False
+    makes_x = awake = widened = is_part = of_row = keeps_given_dtype = False
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
@@ -76,7 +76,6 @@ class Subject:
         self.original = code
         self.code = self.copy(torch.float64)
         self.caller = getattr(inspect.unwrap(call), "__code__", None) if call else None
-        self.widened = False
         self.rounded_at: list[SourceLine] = []
         self.talking_heads: Combinations = {}
         self.combining: frozenset[str] = frozenset()
@@ -112,11 +111,14 @@ class Subject:
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run a copy; a function runs on copies of the tensors outside its arguments."""
-        wide = self.widened and x.dtype == torch.float64
         apart = without(self.talking_heads, sys._getframe(), self.caller)
-        with widened() if wide else nullcontext(), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
+        with self.as_wide_as(x), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
             output = self._call(code, x)
         return _as_row(output, x) if self.of_row else output
+
+    def as_wide_as(self, x: Tensor) -> AbstractContextManager[None]:
+        """Read float32 in the code as float64 where that is wanted and x is float64."""
+        return widened() if self.widened and x.dtype == torch.float64 else nullcontext()
 
     def runs_in(self, dtype: torch.dtype, x: Tensor) -> bool:
         """Return whether the code runs on x in a dtype."""
@@ -134,6 +136,8 @@ class Subject:
         before = next((one.dtype for one in self.original.parameters()), dtype)
         if before != dtype and not self.keeps_given_dtype:
             replace_given_dtype(module, before, dtype)
+        if self.widened and dtype == torch.float64:
+            widen_kept_tensors(module)
         module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
 

@@ -8,12 +8,13 @@ import math
 
 from torch import Tensor
 
-from course_lib.tracing import Operation, Value
+from course_lib.tracing import FACTORS, Operation, Value
 
 from .softmax_path import MASKS, SoftmaxPath
 
 SCALINGS = ("mul", "mul_", "div", "div_", "true_divide")
 CAPS = ("tanh", "tanh_")
+SQUARES = ("pow", "square", "linalg_vector_norm")
 ADDITIONS = ("add", "add_", "sub", "sub_", "baddbmm", "addmm", "cat")
 
 
@@ -21,8 +22,8 @@ def walked_scale(path: SoftmaxPath) -> float | None:
     """Return the factor between score products and the first softmax.
 
     Returns:
-        None if the scores go through anything but plain numbers, soft caps, masks, additions and changes of layout, or
-        if the products of one sum get different factors.
+        None if the scores go through anything but plain numbers, soft caps, masks, additions and changes of layout, if
+        the products of one sum get different factors, or if squares are added, as for distances.
     """
     products = {product.operation.number for product in path.structure.score_products}
     factors: dict[int, float] = {}
@@ -54,8 +55,28 @@ def _step(path: SoftmaxPath, operation: Operation, given: list[Value]) -> float 
     if operation.name in CAPS:
         return 1.0 if _is_cap(path, operation, given[0]) else None
     moves = operation.name in ADDITIONS or operation.name in MASKS
+    if operation.name in ADDITIONS and _is_square(path, [value for value in operation.inputs if value not in given]):
+        return None
     same = operation.outputs[0].tensor.numel() == given[0].tensor.numel()
     return 1.0 if moves or (same and _keeps_numbers(operation, given[0])) else None
+
+
+def _is_square(path: SoftmaxPath, values: list[Value]) -> bool:
+    """Return whether values are made from squares of what depends on the tokens, without another product."""
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if value.made_by is None or value.made_by in seen or not path.dependence.on_input(value):
+            continue
+        seen.add(value.made_by)
+        operation = path.trace.operations[value.made_by]
+        if operation.name in FACTORS:
+            continue
+        factors = operation.args[:2]
+        if operation.name in SQUARES or (operation.name == "mul" and factors[0] is factors[1]):
+            return True
+        waiting += operation.inputs
+    return False
 
 
 def _is_cap(path: SoftmaxPath, tanh: Operation, given: Value) -> bool:

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from course_lib.tracing import FunctionWatch, Operation, Trace, map_instances
+from course_lib.tracing import FunctionWatch, Operation, Trace, map_instances, tensors_in
 
 
 @contextmanager
@@ -20,6 +20,19 @@ def widened() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(default)
+
+
+def widen_kept_tensors(module: nn.Module) -> None:
+    """Put float64 in place of float32 in the tensors that modules keep as plain attributes, as some caches are."""
+    wide: dict[Tensor, Tensor] = {}
+
+    def double(kept: Tensor) -> Tensor:
+        return wide.setdefault(kept, kept.double()) if kept.dtype == torch.float32 else kept
+
+    for one in module.modules():
+        for name, value in list(vars(one).items()):
+            if name not in ("_parameters", "_buffers", "_modules") and any(True for _ in tensors_in(value)):
+                vars(one)[name] = map_instances(Tensor, double, value)
 
 
 def rounding_to_float32(trace: Trace) -> list[Operation]:

@@ -45,8 +45,7 @@ UNCACHED = (
 @rule(order=440)
 def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
     """What the code keeps from one prompt to the next."""
-    # A part that fails has got rows of another number than the whole around it goes on with.
-    if second.difference and not (second.failed_at is not None and second.run.subject.is_part):
+    if second.difference:
         yield Finding.named("stale-cache", second.difference, second.failed_at or locate_leftover(second))
 
 

@@ -27,7 +27,7 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of, statement_of
+from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of, statement_of, tensors_in
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
@@ -136,8 +136,11 @@ def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
     if run.options.gives_call:
         yield Finding(None, f"{made}; {_output_of_call(run)}", title=f"{NOT_EXAMINED}: `call` gave back no tensor.")
         return
-    evidence = f"{made}; give `call` to say what of it is the output"
-    yield Finding.unnamed("its output is not a tensor", evidence, own[-1].where if own else None)
+    evidence, where = f"{made}; give `call` to say what of it is the output", own[-1].where if own else None
+    if next(tensors_in(run.result), None) is None:
+        yield Finding.unnamed("its output is not a tensor", evidence, where)
+    else:
+        yield Finding(None, evidence, where, f"{NOT_EXAMINED}: which of its tensors is the output is not known.")
 
 
 def _output_of_call(run: RunWithoutTensor) -> str:
