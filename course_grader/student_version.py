@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.exercises import EXERCISES
-
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}}  # for the setup cell, in Colab and in JupyterLab
 STUB = "raise NotImplementedError  # your code goes here"
@@ -32,6 +30,8 @@ def student_notebook(solution: Any) -> Any:
     import nbformat
     from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ClearOutput, ClearSolutions
     from traitlets.config import Config
+
+    from course_lib.exercises import EXERCISES
 
     config = Config()
     config.ClearSolutions.code_stub = {"python": STUB}

@@ -46,22 +46,29 @@ def replay(
         return now[value.number]
 
     changes_before = _by_operation(before or {})
-    changed = changes_before.keys() | after.keys()
+    changed, never_skipped = changes_before.keys() | after.keys(), trace.never_skipped
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         for operation in trace.operations:
-            same = moved.isdisjoint(operation.input_indices)
-            drawn = operation.kwargs.get("generator") is not None  # which has moved on since
-            if operation.number not in changed and same and (drawn or operation.number not in trace.never_skipped):
+            number, kwargs = operation.number, operation.kwargs
+            if (
+                moved.isdisjoint(operation.input_indices)
+                and number not in changed
+                and (number not in never_skipped or kwargs.get("generator") is not None)  # which has moved on since
+            ):
                 continue  # its results would be the same
-            args = list(map_instances(Value, tensor_now, operation.args))
-            for index, change in changes_before.get(operation.number, ()):
+            args = [  # most are tensors, and a call for each would take a third of the time
+                now[part.number] if isinstance(part, Value) else map_instances(Value, tensor_now, part)
+                for part in operation.args
+            ]
+            for index, change in changes_before.get(number, ()):
                 args[index] = change(args[index])
-            results = list(tensors_in(operation.func(*args, **map_instances(Value, tensor_now, operation.kwargs))))
+            made = operation.func(*args, **(map_instances(Value, tensor_now, kwargs) if kwargs else {}))
+            results = [made] if isinstance(made, Tensor) else list(tensors_in(made))
             if not operation.inputs:  # the run may have had another default dtype
                 results = [one.to(value.tensor.dtype) for one, value in zip(results, operation.outputs, strict=True)]
-            if operation.number in after and results:
-                results[0] = after[operation.number](results[0])
+            if number in after and results:
+                results[0] = after[number](results[0])
             for value, tensor in zip(operation.outputs, results, strict=True):
                 now[value.number] = tensor
                 moved.add(value.number)

@@ -7,6 +7,7 @@ import inspect
 import io
 import linecache
 import tokenize
+from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from types import CodeType
@@ -24,6 +25,43 @@ class Source(NamedTuple):
     file: str
 
 
+class Block:
+    """Outermost statements that begin on each other's lines, mostly a single one: a class, a function.
+
+    What is asked of a file is found in the block that holds it, because most of a long file is never asked for.
+    """
+
+    def __init__(self, first: int, text: list[str]) -> None:
+        self.first, self.last, self.statements = first, first, list[ast.stmt]()
+        self._text = text
+
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        """The functions, lambdas and classes."""
+        return tuple(node for outer in self.statements for node in ast.walk(outer) if isinstance(node, Definition))
+
+    @cached_property
+    def by_end(self) -> dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]]:
+        """Position -> the expressions that end there, each with its statement; the outer ones first."""
+        found: dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
+        for statement in _statements_in(self.statements):
+            whole = [statement] if isinstance(statement, ast.AugAssign) else []  # `scores += bias` is one call
+            for node in (*whole, *own_expressions(statement)):
+                found.setdefault(end_of(node), []).append((node, statement))
+        return found
+
+    @cached_property
+    def without_comments(self) -> list[bytes]:
+        """Its lines."""
+        text = self._text[self.first - 1 : self.last]
+        lines = [line.encode() for line in text]
+        for token in tokenize.generate_tokens(iter(text).__next__):
+            if token.type == tokenize.COMMENT:
+                line, column = token.start
+                lines[line - 1] = token.line[:column].encode() + b"\n"
+        return lines
+
+
 class SourceText:
     """The text of one file or notebook cell, and its syntax tree, which is empty if the text is not Python."""
 
@@ -35,40 +73,36 @@ class SourceText:
             self.tree = ast.Module([], [])
 
     @cached_property
-    def definitions(self) -> tuple[Definition, ...]:
-        """The functions, lambdas and classes."""
-        return tuple(node for node in ast.walk(self.tree) if isinstance(node, Definition))
-
-    @cached_property
     def statements(self) -> tuple[ast.stmt, ...]:
         """Every statement, also those within others."""
-        return tuple(node for node in ast.walk(self.tree) if isinstance(node, ast.stmt))
+        return tuple(_statements_in(self.tree.body))
 
     @cached_property
-    def by_end(self) -> dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]]:
-        """Position -> the expressions that end there, each with its statement; the outer ones first."""
-        found: dict[Position, list[tuple[ast.expr | ast.stmt, ast.stmt]]] = {}
-        for statement in self.statements:
-            whole = [statement] if isinstance(statement, ast.AugAssign) else []  # `scores += bias` is one call
-            for node in (*whole, *own_expressions(statement)):
-                found.setdefault(end_of(node), []).append((node, statement))
+    def _blocks(self) -> list[Block]:
+        found = [Block(0, self.lines)]  # of the lines above the first statement
+        for statement in self.tree.body:
+            first = _first_line(statement)
+            if first > found[-1].last:
+                found.append(Block(first, self.lines))
+            found[-1].statements.append(statement)
+            found[-1].last = end_of(statement)[0]
         return found
 
-    @cached_property
-    def _without_comments(self) -> list[bytes]:
-        lines = [line.encode() for line in self.lines]
-        for token in tokenize.generate_tokens(iter(self.lines).__next__):
-            if token.type == tokenize.COMMENT:
-                line, column = token.start
-                lines[line - 1] = token.line[:column].encode() + b"\n"
-        return lines
+    def block_at(self, line: int) -> Block:
+        """Return the block that a line is in, or else the one above it."""
+        return self._blocks[bisect_right(self._blocks, line, key=lambda block: block.first) - 1]
 
     def between(self, start: Position, end: Position) -> str:
-        """Return the text from one position to another, without comments."""
-        lines = self._without_comments[start[0] - 1 : end[0]]
+        """Return the text from one position to another within a block, without comments."""
+        block = self.block_at(start[0])
+        lines = block.without_comments[start[0] - block.first : end[0] - block.first + 1]
         if len(lines) == 1:
             return lines[0][start[1] : end[1]].decode()
         return b"".join([lines[0][start[1] :], *lines[1:-1], lines[-1][: end[1]]]).decode()
+
+
+def _statements_in(outer: list[ast.stmt]) -> Iterator[ast.stmt]:
+    return (node for statement in outer for node in ast.walk(statement) if isinstance(node, ast.stmt))
 
 
 def read_source(file: str) -> SourceText:
@@ -87,7 +121,7 @@ def source_of(thing: CodeType | type | None) -> Source | None:
     kind = Function if thing is code else ast.ClassDef
     around = [
         node
-        for node in read_source(code.co_filename).definitions
+        for node in read_source(code.co_filename).block_at(code.co_firstlineno).definitions
         if isinstance(node, kind)
         and (thing is not code or getattr(node, "name", "<lambda>") == code.co_name)
         and _first_line(node) <= code.co_firstlineno <= end_of(node)[0]
@@ -101,7 +135,7 @@ def _code_of_a_method(cls: type) -> CodeType | None:
     return next((one.__code__ for one in functions if one.__qualname__.startswith(cls.__qualname__)), None)
 
 
-def _first_line(node: Definition) -> int:
+def _first_line(node: ast.stmt | Definition) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
 
 

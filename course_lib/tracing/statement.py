@@ -90,7 +90,7 @@ def _find(
     text: SourceText, start: Position, end: Position, stores: bool
 ) -> tuple[ast.expr | ast.stmt, ast.stmt] | None:
     """Return the expression between two positions, and its statement; of `x[0] += 1` what reads or what stores x[0]."""
-    candidates = text.by_end.get(end, [])
+    candidates = text.block_at(start[0]).by_end.get(end, [])
     exact = [pair for pair in candidates if start_of(pair[0]) == start]
     # For Python, a method call on a separate line begins with the method's name.
     calls = [pair for pair in candidates if isinstance(pair[0], ast.Call)]

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -16,7 +17,7 @@ from course_lib.exercises import EXERCISES
 from tools.notebooks.notebook_file import read_ipynb
 
 ROOT = Path(__file__).resolve().parents[2]
-pytest.importorskip("nbgrader")
+pytestmark = pytest.mark.skipif(find_spec("nbgrader") is None, reason="needs nbgrader")  # imported only when it is run
 
 
 @pytest.fixture(scope="module")

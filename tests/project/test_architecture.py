@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,9 @@ from tools.book.reference import PARTS, names_on_page
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("course_lib", "course_grader", "tools")
 MODULES = module_names(ROOT, PACKAGES)
-ALL_IMPORTS = [each for name, path in MODULES.items() for each in imports_of(name, path, MODULES)]
 LATE = {  # (importer, imported): an import within a function that runs upwards, with the reason
     ("course_lib.recorder.recording", "course_lib.recording_page"): "`Recording.save_page` is a method of what it draws"
 }
-IMPORTS = [each for each in ALL_IMPORTS if (each.importer, each.imported) not in LATE]
 LESSONS = sorted((ROOT / "notebooks").rglob("sources/*.py"))
 
 FACES = {  # what may be imported from anywhere besides a package itself, each with the reason
@@ -47,6 +46,17 @@ FLOORS = [  # from the lowest to the highest; imports run downwards or stay on a
 ]
 
 
+@cache  # not a constant: every process of the tests reads this file, and few need what takes three seconds
+def all_imports():
+    return [each for name, path in MODULES.items() for each in imports_of(name, path, MODULES)]
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """The imports of the repository, without those that may run upwards."""
+    return [each for each in all_imports() if (each.importer, each.imported) not in LATE]
+
+
 def between_packages(imports):
     """The same imports, each from package to package."""
     pairs = [Import(package_of(each.importer), package_of(each.imported), each.line) for each in imports]
@@ -72,12 +82,12 @@ def missing_on_the_reference(wanted):
     return missing
 
 
-def test_the_modules_are_found():
-    assert len(MODULES) > 300 and len(IMPORTS) > 1500 and len(LESSONS) > 20
+def test_the_modules_are_found(imports):
+    assert len(MODULES) > 300 and len(imports) > 1500 and len(LESSONS) > 20
 
 
-def test_another_package_is_used_by_its_face():
-    assert [str(each) for each in past_faces(IMPORTS, FACES)] == []
+def test_another_package_is_used_by_its_face(imports):
+    assert [str(each) for each in past_faces(imports, FACES)] == []
 
 
 def test_a_lesson_uses_faces():
@@ -86,23 +96,23 @@ def test_a_lesson_uses_faces():
     assert [str(each) for each in past_faces(found, FACES)] == []
 
 
-def test_every_exception_is_needed():
+def test_every_exception_is_needed(imports):
     used = {each.imported for path in LESSONS for each in imports_of(path.stem, path, MODULES)}
-    used |= {each.imported for each in IMPORTS if package_of(each.importer) != package_of(each.imported)}
+    used |= {each.imported for each in imports if package_of(each.importer) != package_of(each.imported)}
     assert set(FACES) <= used
-    assert set(LATE) <= {(each.importer, each.imported) for each in upwards(ALL_IMPORTS, FLOORS)}
+    assert set(LATE) <= {(each.importer, each.imported) for each in upwards(all_imports(), FLOORS)}
 
 
-def test_no_modules_import_each_other():
-    assert circles(IMPORTS) == []
+def test_no_modules_import_each_other(imports):
+    assert circles(imports) == []
 
 
-def test_no_packages_import_each_other():
-    assert circles(between_packages(IMPORTS)) == []
+def test_no_packages_import_each_other(imports):
+    assert circles(between_packages(imports)) == []
 
 
-def test_imports_run_one_way():
-    assert [str(each) for each in upwards(IMPORTS, FLOORS)] == []
+def test_imports_run_one_way(imports):
+    assert [str(each) for each in upwards(imports, FLOORS)] == []
 
 
 def test_a_package_says_what_it_is():

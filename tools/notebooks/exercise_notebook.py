@@ -7,12 +7,15 @@ import inspect
 import json
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from course_lib.atomic_file import write_text
-from course_lib.exercises import SETS, Exercise, ExerciseSet
 
 from .address import Address, read_address
 from .discover import SOLUTIONS, Lesson
+
+if TYPE_CHECKING:
+    from course_lib.exercises import Exercise, ExerciseSet
 
 WIDTH = 118  # of a line of Markdown, without the "# " in front of it
 FIRST_WITH_REVIEW = "01"  # before lesson 01 there is nothing to ask about
@@ -21,6 +24,8 @@ BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 def write_solutions(root: Path) -> None:
     """Write the source of the teacher's notebook of each set of exercises."""
+    from course_lib.exercises import SETS  # here, because each pytest that runs notebooks would import PyTorch for it
+
     for exercises in SETS.values():
         lesson = Lesson(f"{exercises.lesson}_exercises", root / "notebooks" / SOLUTIONS)
         write_text(lesson.py, solutions_source(exercises, read_address(root)))

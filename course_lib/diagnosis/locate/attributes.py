@@ -10,6 +10,8 @@ from torch import nn
 from course_lib.diagnosis.measure import Subject
 from course_lib.tracing import Operation, Source, SourceLine, source_of
 
+from .sources import nodes_in, walked
+
 REGISTERS = ("register_buffer", "register_parameter")
 BUILDING = re.compile(r"init|reset|repr")  # __init__, _init_weights, reset_parameters, extra_repr
 
@@ -27,7 +29,7 @@ def locate_attribute(subject: Subject, name: str, inside: str = "") -> SourceLin
 def statements_that_set(subject: Subject, name: str) -> Iterator[tuple[Source, ast.stmt]]:
     """Yield the statements of the subject's classes that set an attribute."""
     for source in filter(None, map(source_of, own_classes(subject.modules.values()))):
-        for node in ast.walk(source.tree):
+        for node in nodes_in(source):
             if isinstance(node, ast.stmt) and (_assigns(node, name) or _registers(node, name)):
                 yield source, node
 
@@ -112,12 +114,12 @@ def attributes_in_source(module: nn.Module, name: str, *, built: bool = True) ->
             prepares nothing which others read.
     """
     trees = [source.tree for source in map(source_of, own_classes([module])) if source]
-    methods = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
+    methods = [one for tree in trees for one in walked(tree) if isinstance(one, ast.FunctionDef)]
     building = [
         one for one in methods if BUILDING.search(one.name) or (one.name == "train" and not _prepares(one, methods))
     ]
-    left_out = set() if built else {node for method in building for node in ast.walk(method)}
-    nodes = (one for tree in trees for one in ast.walk(tree) if one not in left_out)
+    left_out = set() if built else {node for method in building for node in walked(method)}
+    nodes = (one for tree in trees for one in walked(tree) if one not in left_out)
     return [one for one in nodes if isinstance(one, ast.Attribute) and one.attr == name]
 
 

@@ -3,8 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from course_lib.tracing import Source
+
+from .sources import nodes_in
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 BLOCKS = ("body", "orelse", "finalbody")
@@ -17,7 +20,7 @@ def dead_stores(source: Source) -> Iterator[tuple[ast.Assign, str]]:
 
     The name is read nowhere but in its own assignments, or assigned anew in the same block before it is read.
     """
-    reads, nodes = names_read(source), list(ast.walk(source.tree))
+    reads, nodes = names_read(source), nodes_in(source)
     if isinstance(source.tree, ast.Lambda) or READING_ALL & reads:
         return
     shared = {name for one in nodes if isinstance(one, (ast.Global, ast.Nonlocal)) for name in one.names}
@@ -31,7 +34,7 @@ def dead_stores(source: Source) -> Iterator[tuple[ast.Assign, str]]:
 def dead_parts(source: Source) -> Iterator[tuple[ast.Assign, list[str], list[int]]]:
     """Yield the assignments to several names, as `a, b = ...`: the names, and which of them nothing reads."""
     reads = names_read(source)
-    for node in ast.walk(source.tree):
+    for node in nodes_in(source):
         parts = node.targets[0].elts if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) else []
         names = [one.id if isinstance(one, ast.Name) else "_" for one in parts]
         unread = [at for at, name in enumerate(names) if name not in reads and not name.startswith("_")]
@@ -41,7 +44,7 @@ def dead_parts(source: Source) -> Iterator[tuple[ast.Assign, list[str], list[int
 
 def dropped_results(source: Source) -> Iterator[ast.Expr]:
     """Yield the statements of a function that compute something and give it no name, as `scores + bias`."""
-    for node in ast.walk(source.tree):
+    for node in nodes_in(source):
         if isinstance(node, ast.Expr) and isinstance(node.value, (ast.BinOp, ast.UnaryOp, ast.Call)):
             yield node
 
@@ -49,7 +52,7 @@ def dropped_results(source: Source) -> Iterator[ast.Expr]:
 def changes_nothing(source: Source) -> bool:
     """Return whether a function returns a value and writes to no attribute, item or list."""
     returns = False
-    for node in ast.walk(source.tree):
+    for node in nodes_in(source):
         returns |= isinstance(node, ast.Return) and node.value is not None
         stores = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
         if stores or (isinstance(node, ast.Attribute) and CHANGING.search(node.attr)):
@@ -57,15 +60,16 @@ def changes_nothing(source: Source) -> bool:
     return returns
 
 
-def names_read(source: Source) -> set[str]:
+@lru_cache(maxsize=256)
+def names_read(source: Source) -> frozenset[str]:
     """Return the names that a function reads, other than in assignments to themselves, as in `x = x + 1`."""
-    nodes = list(ast.walk(source.tree))
+    nodes = nodes_in(source)
     own: dict[str, set[ast.AST]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and (name := _only_target(node)):
             own.setdefault(name, set()).update(ast.walk(node.value))
     reads = [one for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
-    return {one.id for one in reads if one not in own.get(one.id, ())}
+    return frozenset(one.id for one in reads if one not in own.get(one.id, ()))
 
 
 def _only_target(node: ast.stmt) -> str:
