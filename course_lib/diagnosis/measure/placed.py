@@ -47,7 +47,7 @@ class PlacedSubject(Subject):
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
         module = self.whole.copy(dtype, training=training)
-        if self.widened and dtype == torch.float64:
+        if self.widened and dtype == torch.float64 and isinstance(module, nn.Module):
             widen_kept_tensors(module)
         return woken(module) if self.awake else module
 
