@@ -148,7 +148,7 @@ def input_of(opened: Opened, name: str, args: argparse.Namespace, notes: list[st
     if args.x is not None:
         return evaluate("--x", args.x, opened.module)
     try:
-        shape = sizes(opened, name, args)
+        shape = sizes(opened, name, args, notes)
     except CourseError:
         shape = None if args.d_in else shape_with_width_first(opened.code, opened.call, args.batch, args.tokens)
         if shape is None:
@@ -157,8 +157,8 @@ def input_of(opened: Opened, name: str, args: argparse.Namespace, notes: list[st
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
-def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int, int]:
-    """Return (batch, token, d_in) of an input that a target takes.
+def sizes(opened: Opened, name: str, args: argparse.Namespace, notes: list[str] | None = None) -> tuple[int, int, int]:
+    """Return (batch, token, d_in) of an input that a target takes, and say which it is if the width is a guess.
 
     Raises:
         CourseError: a size below 1, or a width that nothing tells.
@@ -166,7 +166,7 @@ def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int
     for option, number in (("--d-in", args.d_in), ("--batch", args.batch), ("--tokens", args.tokens)):
         if number is not None and number < 1:
             raise CourseError(f"{option} must be at least 1, got {number}.")
-    d_in = args.d_in or width_of(opened.code, opened.call, args.batch, args.tokens)
+    d_in = args.d_in or width_of(opened.code, opened.call, args.batch, args.tokens, opened.widths)
     if d_in is None:
         reason = why_not(opened.code, opened.call, args.batch, args.tokens, ANY)
         raise CourseError(
@@ -174,4 +174,7 @@ def sizes(opened: Opened, name: str, args: argparse.Namespace) -> tuple[int, int
             f"give --d-in, --call if it needs more than x, --args if it is a function that builds a module, or --x if "
             f"x has another layout."
         )
-    return args.batch, args.tokens, d_in
+    shape = (args.batch, args.tokens, d_in)
+    if not args.d_in:
+        say(args, [f"x is torch.randn{shape}, its width a guess: give --d-in or --x for your own"], notes)
+    return shape

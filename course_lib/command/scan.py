@@ -104,7 +104,7 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     elif vocabulary := args.vocabulary or _vocabulary(opened.code):
         x = torch.randint(0, vocabulary, (args.batch, args.tokens), generator=generator)
     else:
-        x = torch.randn(*sizes(opened, target.name, args), generator=generator)
+        x = torch.randn(*sizes(opened, target.name, args, notes), generator=generator)
     if not isinstance(opened.code, nn.Module):
         raise CourseError(f"{target.name} is no module, which a scan needs: wrap it in an nn.Module.")
     name = target.name

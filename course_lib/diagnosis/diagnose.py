@@ -1,6 +1,7 @@
 """The doctor runs any attention code, finds and names its mistakes, and points at their lines."""
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -132,7 +133,7 @@ def diagnose(
                       expect_call=own_call, gives_call=gives_call)  # fmt: skip
     if context is not None:
         options.expected_keep(len(x), num_heads or 1, x.shape[1])  # refuses a mask that doesn't fit
-    with _one_thread(), _uncompiled():
+    with _one_thread(), _uncompiled(), _without_own_warnings():
         try:
             subject = Subject(module_or_function, call)
         except RuntimeError as error:  # a module that can't be copied
@@ -293,6 +294,14 @@ def _rules() -> list[Rule]:
 def _uncompiled() -> AbstractContextManager:
     """Run what the code compiles as it is written; only code that imported the compiler can use it."""
     return torch_private.without_compiling() if "torch._dynamo" in sys.modules else nullcontext()
+
+
+@contextmanager
+def _without_own_warnings() -> Iterator[None]:
+    """Hide what PyTorch warns of in a line of the doctor; warnings of lines of the code stay."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"course_lib\.(diagnosis|tracing)\.")
+        yield
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def test_packages_that_attention_does_not_need_are_stood_in_for_and_named(doctor
     write("model.py", MISSING + HEAD)
     status, shown, said = doctor("model.py:Head", "--args", "11, 7")
     assert status == 0 and "this is attention" in shown
-    assert said.endswith("stood in for: no_such_frame, no_such_log, no_such_tokenizer (not installed here)\n")
+    assert "stood in for: no_such_frame, no_such_log, no_such_tokenizer (not installed here)\n" in said
     assert doctor("model.py:Unscaled", "--args", "11, 7")[0] == 1, "its mistakes are found all the same"
 
 
@@ -336,14 +336,84 @@ def test_what_is_no_notebook(doctor, write):
     )
 
 
+NOTEBOOK = [
+    "import torch\nfrom torch import nn\ntext = open('no_such_input.txt').read()",
+    "HEAD_DIM = len(set(text))\nwords = text.split()",
+    HEAD + "\n\nclass Sized(Head):\n    def forward(self, x):\n        return super().forward(x) * min(HEAD_DIM, 1)\n",
+    "class Words:\n    first = words[0]",
+    "x = words[0]\nscores = [x for x in words]",
+]
+
+
+def test_what_of_a_notebook_is_left_out_is_one_line_and_what_the_name_reads(doctor, write):
+    cells = [{"cell_type": "code", "source": text.splitlines(keepends=True)} for text in NOTEBOOK]
+    write("lesson.ipynb", json.dumps({"cells": cells}))
+    left_out = "left out, because they failed: {} statements, the first of them lesson.ipynb[cell 1]:3: text = open("
+    status, _, said = doctor("lesson.ipynb:Head", "--args", "11, 7")
+    assert status == 0 and said.count("left out") == 1 and left_out.format(3) in said, "x is an argument of forward"
+    _, _, said = doctor("lesson.ipynb:Sized", "--args", "11, 7")
+    assert said.count("left out") == 2 and left_out.format(4) in said
+    assert "left out, because it failed: lesson.ipynb[cell 2]:1: HEAD_DIM = len(set(text)) (NameError: " in said
+
+
+def test_python_warns_of_no_line_of_the_file(doctor, write, recwarn):
+    write(
+        "model.py", f"import no_such_log\nimport no_such_frame\n\n\ndef is_b(t):\n    return t is not 'b'\n\n\n{HEAD}"
+    )
+    status, _, _ = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and not [one for one in recwarn if issubclass(one.category, SyntaxWarning)]
+
+
 # --- sizes and calls ---
+
+WINDOW = """\
+import torch
+from torch import nn
+
+
+class Window(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.scale = heads, (dim // heads) ** -0.5
+        self.bias = nn.Sequential(nn.Linear(2, dim // 4), nn.ReLU(), nn.Linear(dim // 4, heads))
+        grid = torch.arange(4.0)
+        pairs = torch.cartesian_prod(grid, grid)
+        self.register_buffer("apart", pairs[:, None] - pairs)
+
+    def forward(self, qkv):
+        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in qkv)
+        scores = q * self.scale @ k.mT + self.bias(self.apart).permute(2, 0, 1)
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(24, 4, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)
+"""
+
+
+def test_a_width_that_the_code_was_built_with_comes_first(doctor, write):
+    write("window.py", WINDOW)
+    options = ["--tokens", "16", "--lengths", "16", "--call", "lambda m, x: m(torch.stack([x, x, x]))", "--not-causal"]
+    status, shown, said = doctor("window.py:Window", "--args", "24, 4", *options)
+    assert status == 0 and "4 heads of width 6" in shown and "x is torch.randn(2, 16, 24), its width a guess" in said
+
+
+def test_only_the_usual_width_takes_long(doctor, write):
+    write("encoder.py", WINDOW)
+    status, _, said = doctor("encoder.py:Encoder", "--not-causal")
+    assert status == 0 and "takes long" not in said, "2048 is the width of its feed-forward layer only"
 
 
 def test_large_defaults_are_replaced_by_small_ones(doctor, write):
     write("model.py", HEAD.replace("self, d_in, head_dim)", "self, d_in=768, head_dim=64)"))
     status, shown, said = doctor("model.py:Head")
     assert status == 0 and "1 head of width 4" in shown
-    assert said.endswith("built smaller than by default, as Head(d_in=24, head_dim=4): give --args for other sizes\n")
+    assert "built smaller than by default, as Head(d_in=24, head_dim=4): give --args for other sizes\n" in said
     said = doctor("model.py:Head", "--args", "768, 64")[2]
     assert (
         'a width of 768 takes long, and a small one shows the same mistakes, such as --args "d_in=24, head_dim=4"'

@@ -387,6 +387,28 @@ class Compiled(Attention):
         return self.add(x, self.project(super().forward(x)))
 
 
+class Counting(nn.Module):
+    """Fills a buffer with the positions, of which PyTorch warns where it is too short, and rounds in float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.buffer, self.attend = torch.ones(3), MultiHeadAttention(D_IN, 21, HEADS)
+
+    def forward(self, x):
+        positions = self.buffer[:3].clone()
+        torch.arange(x.shape[1], out=positions)
+        warnings.warn("of the code", stacklevel=1)
+        return self.attend(x.float()) + positions.sum()
+
+
+def test_only_what_the_code_warns_of_is_shown():
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        diagnose(Counting(), some_x())
+    assert {str(one.message) for one in shown if "course_lib" in one.filename} == set()
+    assert "of the code" in {str(one.message) for one in shown}
+
+
 def test_nothing_is_compiled():
     compiled = []
 

@@ -1,5 +1,6 @@
 """Right code whose keys, positions or contexts have other shapes than usual is not accused; its mistakes are found."""
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -193,6 +194,16 @@ def test_as_many_tokens_as_the_context_has_are_no_fixed_length(fixed, mistakes):
     assert found(Alike(fixed), X, context=X.flip(1)) == mistakes
 
 
+def test_a_fixed_length_comes_with_the_way_to_say_that_it_is_meant():
+    def attend(module, x):
+        return module(x, x)
+
+    (finding,) = diagnose(Alike(5), X, num_heads=HEADS, causal=False, call=attend).findings
+    assert finding.mistake == "fixed-length"
+    assert finding.evidence.endswith("; give `lengths=[5]` (--tokens 5 --lengths 5) if it is meant")
+    assert found(Alike(5), X, causal=False, call=attend, lengths=[5]) == []
+
+
 # --- a tensor of call ---
 
 
@@ -239,6 +250,39 @@ def test_a_tensor_of_a_module_that_only_call_runs_pins_no_dtype_of_the_code():
     hidden = Hidden()
     report = diagnose(Hiding(), X, causal=False, num_heads=HEADS, call=lambda module, x: module(x, hidden(x)))
     assert report.ok and any("`call` makes a tensor of another dtype" in one for one in report.remarks), report
+
+
+class Conditioned(nn.Module):
+    """Adds a projection of another tensor to the tokens, or to the embeddings of ids."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.condition, self.attend = nn.Embedding(30, D), nn.Linear(8, D), Base()
+
+    def forward(self, x, condition):
+        x = x if x.is_floating_point() else self.embed(x)
+        return self.attend.merge(self.attend.attend(*self.attend.qkv(x + self.condition(condition)[:, None])))
+
+
+@pytest.mark.parametrize(("x", "dtype"), [(X, "x.dtype"), (torch.arange(10).view(2, 5), "next(m.parameters()).dtype")])
+def test_code_that_call_gives_a_tensor_of_another_dtype_is_not_examined(x, dtype):
+    condition = torch.ones(1, 8)
+
+    def of_numpy(module, x):
+        return module(x, torch.from_numpy(np.ones((len(x), 8), "float32")))
+
+    for call in (of_numpy, lambda module, x: module(x, condition)):
+        report = diagnose(Conditioned(), x, num_heads=HEADS, causal=False, call=call)
+        (finding,) = report.findings
+        assert (report.exit_status, finding.mistake) == (
+            2,
+            None,
+        ) and "`call` makes a tensor of another" in finding.title
+        assert finding.evidence.endswith(f"; let `call` make it with dtype={dtype}")
+    right = diagnose(
+        Conditioned(), x, num_heads=HEADS, causal=False, call=lambda m, x: m(x, condition.to(m.condition.weight))
+    )
+    assert right.ok, right
 
 
 class FramesBehindClass(Base):

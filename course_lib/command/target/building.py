@@ -9,12 +9,12 @@ import types
 from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from course_lib.command.clone import CourseError
 
 from .errors import because
-from .examples import example_of, resized
+from .examples import example_of, resized, widths_in
 from .names import callables
 from .stand_ins import StandIn, StandInUsed, refusal_of
 from .target import Target
@@ -22,6 +22,14 @@ from .width import width_in
 
 WIDE = 512  # a wider one takes seconds
 Heads = tuple[int | None, int | None]  # how many heads and kv heads the code should have, as far as it was said
+
+
+class Built(NamedTuple):
+    """What is examined, sentences on what was guessed for it, and the arguments that are called a width."""
+
+    code: Any
+    notes: tuple[str, ...] = ()
+    widths: tuple[int, ...] = ()
 
 
 def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
@@ -44,58 +52,56 @@ def evaluate(option: str, text: str, module: ModuleType, **more: Any) -> Any:
         raise because(f"{option} {shown!r} can't be evaluated", error, remedy) from error
 
 
-def build(
-    thing: Any, target: Target, text: str | None, module: ModuleType, heads: Heads = (None, None)
-) -> tuple[Any, tuple[str, ...]]:
+def build(thing: Any, target: Target, text: str | None, module: ModuleType, heads: Heads = (None, None)) -> Built:
     """Build a class or call a factory, unless what was named computes attention already.
 
     The text holds the arguments, as in a call, which are evaluated in the module; if it is None, those that a class
-    needs are guessed from their names and the number of heads, and a second result says so.
+    needs are guessed from their names and the number of heads, and a note says so.
 
     Raises:
         CourseError: it cannot be built or run.
     """
     from torch import nn
 
-    name, guesses = target.name, ()
+    name = target.name
     if isinstance(thing, StandIn):
         raise CourseError(f"{name} comes from a package that is not installed: {StandInUsed(thing)}.")
     if inspect.isclass(thing):
-        made, guesses = _instance(thing, name, text, module, heads)
+        made = _instance(thing, name, text, module, heads)
     elif isinstance(thing, nn.Module) or not isinstance(thing, (types.FunctionType, functools.partial)):
         if text is not None:
             raise CourseError(
                 f"{name} is neither a class nor a function, so there is nothing to build: leave out --args."
             )
-        made = thing
+        made = Built(thing)
     else:
         made = _from_factory(thing, name, text, module)
-    if not callable(made):
+    if not callable(made.code):
         raise CourseError(
-            f"{name} is {_a(made)}, not attention code: name a class, a module, a function or a factory of "
+            f"{name} is {_a(made.code)}, not attention code: name a class, a module, a function or a factory of "
             f"{target.place}, which has {callables(module)}."
         )
-    return made, guesses
+    return made
 
 
-def _instance(cls: type, name: str, text: str | None, module: ModuleType, heads: Heads) -> tuple[Any, tuple[str, ...]]:
+def _instance(cls: type, name: str, text: str | None, module: ModuleType, heads: Heads) -> Built:
     """Return an instance of a class; without a text, arguments are guessed, or chosen smaller than large defaults."""
     if text is not None:
         made = _called(cls, name, text, module)
-        return made, _too_wide(made, cls, module)
+        return made._replace(notes=_too_wide(made.code, cls, module))
     guess = example_of(cls, module)
     if guess and "..." not in guess:
         return _guessed(cls, name, guess, module, heads)
     made = _called(cls, name, None, module)
     smaller = example_of(cls, module, small=True)
-    if width_in(made) > WIDE and smaller and "..." not in smaller:
+    if width_in(made.code) > WIDE and smaller and "..." not in smaller:
         with suppress(CourseError):
             note = f"built smaller than by default, as {name}({smaller}): give --args for other sizes"
-            return _called(cls, name, smaller, module), (note,)
-    return made, _too_wide(made, cls, module)
+            return _called(cls, name, smaller, module)._replace(notes=(note,))
+    return made._replace(notes=_too_wide(made.code, cls, module))
 
 
-def _guessed(cls: type, name: str, guess: str, module: ModuleType, heads: Heads) -> tuple[Any, tuple[str, ...]]:
+def _guessed(cls: type, name: str, guess: str, module: ModuleType, heads: Heads) -> Built:
     """Return an instance with guessed arguments, or with heads of width 16, for code that wants a wider one.
 
     Raises:
@@ -107,7 +113,8 @@ def _guessed(cls: type, name: str, guess: str, module: ModuleType, heads: Heads)
     for head_dim in (4, 16):
         text = resized(guess, num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim)
         try:
-            return _called(cls, name, text, module), (f"built as {name}({text}), a guess: give --args for your own",)
+            note = f"built as {name}({text}), a guess: give --args for your own"
+            return _called(cls, name, text, module)._replace(notes=(note,))
         except CourseError as error:
             first = first or error
     why = str(first).removesuffix("; change --args.").removesuffix(".")
@@ -123,33 +130,33 @@ def _too_wide(made: Any, cls: type, module: ModuleType) -> tuple[str, ...]:
     return (f"a width of {width} takes long, and a small one shows the same mistakes{example}",)
 
 
-def _from_factory(function: Callable, name: str, text: str | None, module: ModuleType) -> Any:
+def _from_factory(function: Callable, name: str, text: str | None, module: ModuleType) -> Built:
     """Return the module that a function returns, or the function if it returns something else."""
     from torch import nn
 
     if text is None and not _accepts(function):
-        return function
+        return Built(function)
     may_be_attention = text is None and inspect.signature(function).parameters  # x is an argument with a default
     try:
         made = _called(function, name, text, module)
     except CourseError:
         if may_be_attention:
-            return function
+            return Built(function)
         raise
-    if isinstance(made, nn.Module):
+    if isinstance(made.code, nn.Module):
         return made
     if may_be_attention:
-        return function
+        return Built(function)
     raise CourseError(
-        f"{name}({text or ''}) returned {_a(made)}, not a module: leave out --args and say how to run {name} on x, "
-        f'for example --call "lambda f, x: f(x, 3)".'
+        f"{name}({text or ''}) returned {_a(made.code)}, not a module: leave out --args and say how to run {name} on "
+        f'x, for example --call "lambda f, x: f(x, 3)".'
     )
 
 
-def _called(thing: Callable, name: str, text: str | None, module: ModuleType) -> Any:
+def _called(thing: Callable, name: str, text: str | None, module: ModuleType) -> Built:
     words, options = _arguments(text or "", module)
     try:
-        return thing(*words, **options)
+        return Built(thing(*words, **options), widths=_widths(thing, *words, **options))
     except Exception as error:
         refused = refusal_of(error)
         remedy = "change --args" if text and not isinstance(refused, StandInUsed) else ""
@@ -177,6 +184,15 @@ def _accepts(thing: Callable, *words: Any, **options: Any) -> bool:
     except ValueError:  # it has no signature
         pass
     return True
+
+
+def _widths(thing: Callable, *words: Any, **options: Any) -> tuple[int, ...]:
+    try:
+        given = inspect.signature(thing).bind(*words, **options)
+    except (TypeError, ValueError):  # it has no signature, or one that lies
+        return ()
+    given.apply_defaults()
+    return widths_in(given.arguments)
 
 
 def _a(thing: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, get_type_hints
@@ -40,6 +40,7 @@ SIZES = (
     (r"scale|temperature", 1.0),
     (r"embd|emb|dim|width|hidden|model|d_|^d|feat|channel|in$|out$|size", 24),
 )
+WIDTH = "24"
 
 
 def example_of(thing: Callable, module: ModuleType, *, small: bool = False) -> str:
@@ -64,6 +65,11 @@ def resized(example: str, *, num_heads: int = 6, num_kv_heads: int = 2, head_dim
     """Return an example with other sizes that fit each other."""
     sizes = {24: num_heads * head_dim, 8: num_kv_heads * head_dim, 6: num_heads, 4: head_dim, 2: num_kv_heads}
     return re.sub(r"\b(24|8|6|4|2)\b", lambda size: str(sizes[int(size[0])]), example)
+
+
+def widths_in(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the numbers among some arguments or attributes whose names are those of a width, such as `d_model`."""
+    return tuple(one for name, one in values.items() if _is_number(one) and one > 0 and _written(name) == WIDTH)
 
 
 def _is_number(value: Any) -> bool:

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,7 @@ class Importer:
         return because(f"{self.target.place} could not be imported", error, _remedy(error))
 
     def _prepare(self) -> None:
+        warnings.simplefilter("ignore", SyntaxWarning)  # each try would show those of the file again
         importlib.invalidate_caches()
         self.stand_ins.install()
         self.parts.install()

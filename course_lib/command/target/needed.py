@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 IMPORTS = (ast.Import, ast.ImportFrom)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 NESTED = (*Definition.__args__, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def does_work(tree: ast.Module) -> bool:
@@ -34,7 +37,17 @@ def needed(statements: list[ast.stmt], names: Iterable[str]) -> list[ast.stmt]:
             return [statements[at] for at in sorted({*kept, *read})]
         for at in fresh:
             read.add(at)
-            wanted |= set(_loaded(statements[at]))
+            wanted |= loaded(statements[at])
+
+
+def read_by(statements: list[ast.stmt], names: set[str]) -> set[str]:
+    """Return the names, and those that their definitions read, and the definitions of these, and so on."""
+    found = set(names)
+    while True:
+        definitions = [one for one in statements if isinstance(one, Definition) and one.name in found]
+        if (more := _in_all(definitions)) <= found:
+            return found
+        found |= more
 
 
 def bound(statement: ast.stmt) -> set[str]:
@@ -48,7 +61,7 @@ def _matters(statement: ast.stmt, wanted: set[str], known: set[str]) -> bool:
     if set(_bound(statement)) & wanted:
         return True
     changed = _changed(statement)
-    return changed is not None and changed in wanted and set(_loaded(statement)) <= wanted | known | set(dir(builtins))
+    return changed is not None and changed in wanted and loaded(statement) <= wanted | known | set(dir(builtins))
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
@@ -59,7 +72,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
     if isinstance(node, IMPORTS):
         yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
         return
-    if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+    if isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
         return
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
@@ -82,8 +95,30 @@ def _changed(statement: ast.stmt) -> str | None:
     return part.id if isinstance(part, ast.Name) else None
 
 
-def _loaded(node: ast.AST) -> Iterator[str]:
-    return (one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load))
+def loaded(node: ast.AST) -> set[str]:
+    """Return the names that a node reads, without those that a function or comprehension in it binds for itself."""
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    if isinstance(node, COMPREHENSIONS):
+        own = {name for each in node.generators for name in _bound(each.target)}
+        return _in_all(ast.iter_child_nodes(node)) - own | loaded(node.generators[0].iter)
+    if isinstance(node, FUNCTIONS):
+        body = node.body if isinstance(node.body, list) else [node.body]
+        around = [one for one in ast.iter_child_nodes(node) if one not in body]  # decorators, defaults and annotations
+        return _in_all(around) | (_in_all(body) - _own_names(node, body))
+    return _in_all(ast.iter_child_nodes(node))
+
+
+def _in_all(nodes: Iterable[ast.AST]) -> set[str]:
+    return {name for node in nodes for name in loaded(node)}
+
+
+def _own_names(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, body: list[Any]) -> set[str]:
+    """Return the names of a function's arguments and of what it binds in its own body."""
+    inside = [one for each in body for one in ast.walk(each)]
+    declared = {name for one in inside if isinstance(one, (ast.Global, ast.Nonlocal)) for name in one.names}
+    arguments = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
+    return arguments | {name for each in body for name in _bound(each)} - declared
 
 
 def _read_at_once(statement: ast.stmt) -> set[str]:
@@ -94,9 +129,9 @@ def _read_at_once(statement: ast.stmt) -> set[str]:
     if isinstance(statement, ast.ClassDef):
         parts += [*statement.bases, *(one for one in statement.body if not isinstance(one, NESTED))]
         inner = [_read_at_once(one) for one in statement.body]
-        return {name for part in parts for name in _loaded(part)}.union(*inner)
+        return _in_all(parts).union(*inner)
     parts += [*statement.args.defaults, *(one for one in statement.args.kw_defaults if one is not None)]
-    return {name for part in parts for name in _loaded(part)}
+    return _in_all(parts)
 
 
 def _is_main(test: ast.expr) -> bool:

@@ -28,12 +28,14 @@ class Opened:
         call: the function (code, x) that runs it, or None.
         module: the Python module that holds it, in which options are evaluated.
         notes: what was stood in for, left out or guessed, in whole sentences.
+        widths: the arguments of which it was built that are called a width, such as d_model.
     """
 
     code: Any
     call: Callable[..., Any] | None
     module: ModuleType
     notes: tuple[str, ...] = ()
+    widths: tuple[int, ...] = ()
 
 
 def open_target(
@@ -64,13 +66,13 @@ def open_target(
     with building_on(device):
         module, notes = load(target, names_in(args, call, *names))
         try:
-            code, guessed = build(getattr(module, target.name), target, args, module, heads)
+            built = build(getattr(module, target.name), target, args, module, heads)
         except CourseError as error:
             raise CourseError(" ".join([str(error), *(f"Before that: {note}." for note in notes)])) from error
     function = None if call is None else evaluate("--call", call, module)
     if function is not None and not callable(function):
         raise CourseError(f'--call {call!r} is not a function of (code, x): give one such as "lambda m, x: m(x)[0]".')
-    return Opened(code, function, module, (*notes, *guessed))
+    return Opened(built.code, function, module, (*notes, *built.notes), built.widths)
 
 
 def load(target: Target, names: set[str] = frozenset()) -> tuple[ModuleType, tuple[str, ...]]:  # type: ignore[assignment]
@@ -97,6 +99,8 @@ def _notes(importer: Importer, module: ModuleType) -> Iterator[str]:
     if failed:
         yield f"stood in for: {', '.join(sorted(failed))} (could not be imported)"
     modules = [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]
-    for one in dict.fromkeys([module, *modules]):
-        for statement in left_out(one):
-            yield f"left out, because it failed: {statement}"
+    lost = [statement for one in dict.fromkeys([module, *modules]) for statement in left_out(one)]
+    if len(lost) > 1:
+        yield f"left out, because they failed: {len(lost)} statements, the first of them {lost[0]}"
+        lost = [one for one in lost[1:] if one.is_read]
+    yield from (f"left out, because it failed: {one}" for one in lost)

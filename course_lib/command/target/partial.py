@@ -14,18 +14,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .needed import bound, needed
+from .needed import bound, needed, read_by
 from .stand_ins import StandIn, StandIns
 
 LEFT_OUT = "__left_out__"  # in the namespace of a module that was run in part
 
 
 class LeftOut(NamedTuple):
-    """A statement that failed: the names that it would have bound, its line, and the error."""
+    """A statement that failed: the names it would have bound, its line, the error, and whether the target reads one."""
 
     names: set[str]
     line: str
     error: BaseException
+    is_read: bool
 
     def __str__(self) -> str:
         said = str(self.error).splitlines()[:1]
@@ -46,6 +47,7 @@ def run_part(
     statements = [statement for statement, _ in of_file]
     flags = _future_flags(statements)
     vars(module)[LEFT_OUT] = []
+    read = read_by(statements, names or set())
     for statement in statements if names is None else needed(statements, names):
         file = files[id(statement)]
         try:
@@ -58,7 +60,7 @@ def run_part(
             else:
                 text = linecache.getline(file, statement.lineno).strip()
                 line = f"{Path(file).name}:{statement.lineno}: {text}"
-                vars(module)[LEFT_OUT].append(LeftOut(bound(statement), line, error))
+                vars(module)[LEFT_OUT].append(LeftOut(lost := bound(statement), line, error, bool(lost & read)))
 
 
 def _run(statement: ast.stmt, file: str, flags: int, module: ModuleType) -> None:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import itertools
+import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from .examples import widths_in
 
 ANY = 12  # for code that takes every width; 1, 2, 3, 4 and 6 heads divide it
 
 
-def width_of(code: Any, call: Callable[..., Any] | None, batch: int, tokens: int) -> int | None:
+def width_of(
+    code: Any, call: Callable[..., Any] | None, batch: int, tokens: int, named: tuple[int, ...] = ()
+) -> int | None:
     """Return the first candidate width that a module or function runs with, called by `call` if x is not enough.
 
-    If nothing can be run, it is the width of the first Linear, or None if there is no Linear either.
+    The candidates are those `named`, which the code was built with; attributes that are called a width; the widths of
+    Linears, the most frequent first; and the sizes of other parameters. If nothing can be run, it is the width of the
+    first Linear, or None if there is no Linear either.
     """
     linears = _linears(code)
-    widths = list(dict.fromkeys([*linears, *_other_widths(code)]))
+    named = (*named, *widths_in(getattr(code, "__dict__", {})))
+    frequent = [width for width, _ in Counter(linears).most_common()]
+    widths = list(dict.fromkeys([*named, *frequent, *_other_widths(code)]))
     if len(widths) == 1 and linears:
         return widths[0]
     found = next((width for width in widths if runs(code, call, batch, tokens, width)), None)
@@ -61,8 +71,8 @@ def why_not(code: Any, call: Callable[..., Any] | None, *sizes: int) -> str:
 
 
 def width_in(code: Any) -> int:
-    """Return the largest width of a Linear's input; 0 without a Linear."""
-    return max(_linears(code), default=0)
+    """Return the most frequent width of a Linear's input, the largest of several; 0 without a Linear."""
+    return max(statistics.multimode(_linears(code)), default=0)
 
 
 def _other_widths(code: Any) -> Iterator[int]:

@@ -87,6 +87,11 @@ class Subject:
         return isinstance(self.original, nn.Module)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether x is the caller's, and not the input of a part of the code, which may have other tokens."""
+        return not self.is_part and self.examined is self.code
+
+    @property
     def examined(self) -> Callable[..., Any]:
         """What the findings are about: the copy in float64, or a module inside it."""
         return self.examined_in(self.code)

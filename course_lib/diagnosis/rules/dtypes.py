@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_made, locate_pinned
-from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Structure, Subject, SubjectFailed
+from course_lib.diagnosis.measure import Attempt, FreshRuns, SoftmaxPath, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, torch_private
 
@@ -73,7 +73,7 @@ def check_dtypes(fresh: FreshRuns) -> Iterator[Finding | str]:
                     yield f"in {dtype} its norms must stay in float32, in which they compute"
                     return
                 where = locate_pinned(run, dtype) or failure.line
-                if _is_of_call(run, where):
+                if is_of_call(run, where):
                     yield f"in {dtype} it was not run, because `call` makes a tensor of another dtype: {where}"
                     return
                 yield Finding.named("dtype-pinned", f"with {dtype}: {message}", where)
@@ -108,7 +108,7 @@ def _run_in_halves(subject: Subject, x: Tensor) -> Tensor:
             raise failure from None
 
 
-def _is_of_call(run: Run, where: SourceLine | None) -> bool:
+def is_of_call(run: Attempt, where: SourceLine | None) -> bool:
     """Return whether a line belongs to `call`, or to a module that it runs beside the code: they are no part of it."""
     caller = run.subject.caller
     if caller is None or where is None:

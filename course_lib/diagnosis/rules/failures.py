@@ -27,6 +27,7 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.rules.dtypes import is_of_call
 from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of, statement_of, tensors_in
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
@@ -54,7 +55,7 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
         found = Finding.named("device-pinned", f"{evidence}; make the device that of x, or an argument", line)
         yield replace(found, title="A tensor is put on a GPU wherever the input is.")
     elif DTYPE.search(evidence):
-        yield Finding.named("dtype-pinned", evidence, line)
+        yield _of_call(failed, evidence, line) or Finding.named("dtype-pinned", evidence, line)
     elif projection is not None:
         where = locate_attribute(subject, projection, "Linear") or line
         yield Finding.named("output-projection-shape", evidence, where)
@@ -89,11 +90,26 @@ def _with_own_device(failed: FailedRun) -> str | None:
 
 def _of_float64(failed: FailedRun, evidence: str) -> Finding:
     """Return the finding for code that runs in its own dtype, but not in float64, in which everything is measured."""
-    where = locate_pinned(failed, torch.float64) or last_line(failed.error)
+    evidence, where = f"in float64: {evidence}", locate_pinned(failed, torch.float64) or last_line(failed.error)
+    if found := _of_call(failed, evidence, where):
+        return found
     if failed.subject.runs_in(torch.bfloat16, failed.given):
         title = f"{NOT_EXAMINED}: it runs in its own dtype and not in float64."
-        return Finding(None, f"in float64: {evidence}", where, title)
-    return Finding.named("dtype-pinned", f"in float64: {evidence}", where)
+        return Finding(None, evidence, where, title)
+    return Finding.named("dtype-pinned", evidence, where)
+
+
+def _of_call(failed: FailedRun, evidence: str, where: SourceLine | None) -> Finding | None:
+    """Return the finding for code to which `call` gives a tensor of another dtype; None if that is not so."""
+    call = failed.subject.given_call
+    around = inspect.getclosurevars(call) if inspect.isfunction(call) else None
+    outside = [*around.nonlocals.values(), *around.globals.values()] if around else []
+    narrow = (one for one in tensors_in(outside) if one.is_floating_point() and one.dtype != failed.x.dtype)
+    if not is_of_call(failed, where) and next(narrow, None) is None:
+        return None
+    dtype = "next(m.parameters()).dtype" if failed.subject.makes_x else "x.dtype"
+    title = f"{NOT_EXAMINED}: `call` makes a tensor of another dtype."
+    return Finding(None, f"{evidence}; let `call` make it with dtype={dtype}", where, title)
 
 
 def _broken_projection(failed: FailedRun) -> str | None:

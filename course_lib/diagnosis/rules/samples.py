@@ -149,6 +149,9 @@ def check_sizes(structure: Structure, fresh: FreshRuns) -> Iterator[Finding | st
     for name, mistake in (("tokens", "fixed-length"), ("samples", "fixed-batch")):
         if name in failed:
             evidence, line = failed[name]
+            if name == "tokens" and not run.options.lengths and run.subject.is_whole:
+                count = run.x.shape[1] - num_context
+                evidence += f"; give `lengths=[{count}]` (--tokens {count} --lengths {count}) if it is meant"
             fixing = _locate_fixed_batch(run) if name == "samples" else _locate_fixed_length(run)
             where = fixing or locate_fixed_loop(line, run.trace.operations[-1]) or line
             yield Finding.named(mistake, evidence, where)
