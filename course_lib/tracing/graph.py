@@ -46,7 +46,7 @@ class Value:
             index = index[..., None] + torch.arange(size) * stride
         return index
 
-    def shares_elements(self, other: Value) -> bool:
+    def overlaps(self, other: Value) -> bool:
         """Return whether some elements of two values in the same memory are the same, unlike the parts of a split."""
         unknown = any(len(one.strides) != one.tensor.dim() for one in (self, other))  # as of a sparse tensor
         if unknown or self.tensor.dtype != other.tensor.dtype:
@@ -229,7 +229,7 @@ class Trace:
             return []
         if value.number not in self._writers_of_value:
             written = ((number, self.operations[number].outputs[0]) for number in self.writers[value.storage])
-            self._writers_of_value[value.number] = [number for number, one in written if value.shares_elements(one)]
+            self._writers_of_value[value.number] = [number for number, one in written if value.overlaps(one)]
         return self._writers_of_value[value.number]
 
     def descendants(self, start: set[int]) -> set[int]:

@@ -516,7 +516,6 @@ def test_errors_of_every_kind_are_told():
 
 
 OTHER_RESULTS = {
-    "a dict of two": (lambda x: {"out": x, "weights": x}, None, "dict"),
     "a number": (lambda x: 3, None, "int"),
     "an empty tuple": (lambda x: (), None, "tuple"),
     "None": (lambda x: None, "returns-none", "None"),
@@ -533,6 +532,12 @@ def test_what_comes_out_is_told(code, mistake, words):
     assert finding.mistake == mistake and words in finding.evidence
     if mistake is None:
         assert finding.title.startswith("It differs from attention in this way: ")
+
+
+def test_which_of_several_tensors_is_the_output_is_asked():
+    (finding,) = diagnose(lambda x: {"first": x, "second": x}, X).findings
+    assert finding.title == "It could not be examined: which of its tensors is the output is not known."
+    assert not finding.examined and "give `call` to say what of it is the output" in finding.evidence
 
 
 PARTS = {

@@ -108,6 +108,26 @@ def test_a_switch_is_set_on_the_attention_that_is_examined_inside_a_whole(wrong)
     assert model[0].use_kernel and model[2].use_kernel
 
 
+class Capped(Switched):
+    """A cap of the scores, which the kernel lacks, turns the kernel off."""
+
+    def __init__(self, cap):
+        super().__init__(wrong=False)
+        self.cap = cap
+        if self.cap:
+            self.use_kernel = False
+
+    def scores(self, q, k):
+        scores = super().scores(q, k)
+        return self.cap * torch.tanh(scores / self.cap) if self.cap else scores
+
+
+@pytest.mark.parametrize("cap", [None, 2.0])
+def test_a_switch_that_a_condition_turned_off_stays_off(cap):
+    report = diagnose(Capped(cap), X, num_heads=2)
+    assert report.ok, report
+
+
 class NamedKernel(Parts):
     """Attention whose kernel is chosen by a name."""
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from course_lib.diagnosis import diagnose
+from tests.diagnosis.marked_lines import marked
 
 
 class Window(nn.Module):
@@ -47,3 +48,26 @@ def test_displacements_that_share_an_entry_are_found(height, width, factor):
     assert finding.title.endswith("relative positions are read from the entries of others.")
     assert f"in a grid of {height} by {width}" in finding.evidence
     assert "index = moved[0] * factor" in finding.source
+
+
+class Reshaped(Window):
+    """The biases, (query, key, head), are reshaped to (head, query, key), or permuted."""
+
+    def __init__(self, permuted: bool):
+        super().__init__(2, 3, 5)
+        self.permuted = permuted
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        q, k, v = self.qkv(x).reshape(b, n, 3, 3, 4).permute(2, 0, 3, 1, 4)
+        bias = self.table[self.index.view(-1)].view(n, n, 3)
+        bias = bias.permute(2, 0, 1) if self.permuted else bias.reshape(3, n, n)  # wrong
+        return self.proj(((q @ k.mT / 2 + bias).softmax(-1) @ v).transpose(1, 2).reshape(b, n, -1))
+
+
+def test_biases_that_are_reshaped_go_to_other_heads():
+    assert examined(Reshaped(permuted=True), 6).ok
+    (finding,) = examined(Reshaped(permuted=False), 6).findings
+    assert finding.title.endswith("biases of a table go to other heads and tokens.")
+    assert finding.evidence == "head 0 gets biases from the columns [0, 1, 2] of `table`"
+    assert {finding.where} == marked(Reshaped)

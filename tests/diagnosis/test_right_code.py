@@ -66,6 +66,47 @@ def test_a_rotation_in_float32_that_is_cast_back_is_right_and_without_the_cast_i
     assert mistakes(InFloat32(cast_back=False)) == ("dtype-pinned",)
 
 
+class ScaledAfterRotation(InFloat32):
+    """Each column of rotated queries and keys has a learned scale, which a constant multiplies first, as in nGPT."""
+
+    def __init__(self):
+        super().__init__()
+        self.scales = nn.Parameter(torch.rand(HEAD_DIM) + 0.5)
+
+    def rotated(self, part, turn):
+        return super().rotated(part, turn) * (self.scales * 2.0).view(1, 1, 1, HEAD_DIM)
+
+
+def test_columns_that_are_scaled_after_a_rotation_are_no_wrong_turn():
+    assert "rotary-wrong-turn" not in mistakes(ScaledAfterRotation())
+
+
+class Turning(nn.Module):
+    """Turns by tables of one dtype."""
+
+    def __init__(self):
+        super().__init__()
+        turn = torch.outer(torch.arange(TOKENS), torch.tensor([1.0, 0.1])).repeat(1, 2)
+        self.register_buffer("cos", turn.cos())
+        self.register_buffer("sin", turn.sin())
+
+    def forward(self, part):
+        one, other = part.chunk(2, -1)
+        return part * self.cos + torch.cat([-other, one], -1) * self.sin
+
+
+class TurnedBy(Base):
+    def attend(self, q, k, v, turning):
+        q, k = turning(q), turning(k)
+        return weights_of(q @ k.mT / 2) @ v
+
+
+def test_the_tables_of_a_module_that_call_gives_are_no_part_of_the_code():
+    turning = Turning()
+    report = diagnose(TurnedBy(), X, num_heads=HEADS, lengths=[TOKENS], call=lambda code, x: code(x, turning=turning))
+    assert report.ok and any("`call` makes a tensor of another dtype" in one for one in report.remarks), report
+
+
 class RefusesFloat64(Base):
     def attend(self, q, k, v):
         scores = q.to(torch.float32) @ k.mT.to(torch.float32) * self.scale

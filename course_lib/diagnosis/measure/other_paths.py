@@ -12,7 +12,7 @@ from course_lib.calling import KERNEL, KEYS, WEIGHTS, first_tensor, parameters_o
 from course_lib.tracing import WithoutDropout
 
 from .calling import call_with, usual_call
-from .named_kernels import other_kernels
+from .other_kernels import other_kernels, other_switches
 from .run import Run
 from .subject import Subject, SubjectFailed
 
@@ -126,8 +126,7 @@ def _called(subject: Subject, name: str, value: Callable[[Tensor], Any]) -> Subj
 def _with_switches(subject: Subject) -> Iterator[Candidate]:
     """Yield the code with another value of each of its attributes that chooses a kernel."""
     for prefix, module in subject.modules.items():
-        switches = [(name, not one) for name, one in vars(module).items() if isinstance(one, bool)]
-        for name, value in (*((name, one) for name, one in switches if KERNEL.search(name)), *other_kernels(module)):
+        for name, value in (*other_switches(module), *other_kernels(module)):
             code = subject.copy(torch.float64)
             examined = subject.examined_in(code)
             if not isinstance(examined, nn.Module) or examined is subject.examined:  # it is in no copy

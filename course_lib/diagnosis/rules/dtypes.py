@@ -12,7 +12,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_made, locate_pinned
 from course_lib.diagnosis.measure import Attempt, FreshRuns, SoftmaxPath, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, torch_private
+from course_lib.tracing import Operation, SourceLine, storage_of, tensors_in, torch_private
 
 HALVES = (torch.bfloat16, torch.float16)
 INEXACT = 0.5  # of the size of the output; 16 bits make it a few percent, and ten times more if scores are large
@@ -109,16 +109,27 @@ def _run_in_halves(subject: Subject, x: Tensor) -> Tensor:
 
 
 def is_of_call(run: Attempt, where: SourceLine | None) -> bool:
-    """Return whether a line belongs to `call`, or to a module that it runs beside the code: they are no part of it."""
-    caller = run.subject.caller
+    """Return whether a line belongs to `call`, or to a module that it runs beside the code, or reads what it gives."""
+    caller, given = run.subject.caller, {storage_of(one) for one in tensors_of_call(run.subject)}
     if caller is None or where is None:
         return False
     if str(where.file) == caller.co_filename and where.line in {line for _, _, line in caller.co_lines()}:
+        return True
+    if any(value.storage in given for one in run.trace.operations if one.where == where for value in one.inputs):
         return True
     own = _functions_of(run.subject.modules.values())
     made = [{code for code, _ in one.frames} for one in run.trace.operations if one.where == where]
     beside = [own.isdisjoint(codes) and any(code.co_name == "forward" for code in codes) for codes in made]
     return bool(own and beside) and all(beside)
+
+
+def tensors_of_call(subject: Subject) -> list[Tensor]:
+    """Return the tensors outside the code that `call` may give it, also those of modules, such as one of rotations."""
+    call = subject.given_call
+    around = inspect.getclosurevars(call) if inspect.isfunction(call) else None
+    held = [*around.nonlocals.values(), *around.globals.values()] if around else []
+    modules = [one for one in held if isinstance(one, nn.Module)]
+    return [*tensors_in(held), *(tensor for one in modules for tensor in (*one.parameters(), *one.buffers()))]
 
 
 def _functions_of(modules: Iterable[nn.Module]) -> set[CodeType]:

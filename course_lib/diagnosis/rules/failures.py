@@ -27,7 +27,7 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.diagnosis.registry import rule
-from course_lib.diagnosis.rules.dtypes import is_of_call
+from course_lib.diagnosis.rules.dtypes import is_of_call, tensors_of_call
 from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of, statement_of, tensors_in
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
@@ -101,11 +101,9 @@ def _of_float64(failed: FailedRun, evidence: str) -> Finding:
 
 def _of_call(failed: FailedRun, evidence: str, where: SourceLine | None) -> Finding | None:
     """Return the finding for code to which `call` gives a tensor of another dtype; None if that is not so."""
-    call = failed.subject.given_call
-    around = inspect.getclosurevars(call) if inspect.isfunction(call) else None
-    outside = [*around.nonlocals.values(), *around.globals.values()] if around else []
-    narrow = (one for one in tensors_in(outside) if one.is_floating_point() and one.dtype != failed.x.dtype)
-    if not is_of_call(failed, where) and next(narrow, None) is None:
+    given = tensors_of_call(failed.subject)
+    narrow = any(one.is_floating_point() and one.dtype != failed.x.dtype for one in given)
+    if not narrow and not is_of_call(failed, where):
         return None
     dtype = "next(m.parameters()).dtype" if failed.subject.makes_x else "x.dtype"
     title = f"{NOT_EXAMINED}: `call` makes a tensor of another dtype."

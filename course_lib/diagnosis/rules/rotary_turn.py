@@ -74,16 +74,22 @@ def _turns(structure: Structure) -> dict[int, list[Operation]]:
 def _is_learned_after(structure: Structure, turns: dict[int, list[Operation]]) -> bool:
     """Return whether learned numbers multiply what was rotated, as a norm after the rotation does in some models."""
     after = structure.trace.descendants({operation.number for side in turns.values() for operation in side})
-    learned = {read.storage for reads in structure.run.parameter_reads.values() for read in reads}
-    before = structure.ancestors_of(structure.score_factors)
-    return any(op.number in after and any(value.storage in learned for value in op.inputs) for op in before)
+    learned = {read.number for reads in structure.run.parameter_reads.values() for read in reads}
+    before = (one for one in structure.ancestors_of(structure.score_factors) if one.number in after)
+    fixed = (value for one in before for value in one.inputs if not structure.dependence.on_input(value))
+    return any(_read_for(structure, value) & learned for value in fixed)
+
+
+def _read_for(structure: Structure, value: Value) -> set[int]:
+    """Return the numbers of the values that a value comes from, and its own."""
+    return {one.number for operation in structure.ancestors_of([value]) for one in operation.inputs} | {value.number}
 
 
 def _is_of_positions(structure: Structure, value: Value, learned: set[int]) -> bool:
     """Return whether numbers that nobody learns include others than 0 and 1."""
-    read = {one.number for operation in structure.ancestors_of([value]) for one in operation.inputs} | {value.number}
     numbers = value.tensor
-    return numbers.numel() > 1 and not read & learned and bool(((numbers != 0) & (numbers != 1)).any())
+    fixed = numbers.numel() > 1 and not _read_for(structure, value) & learned
+    return fixed and bool(((numbers != 0) & (numbers != 1)).any())
 
 
 def _differs_before(structure: Structure) -> bool:

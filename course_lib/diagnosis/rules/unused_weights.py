@@ -90,7 +90,7 @@ def _plays_role(structure: Structure, name: str) -> bool:
     called = role_of(name.removesuffix(".weight").split(".")[-1]) is not None
     storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
     if not called or not storages:
-        return called
+        return False
     own = [one for one in structure.projections if any(value.storage in storages for value in one.operation.inputs)]
     before = (structure.trace.ancestors([value for value, _ in one.sides()]) for one in own)
     return any(structure.projection_operations.isdisjoint(numbers) for numbers in before)

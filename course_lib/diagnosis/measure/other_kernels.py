@@ -1,4 +1,4 @@
-"""Find the kernels among which a module chooses by the name that an attribute has, as `self.backend == "manual"`."""
+"""Find other kernels of a module, which it chooses by a name, as in `self.backend == "manual"`, or by a switch."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from course_lib.calling import KERNEL_WORDS, MASKS, WRITTEN_OUT, parameters_of
+from course_lib.calling import KERNEL, KERNEL_WORDS, MASKS, WRITTEN_OUT, parameters_of
 from course_lib.tracing import source_of
 
 BUILDS = re.compile(r"init|reset|repr")
@@ -27,6 +27,19 @@ def other_kernels(module: nn.Module) -> Iterator[tuple[str, str]]:
         if not any(_builds_by_choice(one, methods) for one in methods if BUILDS.search(one.name)):
             others = dict.fromkeys(other for one in methods for other in _compared_with(one, name))
             yield from ((name, other) for other in others if other != value and RUNS_ANYWHERE.fullmatch(other))
+
+
+def other_switches(module: nn.Module) -> Iterator[tuple[str, bool]]:
+    """Yield each attribute that turns a kernel on or off, with its other value.
+
+    One that a condition set when the module was built is left out: the other kernel lacks what was asked for.
+    """
+    building = [one for one in _methods(module) if BUILDS.search(one.name)]
+    choices = [node for method in building for node in ast.walk(method) if isinstance(node, ast.If)]
+    chosen = {ast.unparse(node) for choice in choices for node in ast.walk(choice) if isinstance(node, ast.Assign)}
+    for name, value in vars(module).items():
+        if isinstance(value, bool) and KERNEL.search(name) and f"self.{name} = {value}" not in chosen:
+            yield name, not value
 
 
 def _methods(module: nn.Module) -> Iterator[ast.FunctionDef]:
