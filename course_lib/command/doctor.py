@@ -120,8 +120,9 @@ def _context(given: Any, x: Any) -> Any:
 
     if isinstance(given, torch.Tensor):
         return given
-    if not isinstance(given, int) or given < 1:
-        remedy = "give a number of tokens, at least 1, or a tensor of the shape (batch, tokens, width)"
+    if not isinstance(given, int) or given < 1 or not x.is_floating_point():
+        count = "a number of tokens, at least 1, or " if x.is_floating_point() else ""
+        remedy = f"give {count}a tensor of the shape (batch, tokens, width)"
         raise CourseError(f"--context is {given!r}: {remedy}.")
     return torch.randn(len(x), given, x.shape[-1], generator=torch.Generator().manual_seed(1))
 

@@ -20,7 +20,7 @@ from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_me
 from .known_patterns import add_pattern_evidence
 from .locate import differing_lines
 from .measure.attention import Attention
-from .measure.context import JoinedCall, joined, usual_context_call
+from .measure.context import JoinedCall, call_beside_ids, joined, usual_context_call
 from .measure.embedded import embedded
 from .measure.grid import as_row, boxes_of, groups_of, has_width_first, lays_out_grid, seen_by_each, smaller_grid
 from .measure.mask_input import measure
@@ -37,7 +37,15 @@ from .report import Report
 from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import Shared
 from .tokens_first import add_way_out
-from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
+from .validation import (
+    are_beside,
+    check_arguments,
+    check_expected,
+    check_intentions,
+    check_size,
+    check_words,
+    not_embeddings,
+)
 
 
 def diagnose(
@@ -76,7 +84,8 @@ def diagnose(
         call: (code, x) -> output, for code that takes or returns more than one tensor.
         words: labels of the tokens in the pictures of findings; their numbers if None.
         context: (batch, context token, width), what the keys and values of cross-attention are made from. `call` is
-            then (code, x, context) -> output, keep is for the context's keys, and nothing is causal.
+            then (code, x, context) -> output, keep is for the context's keys, and nothing is causal. Beside token ids
+            it stays as it is, as of an encoder-decoder, whose decoder is examined.
         scale: the number that dot products of queries and keys are multiplied by, if it is not head_dim ** -0.5, such
             as 1.0 for T5.
         window: how many tokens a query may see, itself included; on both sides if not causal. Two tokens more are
@@ -103,6 +112,9 @@ def diagnose(
     """
     gives_call = call is not None
     expect, expect_call = check_expected(expect)
+    if context is not None and are_beside(module_or_function, x, context, call):
+        expect_call = call_beside_ids(expect, context, expect_call) if expect_call else None
+        call, context = call_beside_ids(module_or_function, context, call), None
     may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
     has_grid = may_be_laid_out and x.dim() > 3
     if may_be_laid_out and context is None and has_width_first(module_or_function, x):
@@ -140,10 +152,7 @@ def diagnose(
         subject.of_row = not has_grid
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
-            found = embedded(subject, x, options.fewest_tokens)
-            if found is None:
-                raise not_embeddings(module_or_function, x)
-            subject, x = found
+            subject, x = _embedded(subject, x, options)
         check_size(x, fixed=options.fixed_tokens, has_grid=has_grid)
         options = _in_groups(options, subject, x)
         stages = measure(subject, x, options)
@@ -188,6 +197,14 @@ def _in_batch(
         return torch.stack(outputs) if all(isinstance(one, Tensor) for one in outputs) else outputs[0]
 
     return x[None], of_samples
+
+
+def _embedded(subject: Subject, ids: Tensor, options: Options) -> tuple[Subject, Tensor]:
+    """Return a model of ids as a function of its embeddings, and the embeddings."""
+    found = embedded(subject, ids, options.fewest_tokens)
+    if found is None:
+        raise not_embeddings(subject.original, ids)
+    return found
 
 
 def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:

@@ -108,12 +108,29 @@ def _kind(value: Any) -> Any:
 def _check_context(context: Any, x: Tensor) -> None:
     if not isinstance(context, Tensor) or not context.is_floating_point():
         of_ids = isinstance(context, Tensor) and takes_ids(nn.Identity(), context)
-        remedy = ": an encoder-decoder of ids is examined by `scan`, on the command line by `course scan`" * of_ids
+        remedy = ": an encoder-decoder of ids is examined by `scan`, on the command line by `course scan`"
+        remedy = f"{remedy}, or here with a `call` of (code, ids, context)" * of_ids
         raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}{remedy}.")
     if context.dim() != x.dim() or context.numel() == 0 or context.shape[:-2] != x.shape[:-2]:
         raise ValueError(
             f"context must have as many axes and samples as x, {tuple(x.shape)}, got the shape {tuple(context.shape)}."
         )
+
+
+def are_beside(code: Any, x: Any, context: Any, call: Any) -> bool:
+    """Return whether x is token ids, with a context that goes in beside them; one of ids needs a `call` to say where.
+
+    Raises:
+        ValueError: a context of another number of samples.
+    """
+    if not (isinstance(x, Tensor) and isinstance(context, Tensor) and x.dim() == 2 and takes_ids(code, x)):
+        return False
+    if call is None and not context.is_floating_point():
+        return False
+    if context.dim() < 2 or len(context) != len(x) or context.numel() == 0:
+        shape = tuple(context.shape)
+        raise ValueError(f"context must have as many samples as x, {tuple(x.shape)}, got the shape {shape}.")
+    return True
 
 
 def takes_ids(code: Any, x: Tensor) -> bool:

@@ -57,6 +57,7 @@ class Subject:
         used_parameters: the parameters that these read.
         combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        added: how many tokens of x, or rows of zeros at the end of the output, the code put to those of its own input.
         of_row: whether x is a row of tokens as it was given, of which the code may make a grid.
         keeps_given_dtype: whether copies in another dtype keep the one that the code was given by an argument.
         is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
@@ -67,6 +68,7 @@ class Subject:
     """
 
     makes_x = awake = widened = is_part = of_row = keeps_given_dtype = False
+    added = 0
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
