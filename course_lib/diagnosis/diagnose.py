@@ -201,9 +201,9 @@ def _in_batch(
 
 def _embedded(subject: Subject, ids: Tensor, options: Options) -> tuple[Subject, Tensor]:
     """Return a model of ids as a function of its embeddings, and the embeddings."""
-    found = embedded(subject, ids, options.fewest_tokens)
-    if found is None:
-        raise not_embeddings(subject.original, ids)
+    found = embedded(subject, ids, options.fewest_tokens, fixed=options.fixed_tokens)
+    if found is None or isinstance(found, Exception):
+        raise not_embeddings(subject.original, ids, found)
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .finding import error_message
 from .measure.options import MOST_TOKENS
 
 
@@ -138,10 +139,12 @@ def takes_ids(code: Any, x: Tensor) -> bool:
     return x.dtype in (torch.int64, torch.int32) and x.dim() <= 2 and isinstance(code, nn.Module)
 
 
-def not_embeddings(code: Any, x: Any) -> TypeError:
-    """Return the error for an x that is no tensor of embeddings."""
+def not_embeddings(code: Any, x: Any, failed: Exception | None = None) -> TypeError:
+    """Return the error for an x that is no tensor of embeddings, or of ids that a model `failed` on too early."""
     reason = "."
-    if isinstance(x, Tensor) and takes_ids(code, x):
+    if failed is not None and any(isinstance(one, nn.Embedding) for one in code.modules()):
+        reason = f", or mend this, which the model raises in float64 before it embeds the ids: {error_message(failed)}"
+    elif isinstance(x, Tensor) and takes_ids(code, x):
         reason = "; ids need a module inside the model that makes a row of numbers for each."
     return TypeError(
         f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings{reason}"

@@ -107,3 +107,13 @@ def test_a_context_beside_ids_is_refused_with_what_to_do():
         diagnose(Decoder(embeds=True), IDS, context=IDS)
     with pytest.raises(ValueError, match=r"as many samples as x, \(2, 9\), got the shape \(1, 7, 20\)"):
         diagnose(Decoder(), IDS, context=FEATURES[:1])
+
+
+def test_a_model_that_fails_before_it_embeds_ids_says_why():
+    with pytest.raises(TypeError, match="before it embeds the ids: ValueError: not so"):
+        diagnose(Model(lambda ids: (_ for _ in ()).throw(ValueError("not so"))), IDS)
+
+
+def test_keep_is_for_as_many_tokens_as_there_are_ids():
+    keep = torch.ones(9, 9, dtype=torch.bool).tril()
+    assert diagnose(Model(CHANGES["offsets"][0]), IDS, keep=keep, num_heads=HEADS).ok

@@ -70,16 +70,22 @@ class _Embeddings:
         return torch.equal(self._ids[:, start : start + ids.shape[1]], ids)
 
 
-def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubject, Tensor] | None:
-    """Return a model as a function of its embeddings, and the embeddings of some ids; None if it embeds none.
+def embedded(
+    whole: Subject, ids: Tensor, fewest: int = 0, *, fixed: bool = False
+) -> tuple[EmbeddedSubject, Tensor] | Exception | None:
+    """Return a model as a function of its embeddings, and the embeddings of some ids.
+
+    If it embeds none, the exception that it raised instead, or None.
 
     Args:
         whole: the model.
         ids: (batch, token).
         fewest: how many tokens to run at least, if the model takes as many.
+        fixed: whether to run all of these ids and no others.
     """
     few = resized(ids, max(2, min(3, len(ids))), max(5, fewest, min(8, ids.shape[1])))
-    for tried in (few, ids):
+    result = None
+    for tried in (ids,) if fixed else (few, ids):
         code = whole.copy(torch.float64)
         trace, result = whole.trace(tried, code, modules=True)
         paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
@@ -89,7 +95,7 @@ def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubj
             module, rows, first = found
             place = Place(type(module).__name__, module, paths.get(module), tokens_first=first)
             return EmbeddedSubject(whole, place, tried, rows.shape[1] - tried.shape[1]), rows
-    return None
+    return result if isinstance(result, Exception) else None
 
 
 def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tuple[nn.Module, Tensor, bool] | None:
