@@ -153,7 +153,7 @@ def diagnose(
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
             subject, x = _embedded(subject, x, options)
-        check_size(x, fixed=options.fixed_tokens, has_grid=has_grid)
+        check_size(subject, x, fixed=options.fixed_tokens, has_grid=has_grid)
         options = _in_groups(options, subject, x)
         stages = measure(subject, x, options)
         shared = Shared()

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from .finding import error_message
 from .measure.options import MOST_TOKENS
+from .measure.subject import Subject, SubjectFailed
 
 
 def check_arguments(
@@ -58,14 +59,22 @@ def check_intentions(scale: Any, window: Any, lengths: Any, normalised: Any, x: 
     return found
 
 
-def check_size(x: Tensor, *, fixed: bool, has_grid: bool = False) -> None:
+def check_size(subject: Subject, x: Tensor, *, fixed: bool, has_grid: bool = False) -> None:
     """Refuse more tokens than can be traced, if they can't be cut to fewer; `has_grid` says that they had axes.
+
+    Code that does not run on them is no matter of their number.
 
     Raises:
         ValueError: as `diagnose`.
     """
     if not fixed or x.shape[1] <= MOST_TOKENS:
         return
+    try:
+        subject.run(x.to(subject.dtype(x)), subject.copy(subject.dtype(x)))
+    except SubjectFailed as error:
+        if error.__cause__ is not None:
+            where = "" if error.line is None else f" in {error.line}"
+            raise ValueError(f"the code can't be run on x{where}: {error}") from error
     if has_grid:
         raise ValueError(
             f"x has {x.shape[1]} tokens along its axes, and at most {MOST_TOKENS} can be traced, unless a layer makes "

@@ -3,6 +3,7 @@
 from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
 from .fused import SingleOperations
+from .gradients import without_gradients
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
@@ -58,4 +59,5 @@ __all__ = [
     "tensors_in",
     "torch_private",
     "trace_run",
+    "without_gradients",
 ]

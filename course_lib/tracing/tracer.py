@@ -15,6 +15,7 @@ from torch.backends import mha, opt_einsum
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .fused import SingleOperations
+from .gradients import without_gradients
 from .graph import Operation, Trace, Value
 from .module_calls import noting_calls
 from .tensors import map_instances, shape_stride_offset, tensors_in
@@ -121,7 +122,7 @@ def _decomposed() -> Iterator[None]:
     with (
         without_compiling(),
         _causal_biases_unwatched(),
-        torch.no_grad(),
+        without_gradients(),
         sdpa_kernel(SDPBackend.MATH),
         opt_einsum.flags(enabled=False),
     ):

@@ -62,3 +62,10 @@ def test_its_mistake_is_named_and_the_model_is_as_it_was(images):
 def test_a_model_that_also_reads_the_image_elsewhere_is_refused_with_the_way_out(images):
     with pytest.raises(ValueError, match=r"x has 1024 tokens along its axes.*at most 62 tokens"):
         diagnose(Images(beside=True), images, causal=False)
+
+
+def test_a_model_that_fails_on_its_images_says_why():
+    with pytest.raises(
+        ValueError, match=r"the code can't be run on x in test_patches.py:\d+: ValueError: images of 32 x 32"
+    ):
+        diagnose(Images(), torch.randn(2, 3, 16, 16), num_heads=3, causal=False)

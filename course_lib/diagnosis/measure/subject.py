@@ -11,7 +11,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
+from course_lib.tracing import (
+    FunctionWatch,
+    SourceLine,
+    Trace,
+    last_line,
+    map_instances,
+    tensors_in,
+    trace_run,
+    without_gradients,
+)
 
 from .calling import Call, usual_call
 from .copying import copy_of, in_dtype, replace_given_dtype
@@ -175,7 +184,7 @@ class Subject:
         Raises:
             SubjectFailed: it raised, or did not return a tensor.
         """
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), without_gradients():
             torch.default_generator.manual_seed(seed)
             try:
                 output = self.call(self.copy(torch.float64) if code is None else code, x.clone())
