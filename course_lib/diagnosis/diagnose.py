@@ -172,14 +172,23 @@ def diagnose(
 def _fewer(
     code: Any, x: Tensor, call: Callable[..., Any] | None, expect: object, **told: Any
 ) -> tuple[Tensor, Report | None]:
-    """Return x, with shorter axes if it has to be cut, and if it stays long the report on code from its patches on."""
-    x = smaller_grid(code, x, call)
-    patches = patches_of(code, x, call) if expect is None else None
+    """Return x, with shorter axes if it has to be cut, and the report on code that is not examined so: on its patches.
+
+    Of axes that are cut a layer may make a single patch.
+    """
+    cut = smaller_grid(code, x, call)
+    if expect is not None:
+        return cut, None
+    report = None if cut is x else diagnose(code, cut, call=call, **told)
+    if report is not None and report.examines_any:
+        return cut, report
+    patches = patches_of(code, x, call)
     if patches is None:
-        return x, None
-    report = diagnose(code, patches.rows, call=patches.call, lengths=[patches.rows.shape[1]], **told)
-    examined = all(finding.examined for finding in report.findings)
-    return x, replace(report, remarks=(*report.remarks, patches.said)) if examined else None
+        return cut, report
+    found = diagnose(code, patches.rows, call=patches.call, lengths=[patches.rows.shape[1]], **told)
+    if all(finding.examined for finding in found.findings):
+        return cut, replace(found, remarks=(*found.remarks, patches.said))
+    return cut, report
 
 
 def _in_batch(
