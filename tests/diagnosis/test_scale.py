@@ -192,3 +192,19 @@ def test_the_scale_of_distances_is_not_judged(square):
 def test_the_scale_beside_a_term_of_the_keys_is_judged():
     report = diagnose(Distances(torch.abs), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
     assert report.mistakes == ("missing-scale",), "twice a half is 1, as without a scale"
+
+
+class ScaledAfterSoftmax(Relative):
+    def forward(self, x):
+        queries, keys, values = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = queries @ keys.mT
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        weights = scores.softmax(-1) / math.sqrt(HEAD_DIM)  # late
+        return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+def test_a_scale_behind_softmax_is_pointed_at():
+    torch.manual_seed(0)
+    (finding,) = diagnose(ScaledAfterSoftmax(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS).findings
+    assert finding.mistake == "missing-scale" and "the weights are scaled instead and sum to 0.5000" in finding.evidence
+    assert str(finding.where) in marked(ScaledAfterSoftmax, "late")
