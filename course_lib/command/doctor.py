@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_output, add_sizes, add_targets, examine, input_of, say, with_guessed_call
+from .examining import add_output, add_sizes, add_targets, examine, input_of, quietly, say, with_guessed_call
 from .target import Heads, Opened, Target, evaluate, open_setup, open_target, part_to_take, split
 
 EXAMPLES = """\
@@ -69,6 +69,11 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
         target, args.args, args.call, args.device, names=(args.x, args.keep, args.context), heads=heads
     )
     say(args, opened.notes, notes)
+    with quietly(args, notes):
+        return _report_of_opened(target, opened, args, notes)
+
+
+def _report_of_opened(target: Target, opened: Opened, args: argparse.Namespace, notes: list[str]) -> Any:
     options: dict[str, Any] = {"num_heads": args.num_heads, "num_kv_heads": args.num_kv_heads}
     options["keep"] = None if args.keep is None else evaluate("--keep", args.keep, opened.module)
     x = input_of(opened, target.name, args, notes)
@@ -77,7 +82,7 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     if opened.call is None:
         opened = with_guessed_call(opened, x, args, notes, options.get("context"))
     if args.expect is not None:
-        options["expect"] = _reference(target, args, heads)
+        options["expect"] = _reference(target, args, (args.num_heads, args.num_kv_heads))
     _check_call(opened, args, *(one for one in (x, options.get("context")) if one is not None))
     return _diagnosed(opened, x, {"causal": not args.not_causal, **options, **_intentions(args)})
 
@@ -102,7 +107,8 @@ def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> A
     say(args, [f"running build() of {file}"])
     opened, x, options = open_setup(file, args.device)
     say(args, opened.notes, notes)
-    return _diagnosed(opened, x, options)
+    with quietly(args, notes):
+        return _diagnosed(opened, x, options)
 
 
 def _diagnosed(opened: Opened, x: Any, options: dict[str, Any]) -> Any:
@@ -120,8 +126,9 @@ def _context(given: Any, x: Any) -> Any:
 
     if isinstance(given, torch.Tensor):
         return given
-    if not isinstance(given, int) or given < 1:
-        remedy = "give a number of tokens, at least 1, or a tensor of the shape (batch, tokens, width)"
+    if not isinstance(given, int) or given < 1 or not x.is_floating_point():
+        count = "a number of tokens, at least 1, or " if x.is_floating_point() else ""
+        remedy = f"give {count}a tensor of the shape (batch, tokens, width)"
         raise CourseError(f"--context is {given!r}: {remedy}.")
     return torch.randn(len(x), given, x.shape[-1], generator=torch.Generator().manual_seed(1))
 

@@ -1,10 +1,11 @@
 """What `course doctor` and `course scan` share: the options that name targets, inputs and outputs, and the results."""
 
 import argparse
+import io
 import json
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -108,6 +109,28 @@ def _result(args: argparse.Namespace, alone: bool, typed: tuple[str, Report]) ->
         say(args, [f"{target}: {error}"])
         return Result(target, error=str(error), notes=tuple(notes))
     return Result(target, report, notes=tuple(notes))
+
+
+class _Dropped(io.TextIOBase):
+    """A stream that keeps nothing, and whether anything was written."""
+
+    written = False
+
+    def write(self, text: str) -> int:
+        self.written = self.written or bool(text)
+        return len(text)
+
+
+@contextmanager
+def quietly(args: argparse.Namespace, notes: list[str]) -> Iterator[None]:
+    """Leave out what the code prints, which is run many times here, and say so."""
+    printed = _Dropped()
+    try:
+        with redirect_stdout(printed):
+            yield
+    finally:
+        if printed.written:
+            say(args, ["what the code printed while it was examined was left out"], notes)
 
 
 def with_guessed_call(

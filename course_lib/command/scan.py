@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_output, add_sizes, add_targets, examine, say, sizes
+from .examining import add_output, add_sizes, add_targets, examine, quietly, say, sizes
 from .parallel import TARGETS, cores
-from .target import evaluate, open_setup, open_target, split
+from .target import Opened, evaluate, open_setup, open_target, split
 
 FAMILY = "transformers:"
 EXAMPLES = """\
@@ -65,10 +65,11 @@ def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> A
         )
     args = argparse.Namespace(**{**vars(args), "not_causal": not options.get("causal", not args.not_causal)})
     name = type(opened.code).__name__
-    return _scanned(
-        opened.code, x, args, context=options.get("context"), call=opened.call,
-        make_cache=options.get("make_cache"), name=name,
-    )  # fmt: skip
+    with quietly(args, notes):
+        return _scanned(
+            opened.code, x, args, context=options.get("context"), call=opened.call,
+            make_cache=options.get("make_cache"), name=name,
+        )  # fmt: skip
 
 
 def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
@@ -89,13 +90,18 @@ def _report_of_family(typed: str, args: argparse.Namespace, notes: list[str]) ->
 
 
 def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
-    import torch
-    from torch import nn
-
     target = split(typed)
     say(args, [f"running {target.name} of {target.place} (importing a file runs it)"])
     opened = open_target(target, args.args, args.call, args.device, names=(args.x, args.cache, args.context))
     say(args, opened.notes, notes)
+    with quietly(args, notes):
+        return _report_of_opened(target.name, opened, args, notes)
+
+
+def _report_of_opened(name: str, opened: Opened, args: argparse.Namespace, notes: list[str]) -> Any:
+    import torch
+    from torch import nn
+
     context = None if args.context is None else evaluate("--context", args.context, opened.module)
     make_cache = None if args.cache is None else evaluate("--cache", args.cache, opened.module)
     generator = torch.Generator().manual_seed(0)
@@ -104,10 +110,9 @@ def _report(typed: str, args: argparse.Namespace, notes: list[str]) -> Any:
     elif vocabulary := args.vocabulary or _vocabulary(opened.code):
         x = torch.randint(0, vocabulary, (args.batch, args.tokens), generator=generator)
     else:
-        x = torch.randn(*sizes(opened, target.name, args, notes), generator=generator)
+        x = torch.randn(*sizes(opened, name, args, notes), generator=generator)
     if not isinstance(opened.code, nn.Module):
-        raise CourseError(f"{target.name} is no module, which a scan needs: wrap it in an nn.Module.")
-    name = target.name
+        raise CourseError(f"{name} is no module, which a scan needs: wrap it in an nn.Module.")
     return _scanned(opened.code, x, args, context=context, call=opened.call, make_cache=make_cache, name=name)
 
 

@@ -21,7 +21,7 @@ from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_me
 from .known_patterns import add_pattern_evidence
 from .locate import differing_lines
 from .measure.attention import Attention
-from .measure.context import JoinedCall, joined, usual_context_call
+from .measure.context import JoinedCall, call_beside_ids, joined, usual_context_call
 from .measure.embedded import embedded
 from .measure.grid import as_row, boxes_of, groups_of, has_width_first, lays_out_grid, seen_by_each, smaller_grid
 from .measure.mask_input import measure
@@ -38,7 +38,15 @@ from .report import Report
 from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import Shared
 from .tokens_first import add_way_out
-from .validation import check_arguments, check_expected, check_intentions, check_size, check_words, not_embeddings
+from .validation import (
+    are_beside,
+    check_arguments,
+    check_expected,
+    check_intentions,
+    check_size,
+    check_words,
+    not_embeddings,
+)
 
 
 def diagnose(
@@ -77,7 +85,8 @@ def diagnose(
         call: (code, x) -> output, for code that takes or returns more than one tensor.
         words: labels of the tokens in the pictures of findings; their numbers if None.
         context: (batch, context token, width), what the keys and values of cross-attention are made from. `call` is
-            then (code, x, context) -> output, keep is for the context's keys, and nothing is causal.
+            then (code, x, context) -> output, keep is for the context's keys, and nothing is causal. Beside token ids
+            it stays as it is, as of an encoder-decoder, whose decoder is examined.
         scale: the number that dot products of queries and keys are multiplied by, if it is not head_dim ** -0.5, such
             as 1.0 for T5.
         window: how many tokens a query may see, itself included; on both sides if not causal. Two tokens more are
@@ -104,6 +113,9 @@ def diagnose(
     """
     gives_call = call is not None
     expect, expect_call = check_expected(expect)
+    if context is not None and are_beside(module_or_function, x, context, call):
+        expect_call = call_beside_ids(expect, context, expect_call) if expect_call else None
+        call, context = call_beside_ids(module_or_function, context, call), None
     may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
     has_grid = may_be_laid_out and x.dim() > 3
     if may_be_laid_out and context is None and has_width_first(module_or_function, x):
@@ -141,11 +153,8 @@ def diagnose(
         subject.of_row = not has_grid
         x = x.detach().cpu().clone()
         if not x.is_floating_point():
-            found = embedded(subject, x, options.fewest_tokens)
-            if found is None:
-                raise not_embeddings(module_or_function, x)
-            subject, x = found
-        check_size(x, fixed=options.fixed_tokens, has_grid=has_grid)
+            subject, x = _embedded(subject, x, options)
+        check_size(subject, x, fixed=options.fixed_tokens, has_grid=has_grid)
         options = _in_groups(options, subject, x)
         stages = measure(subject, x, options)
         shared = Shared()
@@ -164,14 +173,23 @@ def diagnose(
 def _fewer(
     code: Any, x: Tensor, call: Callable[..., Any] | None, expect: object, **told: Any
 ) -> tuple[Tensor, Report | None]:
-    """Return x, with shorter axes if it has to be cut, and if it stays long the report on code from its patches on."""
-    x = smaller_grid(code, x, call)
-    patches = patches_of(code, x, call) if expect is None else None
+    """Return x, with shorter axes if it has to be cut, and the report on code that is not examined so: on its patches.
+
+    Of axes that are cut a layer may make a single patch.
+    """
+    cut = smaller_grid(code, x, call)
+    if expect is not None:
+        return cut, None
+    report = None if cut is x else diagnose(code, cut, call=call, **told)
+    if report is not None and report.examines_any:
+        return cut, report
+    patches = patches_of(code, x, call)
     if patches is None:
-        return x, None
-    report = diagnose(code, patches.rows, call=patches.call, lengths=[patches.rows.shape[1]], **told)
-    examined = all(finding.examined for finding in report.findings)
-    return x, replace(report, remarks=(*report.remarks, patches.said)) if examined else None
+        return cut, report
+    found = diagnose(code, patches.rows, call=patches.call, lengths=[patches.rows.shape[1]], **told)
+    if all(finding.examined for finding in found.findings):
+        return cut, replace(found, remarks=(*found.remarks, patches.said))
+    return cut, report
 
 
 def _in_batch(
@@ -189,6 +207,14 @@ def _in_batch(
         return torch.stack(outputs) if all(isinstance(one, Tensor) for one in outputs) else outputs[0]
 
     return x[None], of_samples
+
+
+def _embedded(subject: Subject, ids: Tensor, options: Options) -> tuple[Subject, Tensor]:
+    """Return a model of ids as a function of its embeddings, and the embeddings."""
+    found = embedded(subject, ids, options.fewest_tokens, fixed=options.fixed_tokens)
+    if found is None or isinstance(found, Exception):
+        raise not_embeddings(subject.original, ids, found)
+    return found
 
 
 def _in_groups(options: Options, subject: Subject, x: Tensor) -> Options:

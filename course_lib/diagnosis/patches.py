@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.tracing import without_gradients
+
 from .measure.calling import usual_call
 from .measure.copying import copy_of, in_dtype
 from .measure.grid import as_row
@@ -58,7 +60,7 @@ def _made(model: nn.Module, image: Tensor, run: Call) -> Iterator[tuple[str, Ten
     hooks = [one.register_forward_hook(lambda _, __, made, path=path: outputs.setdefault(path, []).append(made))
              for path, one in layers]  # fmt: skip
     try:
-        with torch.no_grad():
+        with without_gradients():
             run(model, image)
     except Exception:  # what it raises is said by the examination
         return
@@ -93,7 +95,7 @@ def _run_with(model: nn.Module, rows: Tensor, *, path: str, image: Tensor, axes:
 def _is_all(model: nn.Module, rows: Tensor, put: partial[Any]) -> bool:
     """Return whether the output depends on nothing else of the image."""
     try:
-        with torch.no_grad():
+        with without_gradients():
             found = [put(model, rows), put(model, rows, image=put.keywords["image"] * -0.5 + 1.5)]
     except Exception:
         return False

@@ -45,6 +45,12 @@ class Report:
         return tuple(one for one in self.attentions if one.missing)
 
     @property
+    def examines_any(self) -> bool:
+        """Whether any attention was examined."""
+        missing = len(self.not_examined) == len(self.attentions) > 0
+        return not missing and all(finding.examined for finding in self.findings)
+
+    @property
     def exit_status(self) -> int:
         """0 if nothing is wrong, 1 if something was found, 2 if the code, or a part of it, was not examined."""
         found = [finding for finding in self.findings if finding.examined]

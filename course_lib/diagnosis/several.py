@@ -105,7 +105,10 @@ def examine_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
 def examine_other_rows(run: Run, rules: list[Rule]) -> list[AttentionReport]:
     """Examine attentions whose output has a row for each query of the last one, or one row for a sample; else []."""
     products, shape = find_score_products(run.trace), run.output.tensor.shape
-    places = find_by_rows(Dataflow(run.trace, products), products)
+    flow = Dataflow(run.trace, products)
+    places = find_by_rows(flow, products)
+    if not places and run.is_pooled:  # as of a map, whose rows and columns are no rows of tokens
+        places = [place for place, _, _ in find_segments(flow, products, (run.x.shape[0], run.x.shape[1]))]
     last = places[-1].given if places else None
     rows = None if last is None else last.shape[1] - places[-1].num_context
     if rows is None or not (run.is_pooled or (len(shape) == 3 and rows == shape[1])):

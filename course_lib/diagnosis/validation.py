@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .finding import error_message
 from .measure.options import MOST_TOKENS
+from .measure.subject import Subject, SubjectFailed
 
 
 def check_arguments(
@@ -57,14 +59,22 @@ def check_intentions(scale: Any, window: Any, lengths: Any, normalised: Any, x: 
     return found
 
 
-def check_size(x: Tensor, *, fixed: bool, has_grid: bool = False) -> None:
+def check_size(subject: Subject, x: Tensor, *, fixed: bool, has_grid: bool = False) -> None:
     """Refuse more tokens than can be traced, if they can't be cut to fewer; `has_grid` says that they had axes.
+
+    Code that does not run on them is no matter of their number.
 
     Raises:
         ValueError: as `diagnose`.
     """
     if not fixed or x.shape[1] <= MOST_TOKENS:
         return
+    try:
+        subject.run(x.to(subject.dtype(x)), subject.copy(subject.dtype(x)))
+    except SubjectFailed as error:
+        if error.__cause__ is not None:
+            where = "" if error.line is None else f" in {error.line}"
+            raise ValueError(f"the code can't be run on x{where}: {error}") from error
     if has_grid:
         raise ValueError(
             f"x has {x.shape[1]} tokens along its axes, and at most {MOST_TOKENS} can be traced, unless a layer makes "
@@ -108,7 +118,8 @@ def _kind(value: Any) -> Any:
 def _check_context(context: Any, x: Tensor) -> None:
     if not isinstance(context, Tensor) or not context.is_floating_point():
         of_ids = isinstance(context, Tensor) and takes_ids(nn.Identity(), context)
-        remedy = ": an encoder-decoder of ids is examined by `scan`, on the command line by `course scan`" * of_ids
+        remedy = ": an encoder-decoder of ids is examined by `scan`, on the command line by `course scan`"
+        remedy = f"{remedy}, or here with a `call` of (code, ids, context)" * of_ids
         raise TypeError(f"context must be a floating-point tensor (batch, token, width), got {_kind(context)}{remedy}.")
     if context.dim() != x.dim() or context.numel() == 0 or context.shape[:-2] != x.shape[:-2]:
         raise ValueError(
@@ -116,15 +127,33 @@ def _check_context(context: Any, x: Tensor) -> None:
         )
 
 
+def are_beside(code: Any, x: Any, context: Any, call: Any) -> bool:
+    """Return whether x is token ids, with a context that goes in beside them; one of ids needs a `call` to say where.
+
+    Raises:
+        ValueError: a context of another number of samples.
+    """
+    if not (isinstance(x, Tensor) and isinstance(context, Tensor) and x.dim() == 2 and takes_ids(code, x)):
+        return False
+    if call is None and not context.is_floating_point():
+        return False
+    if context.dim() < 2 or len(context) != len(x) or context.numel() == 0:
+        shape = tuple(context.shape)
+        raise ValueError(f"context must have as many samples as x, {tuple(x.shape)}, got the shape {shape}.")
+    return True
+
+
 def takes_ids(code: Any, x: Tensor) -> bool:
     """Return whether x may be token ids: one integer for each token, for a module, which may embed them."""
     return x.dtype in (torch.int64, torch.int32) and x.dim() <= 2 and isinstance(code, nn.Module)
 
 
-def not_embeddings(code: Any, x: Any) -> TypeError:
-    """Return the error for an x that is no tensor of embeddings."""
+def not_embeddings(code: Any, x: Any, failed: Exception | None = None) -> TypeError:
+    """Return the error for an x that is no tensor of embeddings, or of ids that a model `failed` on too early."""
     reason = "."
-    if isinstance(x, Tensor) and takes_ids(code, x):
+    if failed is not None and any(isinstance(one, nn.Embedding) for one in code.modules()):
+        reason = f", or mend this, which the model raises in float64 before it embeds the ids: {error_message(failed)}"
+    elif isinstance(x, Tensor) and takes_ids(code, x):
         reason = "; ids need a module inside the model that makes a row of numbers for each."
     return TypeError(
         f"x must be a floating-point tensor (batch, token, d_in), got {_kind(x)}: give it embeddings{reason}"

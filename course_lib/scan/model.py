@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from course_lib.calling import CACHE, MASKS, WEIGHTS, parameters_of
 from course_lib.diagnosis import copy_of
-from course_lib.tracing import tensors_in, torch_private
+from course_lib.tracing import tensors_in, torch_private, without_gradients
 
 from .compare import difference
 from .kernels import Kernel, implemented, switched
@@ -111,7 +111,7 @@ class Model:
         """
         module = self.module if module is None else module
         eager = nullcontext() if torch_private.is_compiled_in_place(module) else torch_private.without_compiling()
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), eager:
+        with torch.random.fork_rng(devices=[]), without_gradients(), eager:
             torch.default_generator.manual_seed(seed)
             try:
                 return self.run(module, x, **options)

@@ -3,6 +3,7 @@
 from . import torch_private
 from .contraction import FACTORS, Contraction, contractions, outer_products
 from .fused import SingleOperations, unfused
+from .gradients import without_gradients
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
 from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
@@ -59,4 +60,5 @@ __all__ = [
     "torch_private",
     "trace_run",
     "unfused",
+    "without_gradients",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.backends import mha, opt_einsum
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from .gradients import without_gradients
 from .modes import DispatchWatch
 from .torch_private import (
     OpOverload,
@@ -84,7 +85,7 @@ def unfused() -> Iterator[None]:
     with (
         without_compiling(),
         _causal_biases_unwatched(),
-        torch.no_grad(),
+        without_gradients(),
         sdpa_kernel(SDPBackend.MATH),
         opt_einsum.flags(enabled=False) if opt_einsum.enabled else nullcontext(),  # it can't be turned off twice
     ):

@@ -259,6 +259,42 @@ def test_a_file_finds_what_stands_beside_it(tmp_path, capsys):
     assert "Look at doctor_test_parts.py:" in capsys.readouterr().out
 
 
+TALKING = """
+import torch
+from torch import nn
+
+print("imported")
+
+
+class Talking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        print("built")
+        self.qkv = nn.Linear(12, 36)
+
+    def forward(self, x):
+        print(x.shape)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return (q @ k.mT / 12**0.5).softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize("command", ["doctor", "scan"])
+def test_what_the_code_prints_while_it_is_examined_is_left_out(command, tmp_path, capsys):
+    file = tmp_path / "doctor_test_talking.py"
+    file.write_text(TALKING, encoding="utf-8")
+    assert main([command, f"{file}:Talking", "--not-causal", "--json"]) == 0
+    shown = capsys.readouterr()
+    said = "what the code printed while it was examined was left out"
+    assert json.loads(shown.out)["notes"] == [said]
+    assert shown.err.splitlines() == [
+        f"course {command}: running Talking of {file} (importing a file runs it)",
+        "imported",
+        "built",
+        f"course {command}: {said}",
+    ]
+
+
 # --- what it can't do ---
 
 REFUSED = [

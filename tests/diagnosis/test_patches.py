@@ -62,3 +62,49 @@ def test_its_mistake_is_named_and_the_model_is_as_it_was(images):
 def test_a_model_that_also_reads_the_image_elsewhere_is_refused_with_the_way_out(images):
     with pytest.raises(ValueError, match=r"x has 1024 tokens along its axes.*at most 62 tokens"):
         diagnose(Images(beside=True), images, causal=False)
+
+
+def test_a_model_that_fails_on_its_images_says_why():
+    with pytest.raises(
+        ValueError, match=r"the code can't be run on x in test_patches.py:\d+: ValueError: images of 32 x 32"
+    ):
+        diagnose(Images(), torch.randn(2, 3, 16, 16), num_heads=3, causal=False)
+
+
+class Map(nn.Module):
+    """Attention over the dots of a map, (batch, width, rows, columns), whose queries come from a convolution."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.qkv, self.proj, self.scale = nn.Conv2d(12, 36, 1), nn.Conv2d(12, 12, 1), scale
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        q, k, v = self.qkv(x).reshape(b, 3, 3, c // 3, h * w).transpose(-1, -2).unbind(1)
+        weights = (q @ k.mT * self.scale).softmax(-1)
+        return self.proj((weights @ v).mT.reshape(b, c, h, w))
+
+
+class Maps(nn.Module):
+    """Images of 12 x 12 dots make maps of 3 x 3; of images that are cut to 6 x 6 they would be single dots."""
+
+    def __init__(self, scale=0.5, *, layers=1, pool=True):
+        super().__init__()
+        torch.manual_seed(1)
+        self.stem, self.head, self.pool = nn.Conv2d(3, 12, 4, 4), nn.Linear(12, 5), pool
+        self.layers = nn.ModuleList(Map(scale) for _ in range(layers))
+
+    def forward(self, images):
+        x = self.stem(images)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(x.mean((-1, -2))) if self.pool else x
+
+
+@pytest.mark.parametrize(("layers", "pool"), [(1, True), (1, False), (2, True)])
+def test_attention_on_the_map_of_a_convolution_is_examined(layers, pool):
+    image = torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    report = diagnose(Maps(layers=layers, pool=pool), image, num_heads=3, causal=False)
+    assert report.ok and f"{layers} examined" in str(report) and "makes 9 tokens of x" in str(report), report
+    wrong = diagnose(Maps(1.0, layers=layers, pool=pool), image, num_heads=3, causal=False)
+    assert wrong.mistakes == ("missing-scale",), wrong

@@ -1,6 +1,7 @@
 """Right code of unusual designs is not accused, and the real mistake beside it still is."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -416,11 +417,21 @@ def test_of_several_layers_of_additive_attention_none_is_cleared():
     assert report.exit_status == 2 and "additive attention" in str(report), report
 
 
+class OfChannels(Base):
+    """A weight for every channel of a pair of tokens, as in Point Transformer and DiGress."""
+
+    scores = staticmethod(lambda q, k: q * k + 1)
+
+    def attend(self, q, k, v):
+        return (self.scores(q[:, :, :, None], k[:, :, None]).softmax(3) * v[:, :, None]).sum(3)
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [(Linear, "linear attention"), (CausalLinear, "linear attention"), (Recurrent, "linear attention"),
      (Channel, "channel attention"), (Distance, "attention by distance"),
-     (WrittenDistance, "attention by distance")],
+     (WrittenDistance, "attention by distance"), (OfChannels, "vector attention"),
+     (partial(OfChannels, scores=lambda q, k: (q - k).relu()), "vector attention")],
 )  # fmt: skip
 def test_what_is_no_softmax_attention_is_called_by_its_name(kind, name):
     report = diagnose(kind(), X, num_heads=HEADS)

@@ -206,3 +206,19 @@ class ScaledByTheWidthOfTokens(Relative):
 def test_a_size_of_the_input_is_not_at_fault_for_its_use():
     report = diagnose(ScaledByTheWidthOfTokens(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS)
     assert report.mistakes == ("wrong-scale",) and {report.findings[0].where} == marked(ScaledByTheWidthOfTokens)
+
+
+class ScaledAfterSoftmax(Relative):
+    def forward(self, x):
+        queries, keys, values = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = queries @ keys.mT
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
+        weights = scores.softmax(-1) / math.sqrt(HEAD_DIM)  # late
+        return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+def test_a_scale_behind_softmax_is_pointed_at():
+    torch.manual_seed(0)
+    (finding,) = diagnose(ScaledAfterSoftmax(), torch.randn(BATCH, TOKENS, WIDTH), num_heads=HEADS).findings
+    assert finding.mistake == "missing-scale" and "the weights are scaled instead and sum to 0.5000" in finding.evidence
+    assert str(finding.where) in marked(ScaledAfterSoftmax, "late")

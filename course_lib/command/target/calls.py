@@ -55,10 +55,11 @@ def part_to_take(code: Any, call: Callable[..., Any], *given: Any) -> str:
 
     from course_lib import calling
     from course_lib.diagnosis import copy_of
+    from course_lib.tracing import without_gradients
 
     try:
         run = copy_of(code).eval() if isinstance(code, nn.Module) else code
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), without_gradients():
             made = call(run, *given)
     except Exception:
         return ""

@@ -29,7 +29,7 @@ from .softmax_path import EXPONENTIALS, MASKS, SOFTMAXES, SoftmaxPath
 from .stages import NoStructure, Stages
 from .structure import Structure
 from .subject import Subject, SubjectFailed, asks_for_gpu
-from .token_sums import find_distance, find_elementwise, find_pair_scores, find_token_sum
+from .token_sums import find_channel_weights, find_distance, find_elementwise, find_pair_scores, find_token_sum
 from .visibility import Visibility
 from .waking import zero_weights
 from .walked_scale import walked_scale
@@ -42,7 +42,8 @@ __all__ = [
     "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject",
     "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "are_made_by_caller",
     "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
-    "count_in_front", "factor_after_norms", "find_distance", "find_elementwise", "find_leak", "find_pair_scores",
+    "count_in_front", "factor_after_norms", "find_channel_weights", "find_distance",
+    "find_elementwise", "find_leak", "find_pair_scores",
     "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "number_of",
     "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "rounded_to", "settings_in",
     "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",

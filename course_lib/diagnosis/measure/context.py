@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.calling import first_tensor, parameters_of
 
@@ -50,6 +50,19 @@ class JoinedCall:
         """Return joined tokens with one token less of x and of the context, and how to run code on them."""
         x, context = self.x[:, :-1], self.context[:, :-1]
         return joined(x, context), JoinedCall(self.call, x, context)
+
+
+def call_beside_ids(code: Any, context: Tensor, call: Callable[..., Any] | None) -> Callable[[Any, Tensor], Any]:
+    """Return how to run a model on ids alone, with as many samples of the context, in the model's dtype."""
+    run = call or usual_context_call(code)
+
+    def on_ids(code: nn.Module, ids: Tensor) -> Any:
+        dtype = next((one.dtype for one in code.parameters() if one.is_floating_point()), context.dtype)
+        given = context.detach().cpu()[torch.arange(len(ids)) % len(context)]
+        return run(code, ids, given.to(dtype) if given.is_floating_point() else given)
+
+    vars(on_ids)["__wrapped__"] = run  # whose lines are those of the caller
+    return on_ids
 
 
 def context_argument(code: Callable[..., Any]) -> str | None:

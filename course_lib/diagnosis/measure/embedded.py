@@ -5,9 +5,10 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.tracing import ModuleCall
+from course_lib.tracing import ModuleCall, Trace, replay
 
 from .place import Place
 from .placed import PlacedSubject, forward_replaced, resized
@@ -21,21 +22,26 @@ class EmbeddedSubject(PlacedSubject):
         whole: the model, as it runs on ids.
         place: of the module that embeds ids.
         template: ids, (batch, token), which are cut or repeated to the sizes of x.
+        added: how many tokens the model puts to them before it embeds them, such as one for the start.
     """
 
     makes_x = True
+
+    def __init__(self, whole: Subject, place: Place, template: Tensor, added: int = 0) -> None:
+        super().__init__(whole, place, template)
+        self.added = added
 
     def examined_in(self, code: Callable[..., Any]) -> Callable[..., Any]:
         return code
 
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run the model, in which x takes the place of the embeddings."""
-        module, ids = self._module_of(code), resized(self.template, x.shape[0], x.shape[1])
-        with (
-            self.as_wide_as(x),
-            forward_replaced(module, partial(_Embeddings(x, ids, self.place.tokens_first).of, module.forward)),
-        ):
-            return self.whole.call(code, ids)
+        module, ids = self._module_of(code), resized(self.template, x.shape[0], x.shape[1] - self.added)
+        rows = _Embeddings(x, ids, self.place.tokens_first)
+        with self.as_wide_as(x), forward_replaced(module, partial(rows.of, module.forward)):
+            output = self.whole.call(code, ids)
+        cut = self.added and isinstance(output, Tensor) and output.dim() == 3 and output.shape[1] == ids.shape[1]
+        return F.pad(output, (0, 0, 0, self.added)) if cut else output
 
     trace = Subject.trace
 
@@ -65,26 +71,32 @@ class _Embeddings:
         return torch.equal(self._ids[:, start : start + ids.shape[1]], ids)
 
 
-def embedded(whole: Subject, ids: Tensor, fewest: int = 0) -> tuple[EmbeddedSubject, Tensor] | None:
-    """Return a model as a function of its embeddings, and the embeddings of some ids; None if it embeds none.
+def embedded(
+    whole: Subject, ids: Tensor, fewest: int = 0, *, fixed: bool = False
+) -> tuple[EmbeddedSubject, Tensor] | Exception | None:
+    """Return a model as a function of its embeddings, and the embeddings of some ids.
+
+    If it embeds none, the exception that it raised instead, or None.
 
     Args:
         whole: the model.
         ids: (batch, token).
         fewest: how many tokens to run at least, if the model takes as many.
+        fixed: whether to run all of these ids and no others.
     """
     few = resized(ids, max(2, min(3, len(ids))), max(5, fewest, min(8, ids.shape[1])))
-    for tried in (few, ids):
+    result = None
+    for tried in (ids,) if fixed else (few, ids):
         code = whole.copy(torch.float64)
         trace, result = whole.trace(tried, code, modules=True)
         paths = {module: name for name, module in code.named_modules()} if isinstance(code, nn.Module) else {}
         failed = isinstance(result, Exception)
-        found = _embedding(trace.calls, tried, failed=failed)
+        found = _embedding(trace.calls, tried, failed=failed) or _of_changed_ids(trace, tried)
         if found is not None and (tried is ids or not failed):
             module, rows, first = found
             place = Place(type(module).__name__, module, paths.get(module), tokens_first=first)
-            return EmbeddedSubject(whole, place, tried), rows
-    return None
+            return EmbeddedSubject(whole, place, tried, rows.shape[1] - tried.shape[1]), rows
+    return result if isinstance(result, Exception) else None
 
 
 def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tuple[nn.Module, Tensor, bool] | None:
@@ -107,6 +119,27 @@ def _embedding(calls: Sequence[ModuleCall], ids: Tensor, *, failed: bool) -> tup
     for module, pieces in made.items() if failed else ():
         if _are(pieces, ids[:, : sum(piece.shape[-1] for piece, _ in pieces)]):
             return module, module(ids).detach(), False
+    return None
+
+
+def _of_changed_ids(trace: Trace, ids: Tensor) -> tuple[nn.Module, Tensor, bool] | None:
+    """Return the module that makes a row of numbers for each of some ids that the model makes of these, and the rows.
+
+    Wherever an id is another, its own must be another, too: with a number added to it, or one place further on, behind
+    a token for the start, as those of positions are not.
+    """
+    other = ids.roll(1, dims=1)
+    differ, now = other != ids, replay(trace, other) if trace.calls else []
+    for call in trace.calls:
+        given, output = call.inputs.get(0), call.output
+        if given is None or output is None or not _embeds(call, given.tensor, output.tensor):
+            continue
+        if given.tensor.dim() != 2 or given.tensor.shape[1] - ids.shape[1] not in (0, 1) or not differ.any():
+            continue
+        moved = now[given.number] != given.tensor
+        behind = moved[:, 1:]
+        if any(torch.equal(one, differ[:, : one.shape[1]]) for one in (moved[:, : ids.shape[1]], behind)):
+            return call.module, output.tensor.contiguous(), False
     return None
 
 

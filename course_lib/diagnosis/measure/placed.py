@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.calling import first_tensor
-from course_lib.tracing import Trace, trace_run
+from course_lib.tracing import Trace, trace_run, without_gradients
 
 from .place import Place
 from .subject import Subject
@@ -68,7 +68,7 @@ class PlacedSubject(Subject):
         code, traced = self.code if code is None else code, []
         if not self.place.in_pieces:
             feed = _Feed(self.place, x, lambda run, piece: traced.append(trace_run(run, piece)) or traced[0][1])
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            with without_gradients(), torch.random.fork_rng(devices=[]):
                 torch.default_generator.manual_seed(0)
                 try:
                     self._run_whole(code, x, feed)

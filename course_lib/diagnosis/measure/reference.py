@@ -270,7 +270,7 @@ def _as_run(subject: Subject, reference: Subject) -> Subject:
     if not isinstance(subject, EmbeddedSubject):
         return reference
     found = embedded(reference, subject.template)
-    if found is None:
+    if not isinstance(found, tuple):
         raise SubjectFailed("expect has no nn.Embedding, or module like it, that the token ids go to, as the model has")
     return found[0]
 

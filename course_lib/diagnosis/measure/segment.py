@@ -77,7 +77,8 @@ class _Search:
         queries, keys = entries
         first, last = max(queries, X), self._trace.operations[output]
         before = set() if keys is None else self._trace.ancestors([self._made(keys)])
-        numbers = [number for number in range(first + 1, output + 1) if number not in before]
+        own = (self._trace.descendants_of_input() | self._trace.ancestors([self._made(output)])) - before
+        numbers = [number for number in range(first + 1, output + 1) if number in own]  # and none of other inputs
         segment = Segment(
             self._point(queries), None if keys is None else self._point(keys), self._point(output), numbers
         )

@@ -11,7 +11,16 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from course_lib.tracing import FunctionWatch, SourceLine, Trace, last_line, map_instances, tensors_in, trace_run
+from course_lib.tracing import (
+    FunctionWatch,
+    SourceLine,
+    Trace,
+    last_line,
+    map_instances,
+    tensors_in,
+    trace_run,
+    without_gradients,
+)
 
 from .calling import Call, usual_call
 from .copying import copy_of, in_dtype, replace_given_dtype
@@ -57,6 +66,7 @@ class Subject:
         used_parameters: the parameters that these read.
         combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
+        added: how many tokens of x, or rows of zeros at the end of the output, the code put to those of its own input.
         of_row: whether x is a row of tokens as it was given, of which the code may make a grid.
         keeps_given_dtype: whether copies in another dtype keep the one that the code was given by an argument.
         is_part: whether it is some operations of the code, whose arguments and attributes may be about others.
@@ -67,6 +77,7 @@ class Subject:
     """
 
     makes_x = awake = widened = is_part = of_row = keeps_given_dtype = False
+    added = 0
     used: Set[tuple[str, tuple]] = frozenset()
     used_parameters: Set[str] = frozenset()
 
@@ -181,7 +192,7 @@ class Subject:
         Raises:
             SubjectFailed: it raised, or did not return a tensor.
         """
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), without_gradients():
             torch.default_generator.manual_seed(seed)
             try:
                 output = self.call(self.copy(torch.float64) if code is None else code, x.clone())

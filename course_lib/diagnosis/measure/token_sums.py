@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from course_lib.tracing import Contraction, Operation, Value, contractions, outer_products
+from course_lib.tracing import FACTORS, Contraction, Operation, Value, contractions, outer_products
 
 from .dependence import Dependence
 from .softmaxes import SOFTMAXES
@@ -74,6 +74,22 @@ def pair_softmaxes(dependence: Dependence) -> Iterator[Operation]:
         pairs = (dependence.tokens[table.number].movedim(pair, (-2, -1)) for pair in combinations(axes, 2))
         if any(not (tokens & ~(own[:, None] | own)).any() for tokens in pairs):
             yield operation
+
+
+def find_channel_weights(dependence: Dependence) -> Operation | None:
+    """Return the live softmax over tokens that gives each pair of them a weight for every channel; None without."""
+    trace, num_tokens = dependence.run.trace, dependence.sizes[1]
+    for softmax in pair_softmaxes(dependence):
+        after, count = trace.descendants({softmax.number}), softmax.outputs[0].tensor.numel()
+        readers = (
+            one for one in dependence.run.live_operations if one.number in after and one.name in ("mul", *FACTORS)
+        )
+        reader = next((one for one in readers if len(list(filter(dependence.on_input, one.inputs))) > 1), None)
+        summed = num_tokens if reader is not None and reader.name in FACTORS else 1
+        apart = count > dependence.sizes[0] * num_tokens**2
+        if reader is not None and apart and reader.outputs[0].tensor.numel() * summed == count:
+            return softmax
+    return None
 
 
 def _is_table(dependence: Dependence, operation: Operation, num_tokens: int) -> bool:

@@ -12,7 +12,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, move_given_devices, of_files_on
 from course_lib.diagnosis.measure import FreshRuns
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private
+from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private, without_gradients
 
 ELSEWHERE = torch.device("xpu", 7)  # the fake device; no tensor is moved there (and some code treats "meta" as special)
 MOVES = ("to", "copy_", "type_as", "cuda")
@@ -33,7 +33,7 @@ def check_device(fresh: FreshRuns) -> Iterator[Finding]:
     modules = set(map(id, code.modules())) if isinstance(code, nn.Module) else set[int]()
     device = _FakeDevice([tensor for _, tensor in plain], subject.caller, modules, sys._getframe())
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]), of_files_on(code, ELSEWHERE), device:
+        with without_gradients(), torch.random.fork_rng(devices=[]), of_files_on(code, ELSEWHERE), device:
             subject.call(code, fresh.run.x.clone())
     except _TensorLeftBehind as left:
         by_shape = sorted(plain, key=lambda one, shape=left.shape: tuple(one[1].shape) != shape)  # the likeliest first

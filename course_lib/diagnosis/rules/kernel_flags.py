@@ -13,7 +13,7 @@ from course_lib.diagnosis.finding import Finding, error_message
 from course_lib.diagnosis.measure import FailedRun, FreshRuns, Run, UntraceableRun, Visibility
 from course_lib.diagnosis.measure.calling import mask_argument
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import FunctionWatch, SourceLine, last_line
+from course_lib.tracing import FunctionWatch, SourceLine, last_line, without_gradients
 
 BOTH = re.compile(r"attn_mask should not be set when is_causal|mask.*is_causal=True|is_causal.*mask.*same time", re.I)
 OF_MODULE = (F.multi_head_attention_forward,)
@@ -90,7 +90,7 @@ def _flagged(run: Run) -> list[_Call]:
     """Return the calls with is_causal=True; none if the code can't be run again."""
     watch = _Flags()
     code = run.subject.copy(run.x.dtype)
-    with suppress(Exception), torch.random.fork_rng(devices=[]), torch.no_grad(), watch:
+    with suppress(Exception), torch.random.fork_rng(devices=[]), without_gradients(), watch:
         run.subject.call(code, run.x.clone())
     return watch.found
 

@@ -28,7 +28,8 @@ def check_followers(dependence: Dependence, fresh: FreshRuns) -> Iterator[Findin
         expected = run.output.tensor[:, :fewer]
         if output.shape != expected.shape:
             continue
-        apart = float((output - expected).abs().nan_to_num(nan=0.0).max())
+        own = slice(0, max(1, fewer - run.subject.added))
+        apart = float((output - expected)[:, own].abs().nan_to_num(nan=0.0).max())
         if apart > SAME * float(expected.abs().nan_to_num(nan=0.0).max()) and _takes_the_same_steps(run, fewer):
             evidence = f"without the last {num_tokens - fewer} of {num_tokens} tokens, the outputs of the first "
             evidence += f"{fewer} are up to {apart:.4f} off, although they see none of those"

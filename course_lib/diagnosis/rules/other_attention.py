@@ -9,6 +9,7 @@ from course_lib.diagnosis.measure import (
     Dependence,
     NoStructure,
     Structure,
+    find_channel_weights,
     find_distance,
     find_elementwise,
     find_leak,
@@ -24,6 +25,7 @@ CHANNEL = "this is channel attention: softmax compares columns, each of which is
 ADDITIVE = "this is additive attention: each score is computed from a query and a key, but not as their dot product"
 NO_PRODUCT = "no dot product compares one token with another"
 REDUCED = "this is attention over reduced tokens: each key, or each query, is made of several tokens"
+VECTOR = "this is vector attention: each pair of tokens has a weight for every channel, and not one for a head"
 LINEAR = "this is linear attention: keys and values are summed over the tokens before a query reads them"
 
 
@@ -31,7 +33,12 @@ LINEAR = "this is linear attention: keys and values are summed over the tokens b
 def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding]:
     """Whether it is softmax attention over tokens."""
     distance, found = find_distance(dependence), find_token_sum(dependence)
-    if distance is not None:
+    if (channels := find_channel_weights(dependence)) is not None:
+        evidence = (
+            "softmax runs over the tokens, for each channel apart, and so no pair of tokens has one weight to examine"
+        )
+        yield replace(_not_examined(VECTOR, channels), evidence=evidence)
+    elif distance is not None:
         yield _not_examined(DISTANCE, distance)
     elif (elementwise := find_elementwise(dependence)) is not None:
         yield _not_examined(ELEMENTWISE, elementwise)

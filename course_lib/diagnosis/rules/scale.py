@@ -24,10 +24,11 @@ from course_lib.diagnosis.measure import (
     Structure,
     factor_after_norms,
     intended_logits,
+    number_of,
     walked_scale,
 )
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, Value
+from course_lib.tracing import UNLABELLED, Operation, Value
 
 from .idle_scores import hides_everything
 
@@ -66,7 +67,19 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
         where = locate_idle_scaling(path) or locate_unused_scaling(path) or locate_skipped_scaling(path)
         where = where or locate_sum_of_products(path) or attention.structure.score_products[0].operation.where
+        late, total = _scaling_of_weights(attention, path)
+        if late is not None:
+            where, asked = late.where, f"{asked}; the weights are scaled instead and sum to {total:.4f}"
         yield Finding.named("missing-scale", f"scores go to softmax as they are; {asked}", where, draw)
+
+
+def _scaling_of_weights(attention: Attention, path: SoftmaxPath) -> tuple[Operation | None, float]:
+    """Return the operation that scales the weights behind softmax, if there is one, and what each row sums to."""
+    sums = attention.applied_weights.sum(-1)[attention.expected.any(-1)]
+    total, last = float(sums.mean()), path.softmaxes[-1].number if path.softmaxes else len(path.trace.operations)
+    after = (one for one in path.operations if one.number > last and one.name in SCALINGS and one.where)
+    late = next((one for one in after if number_of(one) not in (None, 1)), None)
+    return late if abs(total - 1) > EXACT and float((sums - total).abs().max()) < 1e-6 else None, total
 
 
 def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -> str:
