@@ -283,7 +283,7 @@ class Talking(nn.Module):
 def test_what_the_code_prints_while_it_is_examined_is_left_out(command, tmp_path, capsys):
     file = tmp_path / "doctor_test_talking.py"
     file.write_text(TALKING, encoding="utf-8")
-    assert main([command, f"{file}:Talking", "--not-causal", "--json"]) == 0
+    assert main([command, f"{file}:Talking", "--d-in", "12", "--not-causal", "--json"]) == 0
     shown = capsys.readouterr()
     said = "what the code printed while it was examined was left out"
     assert json.loads(shown.out)["notes"] == [said]

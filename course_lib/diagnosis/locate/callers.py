@@ -101,13 +101,13 @@ def _factors_in(node: ast.AST) -> Iterator[str]:
 def locate_lone_number(operation: Operation) -> SourceLine | None:
     """Find where a variable was set that holds a number and is read in an operation's statement and nowhere else.
 
-    A size that is unpacked from a shape is not set: what is wrong is its use.
+    Of several sizes that are unpacked from a shape none is set: what is wrong is its use.
     """
     source, line = function_of(operation), operation.statement.line
     reads = [one.id for one in nodes_in(source) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
     lone = {name for name in factors_in(operation) if reads.count(name) == 1}
     before = [one for one in assignments(source) if one.line < line and one.targets & lone]
-    return last_line_of(source, [one.line for one in before if len(one.targets) == 1])
+    return last_line_of(source, [one.line for one in before if len(one.targets - {"_"}) == 1])
 
 
 def locate_constructed(subject: Subject, name: str) -> SourceLine | None:

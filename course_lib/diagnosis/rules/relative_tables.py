@@ -35,9 +35,9 @@ def check_relative_table(run: Run) -> Iterator[Finding]:
             return
 
 
-@rule(order=257, of_dot_products=True)
+@rule(order=253, of_dot_products=True)
 def check_heads_of_table(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
-    """Whether each head gets its own biases from a table, (bias, head)."""
+    """The columns of a table that each head gets."""
     heads, run = attention.rows.num_heads, path.run
     for operation in path.masking if heads > 1 else ():
         added = [value for value in operation.inputs if not path.dependence.on_input(value)]

@@ -86,14 +86,24 @@ def check_dead(attention: Attention) -> Iterator[Finding]:
 
 
 def _plays_role(structure: Structure, name: str) -> bool:
-    """Return whether a parameter is called after a role and may project tokens for it, as no norm or table does."""
-    called = role_of(name.removesuffix(".weight").split(".")[-1]) is not None
-    storages = {value.storage for value in structure.run.parameter_reads.get(name, [])}
-    if not called or not storages:
+    """Return whether a parameter is called after a role and may project tokens for it, as no norm or table does.
+
+    If it is the only one of these that is never read, its role goes without a projection.
+    """
+    run = structure.run
+    if not _is_called_after_role(name):
         return False
+    storages = {value.storage for value in run.parameter_reads.get(name, [])}
+    if not storages:
+        unread = (one for one in run.subject.parameters if one not in run.parameter_reads)
+        return sum(map(_is_called_after_role, unread)) > 1
     own = [one for one in structure.projections if any(value.storage in storages for value in one.operation.inputs)]
     before = (structure.trace.ancestors([value for value, _ in one.sides()]) for one in own)
     return any(structure.projection_operations.isdisjoint(numbers) for numbers in before)
+
+
+def _is_called_after_role(name: str) -> bool:
+    return role_of(name.removesuffix(".weight").split(".")[-1]) is not None
 
 
 @rule(order=403, of_dot_products=True)
