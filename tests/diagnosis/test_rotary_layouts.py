@@ -118,3 +118,30 @@ def test_tables_that_another_layer_computed(applies, found):
     rope = KeptTables()
     report = examine(nn.Sequential(WithTables(rope), WithTables(rope, applies=applies)), 6)
     assert report.mistakes == found, report
+
+
+class Frozen(nn.Module):
+    """Rotary positions of all columns, with frequencies kept as a parameter that is not trained, and an empty rest."""
+
+    def __init__(self, interleaved):
+        super().__init__()
+        self.interleaved = interleaved
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * HEADS * HEAD_DIM), nn.Linear(HEADS * HEAD_DIM, WIDTH)
+        rates = 10.0 ** -(torch.arange(HEAD_DIM // 2) / 2)
+        self.rates = nn.Parameter(rates, requires_grad=False)
+
+    def turn(self, t):
+        t, rest = t[..., :HEAD_DIM], t[..., HEAD_DIM:]
+        angles = torch.arange(t.shape[-2], device=t.device)[:, None] * self.rates
+        angles = angles.repeat_interleave(2, dim=-1) if self.interleaved else angles.repeat(1, 2)
+        return torch.cat([turned(t, angles), rest], dim=-1)
+
+    def forward(self, x):
+        queries, keys, values = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        scores = self.turn(queries) @ self.turn(keys).mT * HEAD_DIM**-0.5
+        return self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
+
+
+def test_frequencies_that_are_not_trained_are_judged():
+    assert examine(Frozen(interleaved=False), 7).ok
+    assert examine(Frozen(interleaved=True), 7).mistakes == ("rotary-wrong-turn",), "angles in pairs, turned in halves"

@@ -55,9 +55,8 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
 
 def _turns(structure: Structure) -> dict[int, list[Operation]]:
     """Return the products of projected tokens with numbers of their positions, by the side of the score product."""
-    run, dependence = structure.run, structure.dependence
+    dependence, learned = structure.dependence, _learned(structure)
     projected = structure.trace.descendants(structure.projection_operations)
-    learned = {read.number for reads in run.parameter_reads.values() for read in reads}
     found: dict[int, list[Operation]] = {}
     for side in (0, 1):
         # The first step of a decoder has the angle 0, so the last one counts, too.
@@ -74,10 +73,16 @@ def _turns(structure: Structure) -> dict[int, list[Operation]]:
 def _is_learned_after(structure: Structure, turns: dict[int, list[Operation]]) -> bool:
     """Return whether learned numbers multiply what was rotated, as a norm after the rotation does in some models."""
     after = structure.trace.descendants({operation.number for side in turns.values() for operation in side})
-    learned = {read.number for reads in structure.run.parameter_reads.values() for read in reads}
     before = (one for one in structure.ancestors_of(structure.score_factors) if one.number in after)
     fixed = (value for one in before for value in one.inputs if not structure.dependence.on_input(value))
-    return any(_read_for(structure, value) & learned for value in fixed)
+    return any(value.tensor.numel() and _read_for(structure, value) & _learned(structure) for value in fixed)
+
+
+def _learned(structure: Structure) -> set[int]:
+    """Return the numbers of the values of parameters that training changes, or of all if none of them is trained."""
+    reads, parameters = structure.run.parameter_reads, structure.run.subject.parameters
+    trained = [name for name in reads if parameters[name].requires_grad] or list(reads)
+    return {read.number for name in trained for read in reads[name]}
 
 
 def _read_for(structure: Structure, value: Value) -> set[int]:

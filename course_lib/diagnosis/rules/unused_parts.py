@@ -28,7 +28,7 @@ def check_built(run: Run) -> Iterator[Finding | str]:
         if role_of(attribute) and not OF_NO_ROLE.search(attribute) and projects:
             continue  # the rules about projections know whether its role is played by another one
         part = owner._modules.get(attribute)
-        unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, owner, part)
+        unused = not any(run.parameter_reads.get(one) for one in inside) if inside else _is_idle(run, owner, attribute)
         if not unused:
             continue
         base = base_that_builds(run, name)
@@ -48,17 +48,24 @@ def check_built(run: Run) -> Iterator[Finding | str]:
         return
 
 
-def _is_idle(run: Run, owner: nn.Module, part: nn.Module | None) -> bool:
-    """Return whether a part is an activation that was not called, and that nothing stands in for.
+def _is_idle(run: Run, owner: nn.Module, attribute: str) -> bool:
+    """Return whether a part without weights was not called, and nothing stands in for it.
 
-    That may be an operation of its name, as fused attention has a softmax of its own, or the same activation in another
-    part, which a run may not reach.
+    For an activation that may be an operation of its name, as fused attention has a softmax of its own, or the same
+    activation in another part, which a run may not reach. For a norm after a role nothing can, if the one after another
+    role was called.
     """
+    part, called = owner._modules.get(attribute), {call.module for call in run.trace.calls}
+    if part is None or part in called:
+        return False
+    if "norm" in attribute.lower() and role_of(attribute):
+        twins = (one for name, one in owner._modules.items() if role_of(name) not in (None, role_of(attribute)))
+        return any(type(one) is type(part) and one in called for one in twins)
     again = any(type(one) is type(part) and one is not part for one in owner.modules())
-    if part is None or again or type(part).__module__ != "torch.nn.modules.activation":
+    if again or type(part).__module__ != "torch.nn.modules.activation":
         return False
     applied = {operation.name.replace("_", "").removeprefix("safe") for operation in run.trace.operations}
-    return part not in {call.module for call in run.trace.calls} and type(part).__name__.lower() not in applied
+    return type(part).__name__.lower() not in applied
 
 
 def _twin(run: Run, owner: nn.Module, attribute: str) -> tuple[str, list[SourceLine]]:
