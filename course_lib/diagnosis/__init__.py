@@ -7,11 +7,13 @@ from .finding import NOT_JUDGED, RANDOM, Finding
 from .measure.copying import copy_of
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import Report
+from .without_x import WITHOUT_X
 
 __all__ = [
     "CATALOGUE",
     "NOT_JUDGED",
     "RANDOM",
+    "WITHOUT_X",
     "AttentionReport",
     "Finding",
     "Mistake",

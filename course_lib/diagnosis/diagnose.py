@@ -47,6 +47,7 @@ from .validation import (
     check_words,
     not_embeddings,
 )
+from .without_x import add_those_without_x
 
 
 def diagnose(
@@ -166,6 +167,7 @@ def diagnose(
             ).findings  # fmt: skip
             shared = Shared.of(found, [] if expect_call else differing_lines(differing))
         report = add_way_out(_report(name, stages, shared), stages.attempt)
+        report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
         return replace(report, remarks=(*report.remarks, said)) if said else report
 

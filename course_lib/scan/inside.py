@@ -1,13 +1,14 @@
 """The path that looks inside: the doctor on every attention, with what the model really gives it."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.calling import first_tensor
-from course_lib.diagnosis import NOT_JUDGED, AttentionReport, Finding, Report, diagnose, said_once
+from course_lib.diagnosis import NOT_JUDGED, WITHOUT_X, AttentionReport, Finding, Report, diagnose, said_once
 from course_lib.wording import counted, listed
 
 from .compare import Place
@@ -53,9 +54,12 @@ def attention(model: Model) -> Iterator[Outcome]:
 
 def _report_on(model: Model, given: Tensor, *, causal: bool, call: Callable[..., Any] | None) -> Report:
     try:
-        return diagnose(model.module, given, causal=causal, call=call)
+        report = diagnose(model.module, given, causal=causal, call=call)
     except TypeError as error:  # ids for a model without a table of embeddings
         raise CannotRun(str(error)) from error
+    # Those of an encoder are examined with the context as x.
+    reached = (one for one in report.attentions if model.context is None or one.missing != WITHOUT_X)
+    return replace(report, attentions=tuple(reached))
 
 
 def _call_with_x(model: Model) -> Callable[..., Any] | None:

@@ -225,6 +225,18 @@ def test_a_part_of_a_package_is_not_taken_for_a_missing_package_of_that_name(doc
     assert status == 0 and "stood in for: no_such_data (not installed here)" in said
 
 
+def test_a_folder_without_init_in_a_package_is_imported_anew(doctor, write, tmp_path):
+    (tmp_path / ".git").mkdir()
+    for name in ("pkg", "pkg/model", "pkg/utils"):
+        write(f"{name}/__init__.py", "")
+    write("pkg/utils/data.py", "import no_such_package\nsame = no_such_package.load")
+    write("pkg/model/modules/sizes.py", "WIDTH = 7")
+    lines = "from pkg.model.modules.sizes import WIDTH\nfrom pkg.utils.data import same"
+    write("pkg/model/modules/attention.py", f"{lines}\n{HEAD}")
+    status, _, said = doctor("pkg/model/modules/attention.py:Head", "--args", "11, WIDTH")
+    assert status == 0 and "left out" not in said
+
+
 def test_a_package_whose_init_fails_is_run_in_part(doctor, write):
     write("pkg/__init__.py", "SIZE = 7\nraise RuntimeError('no driver')\nOTHER = 1\n")
     write("pkg/model.py", f"from . import OTHER, SIZE\n{HEAD}")

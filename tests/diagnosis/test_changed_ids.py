@@ -56,6 +56,27 @@ def test_ids_that_are_the_same_for_all_tokens_of_a_kind_are_no_tokens():
         diagnose(Model(lambda ids: (ids > 4).long()), IDS)
 
 
+class Tied(nn.Embedding):
+    """Also the head of its model, as of some GPT-2s."""
+
+    def forward(self, x, transposed=False):
+        return x @ self.weight.mT if transposed else super().forward(x)
+
+
+class TiedModel(Model):
+    def __init__(self, *, causal=True):
+        super().__init__(lambda ids: ids, causal=causal)
+        self.tokens = Tied(60, D)
+
+    def forward(self, ids):
+        return self.tokens(self.layers[0](self.tokens(ids)), transposed=True)
+
+
+def test_an_embedding_may_be_the_head_too():
+    assert diagnose(TiedModel(), IDS, num_heads=HEADS).ok
+    assert diagnose(TiedModel(causal=False), IDS, num_heads=HEADS).mistakes == ("no-causal-mask",)
+
+
 class Cross(nn.Module):
     def __init__(self, scale):
         super().__init__()

@@ -152,13 +152,16 @@ class Importer:
 
     def _forget(self) -> None:
         """Drop the modules of the repository that the last try has imported, because some of them are unfinished."""
-        path, package = self.target.path, self.target.place.split(".")[0]
-        root = None if path is None else str(repository_of(path) or path.parent)
-        for name in set(sys.modules) - self.before:
-            where = locations(name)
-            ours = name.split(".")[0] == package if root is None else any(one.startswith(root) for one in where)
-            if ours and (root is None or not any(one.startswith(INSTALLED) for one in where)):
-                sys.modules.pop(name, None)
+        # All are found before any is dropped: without its parent a package without __init__.py can't say where it is.
+        for name in [one for one in sys.modules if one not in self.before and self._is_ours(one)]:
+            del sys.modules[name]
+
+    def _is_ours(self, name: str) -> bool:
+        path, where = self.target.path, locations(name)
+        if path is None:
+            return name.split(".")[0] == self.target.place.split(".")[0]
+        root = str(repository_of(path) or path.parent)
+        return any(one.startswith(root) for one in where) and not any(one.startswith(INSTALLED) for one in where)
 
 
 def _parsed(path: Path) -> ast.Module:

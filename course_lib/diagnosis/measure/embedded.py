@@ -56,7 +56,10 @@ class _Embeddings:
     def __init__(self, x: Tensor, ids: Tensor, tokens_first: bool) -> None:
         self._x, self._ids, self._start, self._tokens_first = x, ids, 0, tokens_first
 
-    def of(self, usual: Callable[[Tensor], Tensor], ids: Tensor) -> Tensor:
+    def of(self, usual: Callable[..., Tensor], ids: Tensor, *more: Any, **named: Any) -> Tensor:
+        """Return rows for ids; what else a module is asked for, as a head that is tied to it, it does itself."""
+        if more or named or ids.is_floating_point():
+            return usual(ids, *more, **named)
         batch, num_tokens, _ = self._x.shape
         if self._tokens_first:
             return self._x.transpose(0, 1) if ids.shape == (num_tokens, batch) else usual(ids)
