@@ -517,7 +517,7 @@ predict(guess, lambda: difference > 1e-4)
 # With rotary positions a constant shift is harmless. In a model that *adds* a vector per position to the embeddings, as
 # GPT-2 does, it is a mistake. When the library transformers *generates* text, it counts from the first real word in
 # both kinds of model, because then one rule serves for both, and the rows of the table are spent on real words only. If
-# you call its GPT-2 yourself, it counts the columns unless you give it `position_ids`.
+# you call its GPT-2 yourself, it counts the columns unless you give it the positions.
 #
 # </details>
 #
