@@ -152,15 +152,16 @@ class Importer:
 
     def _forget(self) -> None:
         """Drop the modules of the repository that the last try has imported, because some of them are unfinished."""
+        path = self.target.path
+        root = None if path is None else str(repository_of(path) or path.parent)
         # All are found before any is dropped: without its parent a package without __init__.py can't say where it is.
-        for name in [one for one in sys.modules if one not in self.before and self._is_ours(one)]:
+        for name in [one for one in sys.modules if one not in self.before and self._is_ours(one, root)]:
             del sys.modules[name]
 
-    def _is_ours(self, name: str) -> bool:
-        path, where = self.target.path, locations(name)
-        if path is None:
+    def _is_ours(self, name: str, root: str | None) -> bool:
+        if root is None:
             return name.split(".")[0] == self.target.place.split(".")[0]
-        root = str(repository_of(path) or path.parent)
+        where = locations(name)
         return any(one.startswith(root) for one in where) and not any(one.startswith(INSTALLED) for one in where)
 
 

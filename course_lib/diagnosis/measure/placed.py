@@ -16,8 +16,6 @@ from course_lib.tracing import Trace, trace_run, without_gradients
 from .place import Place
 from .subject import Subject
 from .talking_heads import without
-from .waking import woken
-from .widening import widen_kept_tensors
 
 
 class PlacedSubject(Subject):
@@ -46,10 +44,8 @@ class PlacedSubject(Subject):
         return next((one.dtype for one in self._module_of(self.original).parameters()), x.dtype)
 
     def copy(self, dtype: torch.dtype, *, training: bool = False) -> Callable[..., Any]:
-        module = self.whole.copy(dtype, training=training)
-        if self.widened and dtype == torch.float64 and isinstance(module, nn.Module):
-            widen_kept_tensors(module)
-        return woken(module) if self.awake else module
+        code = self.whole.copy(dtype, training=training)
+        return self.adapted(code, dtype) if isinstance(code, nn.Module) else code
 
     def with_code(self, code: Callable[..., Any]) -> Self:
         other = copy(self)

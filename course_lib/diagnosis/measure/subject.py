@@ -152,9 +152,13 @@ class Subject:
         before = next((one.dtype for one in self.original.parameters()), dtype)
         if before != dtype and not self.keeps_given_dtype:
             replace_given_dtype(module, before, dtype)
+        module.train(training)  # which an author's own `train` may forget to return
+        return self.adapted(module, dtype)
+
+    def adapted(self, module: nn.Module, dtype: torch.dtype) -> nn.Module:
+        """Return a copy with its kept tensors widened, and with random weights in place of zeros, if that is wanted."""
         if self.widened and dtype == torch.float64:
             widen_kept_tensors(module)
-        module.train(training)  # which an author's own `train` may forget to return
         return woken(module) if self.awake else module
 
     def with_code(self, code: Callable[..., Any]) -> Self:

@@ -110,11 +110,12 @@ def _run_in_halves(subject: Subject, x: Tensor) -> Tensor:
 
 def is_of_call(run: Attempt, where: SourceLine | None) -> bool:
     """Return whether a line belongs to `call`, or to a module that it runs beside the code, or reads what it gives."""
-    caller, given = run.subject.caller, {storage_of(one) for one in tensors_of_call(run.subject)}
+    caller = run.subject.caller
     if caller is None or where is None:
         return False
     if str(where.file) == caller.co_filename and where.line in {line for _, _, line in caller.co_lines()}:
         return True
+    given = {storage_of(one) for one in tensors_of_call(run.subject)}
     if any(value.storage in given for one in run.trace.operations if one.where == where for value in one.inputs):
         return True
     own = _functions_of(run.subject.modules.values())

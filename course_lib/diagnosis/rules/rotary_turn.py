@@ -73,9 +73,10 @@ def _turns(structure: Structure) -> dict[int, list[Operation]]:
 def _is_learned_after(structure: Structure, turns: dict[int, list[Operation]]) -> bool:
     """Return whether learned numbers multiply what was rotated, as a norm after the rotation does in some models."""
     after = structure.trace.descendants({operation.number for side in turns.values() for operation in side})
+    learned = _learned(structure)
     before = (one for one in structure.ancestors_of(structure.score_factors) if one.number in after)
     fixed = (value for one in before for value in one.inputs if not structure.dependence.on_input(value))
-    return any(value.tensor.numel() and _read_for(structure, value) & _learned(structure) for value in fixed)
+    return any(value.tensor.numel() and _read_for(structure, value) & learned for value in fixed)
 
 
 def _learned(structure: Structure) -> set[int]:
