@@ -82,6 +82,13 @@ def is_foreign(file: str) -> bool:
     return file.startswith(FOREIGN) or INSTALLED.search(file) is not None
 
 
+def error_message(error: BaseException) -> str:
+    """Return the type and the first line of an error; of TorchScript, which puts a traceback before it, the last."""
+    lines = str(error).strip().splitlines()
+    said = [lines[-1].removeprefix("RuntimeError: ")] if "TorchScript interpreter" in str(error) else lines[:1]
+    return ": ".join([type(error).__name__, *said])
+
+
 def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine | None:
     """Return the innermost line of the author's code that an error passed through.
 

@@ -376,6 +376,13 @@ def test_python_warns_of_no_line_of_the_file(doctor, write, recwarn):
     assert status == 0 and not [one for one in recwarn if issubclass(one.category, SyntaxWarning)]
 
 
+def test_warnings_of_the_code_are_left_out(doctor, write, recwarn):
+    shown = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        warnings.warn('x')")
+    write("model.py", f"import warnings\n\nwarnings.warn('old')\n\n{shown}")
+    status, _, _ = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and not {str(one.message) for one in recwarn} & {"old", "x"}
+
+
 # --- sizes and calls ---
 
 WINDOW = """\

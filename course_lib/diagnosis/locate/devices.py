@@ -36,7 +36,7 @@ def move_given_devices(subject: Subject, code: Callable[..., Any], device: torch
 def of_files_on(code: Callable[..., Any], device: torch.device) -> Iterator[None]:
     """Let variables of the code's files that are called a device, as scripts have one for all they make, be another."""
     modules = code.modules() if isinstance(code, nn.Module) else ()
-    functions = [code, *(type(module).forward for module in modules)]
+    functions = [code, *(getattr(type(module), "forward", None) for module in modules)]
     spaces = {id(space): space for one in functions if (space := getattr(one, "__globals__", None)) is not None}
     named = [(space, name) for space in spaces.values() for name in space if CALLED.search(name.lower())]
     kept = [(space, name, space[name]) for space, name in named if _is_device(space[name])]
