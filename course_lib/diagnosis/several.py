@@ -129,8 +129,8 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     first: AttentionReport | None = None
     keep = run.options.keep if place.num_context == run.options.num_context else None  # of the tokens of x, or context
     options = replace(run.options, has_call=True, expect=None, keep=keep, num_context=place.num_context)
+    num_tokens = place.given.shape[1] - place.num_context
     if place.apart is not None:  # its rows are the run's own
-        num_tokens = place.given.shape[1] - place.num_context
         same = (len(place.given), num_tokens) == run.x.shape[:2]
         keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else None
         options = replace(options, lengths=(num_tokens,), keep=keep)

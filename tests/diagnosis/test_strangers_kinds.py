@@ -150,3 +150,31 @@ def test_queries_and_keys_may_come_from_causal_convolutions():
     x = torch.randn(2, 3, 6, D, generator=torch.Generator().manual_seed(0))
     assert diagnose(Convolved(), x).ok
     assert diagnose(Convolved(ahead=1), x).findings
+
+
+class Relative(Projected):
+    """Adds products of queries and projected positions to the scores, with the tokens first, much as Transformer-XL."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = nn.Linear(D, D, bias=False)
+
+    def forward(self, x):
+        n, _, d = x.shape
+        q, k, v = self.split(x)
+        at = torch.arange(n, device=x.device, dtype=x.dtype)
+        turns = 10 ** torch.linspace(0, -2, d, device=x.device, dtype=x.dtype)
+        bias = torch.einsum("ibd,jd->ijb", q, self.positions(torch.sin(at[:, None] * turns)))
+        hidden = torch.ones(n, n, dtype=torch.bool, device=x.device).triu(1)[..., None]
+        scores = (torch.einsum("ibd,jbd->ijb", q, k) + bias).masked_fill(hidden, -torch.inf)
+        return x + torch.einsum("ijb,jbd->ibd", scores.softmax(1), v)
+
+
+class TokensFirst(nn.Sequential):
+    def forward(self, input):
+        return super().forward(input.transpose(0, 1)).transpose(0, 1)
+
+
+def test_products_of_positions_are_no_attentions_of_their_own():
+    report = diagnose(TokensFirst(Relative(), Relative()), X)
+    assert report.ok and len(report.attentions) == 2, report

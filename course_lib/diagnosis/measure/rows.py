@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import compress
 
 import torch
 from torch import Tensor
@@ -175,8 +176,8 @@ def _with_heads(rows: list[Row], structure: Structure) -> Iterator[Row]:
         taken[part] |= seen
         keys.append((*row.query_columns, part))
     least = min(map(len, parts.values()))
-    of = [len(parts[row.sample, row.query, row.query_columns]) for row in rows]
-    rows, keys = [[one for one, count in zip(each, of, strict=True) if count == least] for each in (rows, keys)]
+    once = [len(parts[row.sample, row.query, row.query_columns]) == least for row in rows]
+    rows, keys = list(compress(rows, once)), list(compress(keys, once))
     streams: dict[frozenset[int] | None, list[tuple]] = {}
     for key in sorted(set(keys)):
         streams.setdefault(structure.tokens_of_column.get(key[0]), []).append(key)
