@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from types import CodeType
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,8 +29,13 @@ def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
     """Return the parameters of a function, or of a module's forward; empty if they are unknown."""
     try:
         return list(inspect.signature(code.forward if isinstance(code, nn.Module) else code).parameters.values())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, AttributeError):  # TorchScript leaves out a `forward` that is not written
         return []
+
+
+def forward_code(module: nn.Module) -> CodeType | None:
+    """Return the code object of the `forward` of a module's class; None if that is not Python, as with TorchScript."""
+    return getattr(getattr(type(module), "forward", None), "__code__", None)
 
 
 def first_tensor(output: Any) -> Any:

@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
@@ -101,7 +102,9 @@ def _result(args: argparse.Namespace, alone: bool, typed: tuple[str, Report]) ->
     target, report_of = typed
     notes: list[str] = []
     try:
-        with redirect_stdout(sys.stderr):  # the output of the file is not part of the report
+        with redirect_stdout(sys.stderr), warnings.catch_warnings():  # what the file prints is not part of the report
+            if not sys.warnoptions:
+                warnings.simplefilter("ignore")  # each would come up many times
             report = report_of(target, args, notes)
     except CourseError as error:
         if alone:

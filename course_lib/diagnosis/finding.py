@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from course_lib.about import page_of
-from course_lib.tracing import last_line
+from course_lib.tracing import error_message, last_line
 
 from .catalogue import CATALOGUE
 
@@ -85,8 +85,3 @@ class Finding:
         names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson")
         position = {name: getattr(self.where, name, None) for name in ("path", "line", "end_line", "column")}
         return {name: getattr(self, name) for name in names} | position | {"url": page_of(self.mistake)}
-
-
-def error_message(error: BaseException) -> str:
-    """Return the type and the first line of an error."""
-    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])

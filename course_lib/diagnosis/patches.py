@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from .measure.calling import usual_call
 from .measure.copying import copy_of, in_dtype
 from .measure.grid import as_row
 from .measure.options import MOST_TOKENS
+from .measure.widening import widened
 
 Call = Callable[[Any, Tensor], Any]  # (code, x) -> output
 
@@ -44,6 +46,7 @@ def patches_of(model: Any, image: Tensor, call: Call | None) -> Patches | None:
         return None
     model, run = in_dtype(torch.float64, copy_of(model).cpu()).eval(), call or usual_call(model)
     image = image.detach().cpu().double()
+    run = run if _runs(model, image, run) else partial(_run_widened, run=run)
     for path, made in _made(model, image, run):
         put = partial(_run_with, path=path, image=image, axes=made.shape[2:] if made.dim() > 3 else None, run=run)
         rows = (made.flatten(2).mT if made.dim() > 3 else made).contiguous()
@@ -51,6 +54,20 @@ def patches_of(model: Any, image: Tensor, call: Call | None) -> Patches | None:
             few = f"examined from `{path}` on, which makes {rows.shape[1]} tokens of x"
             return Patches(rows, put, f"{few}: x has {count}, and at most {MOST_TOKENS} can be traced")
     return None
+
+
+def _runs(model: nn.Module, image: Tensor, run: Call) -> bool:
+    try:
+        with without_gradients():
+            run(model, image)
+    except Exception:  # such as a float32 that the model names beside float64
+        return False
+    return True
+
+
+def _run_widened(model: Any, x: Tensor, *, run: Call) -> Any:
+    with widened() if x.dtype == torch.float64 else nullcontext():
+        return run(model, x)
 
 
 def _made(model: nn.Module, image: Tensor, run: Call) -> Iterator[tuple[str, Tensor]]:

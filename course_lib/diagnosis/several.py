@@ -17,6 +17,7 @@ from .measure.apart_subject import ApartSubject
 from .measure.attention import Attention
 from .measure.dataflow import Dataflow
 from .measure.dependence import Dependence
+from .measure.grid import groups_of, lays_out_grid, seen_by_each
 from .measure.location import find_locations
 from .measure.mask_input import followed
 from .measure.norms_of_tokens import norm_of_tokens
@@ -128,14 +129,17 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
     first: AttentionReport | None = None
     keep = run.options.keep if place.num_context == run.options.num_context else None  # of the tokens of x, or context
     options = replace(run.options, has_call=True, expect=None, keep=keep, num_context=place.num_context)
+    num_tokens = place.given.shape[1] - place.num_context
     if place.apart is not None:  # its rows are the run's own
-        num_tokens = place.given.shape[1] - place.num_context
         same = (len(place.given), num_tokens) == run.x.shape[:2]
         keep = run.options.keep if _hides_keys_alone(run, place) else keep if same else None
         options = replace(options, lengths=(num_tokens,), keep=keep)
     ways = [replace(options, causal=causal) for causal in ((False,) if place.num_context else causals)]
     if place.apart is not None and (own := _of_own_sample(run, place)) is not None:
         ways = [replace(options, causal=run.options.causal and not place.num_context, keep=own), *ways]
+    alone = run.options.causal and not run.options.num_context
+    if place.apart is not None and alone and place.num_context == num_tokens:  # as behind convolutions
+        ways.append(replace(ways[-1], keep=torch.ones(num_tokens, num_tokens).tril() > 0, in_groups=False))
     for way in ways:
         report = _examined_as(run, place, place.given, way, rules)
         first = first or replace(report, where=where, of_memory=place.of_memory)
@@ -143,7 +147,26 @@ def _examined(run: Run, place: Place, rules: list[Rule]) -> AttentionReport:
             return replace(report, where=where, of_memory=place.of_memory)
         if not _is_named(first) and _is_named(report):  # the way that explains more is the one that was meant
             first = replace(report, where=where, of_memory=place.of_memory)
+    groups = _groups(run, place)
+    if groups is not None:
+        way = replace(options, causal=False, keep=groups, in_groups=True)
+        report = _examined_as(run, place, place.given, way, rules)
+        if report.ok:
+            return replace(report, where=where)
     return first or AttentionReport(place.name)
+
+
+def _groups(run: Run, place: Place) -> Tensor | None:
+    """Return which rows of a place see each other, where they see each other in groups, as the frames of a video do."""
+    options, given = run.options, place.given
+    free = not options.causal and options.keep is None and options.window is None and bool(options.lengths)
+    if not free or given is None or place.apart is not None or place.num_context or not given.isfinite().all():
+        return None
+    subject = _subject_of(run, place)
+    measure_run(subject, given, options)  # which wakes weights that are all zeros
+    seen = seen_by_each(subject, given)
+    of_row = not lays_out_grid(subject.trace(given.double())[0], given.shape[1])
+    return None if seen is None else groups_of(seen, of_row=of_row)
 
 
 def _is_named(report: AttentionReport) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from .finding import error_message
 from .measure.options import MOST_TOKENS
 from .measure.subject import Subject, SubjectFailed
+from .measure.widening import widened
 
 
 def check_arguments(
@@ -76,6 +77,12 @@ def check_size(subject: Subject, x: Tensor, *, fixed: bool, has_grid: bool = Fal
             where = "" if error.line is None else f" in {error.line}"
             raise ValueError(f"the code can't be run on x{where}: {error}") from error
     if has_grid:
+        try:
+            with widened():
+                subject.run(x.double())
+        except SubjectFailed as error:
+            where = "" if error.line is None else f" in {error.line}"
+            raise ValueError(f"the code can't be run in float64{where}, as it is examined: {error}") from error
         raise ValueError(
             f"x has {x.shape[1]} tokens along its axes, and at most {MOST_TOKENS} can be traced, unless a layer makes "
             f"at most {MOST_TOKENS} tokens on which alone the output depends: give a smaller x, or larger patches."

@@ -10,7 +10,7 @@ from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
 from .randomness import draws, drops_out
 from .replay import Change, replay
 from .source import Source, end_of, read_source, source_of
-from .source_line import SourceLine, is_foreign, last_line
+from .source_line import SourceLine, error_message, is_foreign, last_line, set_in_script
 from .statement import Statement, enclosing_comprehension, line_at, statement_of
 from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
 from .torch_private import operation_name, storage_of
@@ -42,6 +42,7 @@ __all__ = [
     "drops_out",
     "enclosing_comprehension",
     "end_of",
+    "error_message",
     "is_foreign",
     "last_line",
     "layout_of",
@@ -52,6 +53,7 @@ __all__ = [
     "propagate",
     "read_source",
     "replay",
+    "set_in_script",
     "shape_stride_offset",
     "source_of",
     "statement_of",

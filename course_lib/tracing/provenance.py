@@ -33,13 +33,13 @@ REDUCTIONS = {
 }  # fmt: skip
 
 
-def propagate(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
+def propagate(trace: Trace, start: dict[int, Tensor], *, sums: bool = False) -> list[Tensor]:
     """Propagate labels: changes of layout rearrange them, arithmetic keeps them, matrix products and sums drop them.
 
-    `start` maps the number of a value to its labels, one integer per element. Returns the labels of each value,
-    `UNLABELLED` for elements without a label.
+    `start` maps the number of a value to its labels, one integer per element. With `sums`, a sum keeps the label that
+    all its terms have. Returns the labels of each value, `UNLABELLED` for elements without a label.
     """
-    labels = _Labels()
+    labels, rules = _Labels(), RULES | dict.fromkeys(("sum", "mean") if sums else (), _summed)
     seen: dict[int, Tensor] = {}
     for value in trace.values:
         if value.made_by is None:
@@ -48,7 +48,7 @@ def propagate(trace: Trace, start: dict[int, Tensor]) -> list[Tensor]:
     for operation in trace.operations:
         if not operation.outputs:
             continue
-        results = RULES.get(operation.name, _computed)(operation, labels) or _computed(operation, labels)
+        results = rules.get(operation.name, _computed)(operation, labels) or _computed(operation, labels)
         for value, result in zip(operation.outputs, results, strict=True):
             if value.number in start:
                 result = torch.empty_like(value.tensor, dtype=torch.int64).copy_(start[value.number])
@@ -145,6 +145,15 @@ def _written(operation: Operation, labels: _Labels) -> list[Tensor]:
         written = operation.func(*args, **operation.kwargs)
     kept = torch.where(written == UNLABELLED, target, written)
     return [target.copy_(kept) if operation.in_place else kept]
+
+
+def _summed(operation: Operation, labels: _Labels) -> list[Tensor] | None:
+    terms, result = labels.of(operation.inputs[0]), operation.outputs[0].tensor
+    if not terms.numel():
+        return None
+    dim = next(iter(operation.args[1:]), None) or tuple(range(terms.dim()))
+    least, most = terms.amin(dim), terms.amax(dim)
+    return [least.where(least == most, UNLABELLED).view(result.shape)]
 
 
 RULES: dict[str, Callable[[Operation, _Labels], list[Tensor] | None]] = {

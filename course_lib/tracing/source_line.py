@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import re
@@ -80,6 +81,28 @@ class SourceLine(str):
 def is_foreign(file: str) -> bool:
     """Return whether the lines of a file belong to PyTorch, einops or opt_einsum, or to what watches the code."""
     return file.startswith(FOREIGN) or INSTALLED.search(file) is not None
+
+
+def error_message(error: BaseException) -> str:
+    """Return the type and the first line of an error; of TorchScript, which puts a traceback before it, the last."""
+    lines = str(error).strip().splitlines()
+    said = [lines[-1].removeprefix("RuntimeError: ")] if "TorchScript interpreter" in str(error) else lines[:1]
+    return ": ".join([type(error).__name__, *said])
+
+
+def set_in_script(error: BaseException) -> str:
+    """Return the remedy for a name that its file sets only where it is run as a script; "" for other errors."""
+    line = last_line(error) if isinstance(error, NameError) else None
+    try:
+        tree = ast.parse("".join(linecache.getlines(line.file))) if line is not None else ast.Module([], [])
+    except SyntaxError:
+        return ""
+    scripts = (one for one in tree.body if isinstance(one, ast.If) and "__name__" in ast.unparse(one.test))
+    names = (one for script in scripts for one in ast.walk(script) if isinstance(one, ast.Name))
+    name = getattr(error, "name", None)
+    if not any(one.id == name and isinstance(one.ctx, ast.Store) for one in names):
+        return ""
+    return f"set `{name}` above `if __name__ == '__main__'`, under which only a script has it, or make it an argument"
 
 
 def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine | None:

@@ -376,6 +376,24 @@ def test_python_warns_of_no_line_of_the_file(doctor, write, recwarn):
     assert status == 0 and not [one for one in recwarn if issubclass(one.category, SyntaxWarning)]
 
 
+@pytest.mark.parametrize("where", ["__init__", "forward"])
+def test_a_name_that_only_a_script_has_says_where_to_set_it(doctor, write, where):
+    reads = {
+        "__init__": ("super().__init__()", "super().__init__()\n        self.width = WIDTH"),
+        "forward": ("def forward(self, x):", "def forward(self, x):\n        x = x * WIDTH"),
+    }
+    write("model.py", HEAD.replace(*reads[where], 1) + "\n\nif __name__ == '__main__':\n    WIDTH = 3\n")
+    status, shown, said = doctor("model.py:Head", "--args", "11, 7", "--d-in", "11")
+    assert status == 2 and "set `WIDTH` above `if __name__ == '__main__'`" in shown + said
+
+
+def test_warnings_of_the_code_are_left_out(doctor, write, recwarn):
+    shown = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        warnings.warn('x')")
+    write("model.py", f"import warnings\n\nwarnings.warn('old')\n\n{shown}")
+    status, _, _ = doctor("model.py:Head", "--args", "11, 7")
+    assert status == 0 and not {str(one.message) for one in recwarn} & {"old", "x"}
+
+
 # --- sizes and calls ---
 
 WINDOW = """\

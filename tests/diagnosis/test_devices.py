@@ -49,6 +49,21 @@ def test_a_device_that_the_constructor_was_given_is_that_of_x(path):
     assert settings.device == "cpu" and code.dev == torch.device("cpu")
 
 
+class MovesByItself(Base):
+    """Keeps a mask on the device that its constructor is given."""
+
+    def __init__(self, device):
+        super().__init__()
+        self.seen = torch.ones(9, 9, dtype=torch.bool).tril().to(device)
+
+    def keep(self, count):
+        return self.seen[:count, :count]
+
+
+def test_what_the_constructor_moves_to_the_given_device_is_there():
+    assert diagnose(MovesByItself("cpu"), X, num_heads=HEADS).ok
+
+
 class OfScript(Base):
     def keep(self, count):
         return torch.ones(count, count, dtype=torch.bool, device=device).tril()

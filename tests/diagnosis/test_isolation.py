@@ -4,6 +4,7 @@ import copy
 import math
 import random
 import warnings
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -417,3 +418,63 @@ def test_nothing_is_compiled():
         return graph.forward
 
     assert diagnose(Compiled(backend), some_x()).ok and compiled == []
+
+
+class Patched(nn.Module):
+    """Replaces `forward` of a layer inside it by a function that calls the original one."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(12, HEADS, batch_first=True)
+        usual = self.attend.forward
+        self.attend.forward = lambda *args, **options: usual(*args, **options | {"need_weights": True})
+
+    def forward(self, x):
+        return self.attend(x, x, x)[0]
+
+
+def test_a_forward_that_was_replaced_runs_on_the_copy():
+    assert diagnose(Patched(), torch.randn(2, 5, 12), causal=False).ok
+
+
+class CopiedWithoutItsCache(Attention):
+    def __init__(self):
+        super().__init__()
+        self.kept = OrderedDict()
+
+    def __getstate__(self):
+        return self.__dict__ | {"kept": {}}
+
+    def forward(self, x):
+        if 3 in self.kept:
+            self.kept.move_to_end(3)
+        self.kept[3] = 4
+        return super().forward(x)
+
+
+def test_what_only_a_copy_raises_is_no_mistake():
+    assert diagnose(CopiedWithoutItsCache(), some_x()).ok
+
+
+class Far(nn.Module):
+    def forward(self, q, k, v):
+        seen = torch.ones(q.shape[1], k.shape[1], device=q.device).tril()
+        return (q @ k.mT * 0.5).masked_fill(seen == 0, -1e9).softmax(-1) @ v
+
+
+class Scripted(Attention):
+    """What computes the weights is compiled with TorchScript."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = torch.jit.script(Far())
+
+    def forward(self, x):
+        return self.attend(self.to_q(x), self.to_k(x), self.to_v(x))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_nothing_of_torchscript_is_shown():
+    report = diagnose(Scripted(), some_x(), scale=0.5)
+    assert report.ok and all("TorchScript" not in one and "not checked" not in one for one in report.remarks), report
+    assert any("without overflow" in one and "\n" not in one for one in report.remarks)

@@ -71,6 +71,29 @@ def test_a_model_that_fails_on_its_images_says_why():
         diagnose(Images(), torch.randn(2, 3, 16, 16), num_heads=3, causal=False)
 
 
+class Timed(Images):
+    """Adds a time that is embedded in float32, as diffusion models have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.time = nn.Linear(4, 5)
+
+    def forward(self, images):
+        steps = torch.arange(4, device=images.device, dtype=torch.float32)
+        return super().forward(images) + self.time(torch.cos(steps))
+
+
+def test_a_model_that_names_float32_is_examined_from_its_patches_on(images):
+    assert diagnose(Timed(), images, causal=False, num_heads=3).ok
+
+
+def test_a_model_that_can_not_be_run_in_float64_says_so(images):
+    model = Images()
+    model.patches.register_forward_pre_hook(lambda module, given: given[0].type("torch.FloatTensor"))
+    with pytest.raises(ValueError, match=r"can't be run in float64.*: RuntimeError"):
+        diagnose(model, images, causal=False)
+
+
 class Map(nn.Module):
     """Attention over the dots of a map, (batch, width, rows, columns), whose queries come from a convolution."""
 

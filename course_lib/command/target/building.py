@@ -154,12 +154,15 @@ def _from_factory(function: Callable, name: str, text: str | None, module: Modul
 
 
 def _called(thing: Callable, name: str, text: str | None, module: ModuleType) -> Built:
+    from course_lib.tracing import set_in_script
+
     words, options = _arguments(text or "", module)
     try:
         return Built(thing(*words, **options), widths=_widths(thing, *words, **options))
     except Exception as error:
         refused = refusal_of(error)
         remedy = "change --args" if text and not isinstance(refused, StandInUsed) else ""
+        remedy = set_in_script(refused) or remedy
         if not _accepts(thing, *words, **options):
             remedy = f'give --args, such as --args "{example_of(thing, module)}"'
         raise because(f"{name}({text or ''}) could not be built", refused, remedy) from error

@@ -21,7 +21,7 @@ from .constants import (
     locate_unused_scaling,
 )
 from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
-from .devices import move_given_devices, of_files_on
+from .devices import is_on_given_device, move_given_devices, of_files_on
 from .dtypes import locate_made, locate_pinned
 from .masks import (
     locate_alignment,
@@ -73,6 +73,7 @@ __all__ = [
     "differing_lines",
     "dropped_results",
     "find_join",
+    "is_on_given_device",
     "lines_from_forward",
     "locate_alignment",
     "locate_argument",

@@ -36,7 +36,7 @@ def move_given_devices(subject: Subject, code: Callable[..., Any], device: torch
 def of_files_on(code: Callable[..., Any], device: torch.device) -> Iterator[None]:
     """Let variables of the code's files that are called a device, as scripts have one for all they make, be another."""
     modules = code.modules() if isinstance(code, nn.Module) else ()
-    functions = [code, *(type(module).forward for module in modules)]
+    functions = [code, *(getattr(type(module), "forward", None) for module in modules)]
     spaces = {id(space): space for one in functions if (space := getattr(one, "__globals__", None)) is not None}
     named = [(space, name) for space in spaces.values() for name in space if CALLED.search(name.lower())]
     kept = [(space, name, space[name]) for space, name in named if _is_device(space[name])]
@@ -47,6 +47,12 @@ def of_files_on(code: Callable[..., Any], device: torch.device) -> Iterator[None
     finally:
         for space, name, value in kept:
             space[name] = value
+
+
+def is_on_given_device(subject: Subject, name: str) -> bool:
+    """Return whether a kept tensor is made on, or moved to, a device that the constructor was given."""
+    statements = [(source.tree, node) for source, node in statements_that_set(subject, name)]
+    return bool(statements) and all(_reads_argument(tree, node, CALLED) for tree, node in statements)
 
 
 def _is_device(value: Any) -> bool:
@@ -64,8 +70,8 @@ def _may_be_given(subject: Subject, name: str) -> bool:
     return bool(CALLED.search(name)) and bool(statements_that_set(subject, name)) and _is_given(subject, name)
 
 
-def _reads_argument(tree: ast.AST, statement: ast.stmt) -> bool:
+def _reads_argument(tree: ast.AST, statement: ast.stmt, called: re.Pattern[str] = re.compile("")) -> bool:
     methods = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and statement in ast.walk(one)]
     every = (one.args for one in methods)
     names = {arg.arg for args in every for arg in (*args.posonlyargs, *args.args[1:], *args.kwonlyargs)}
-    return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(statement))
+    return any(isinstance(one, ast.Name) and one.id in names and called.search(one.id) for one in ast.walk(statement))

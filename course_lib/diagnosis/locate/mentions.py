@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
+from course_lib.calling import forward_code
 from course_lib.diagnosis.measure import Run
 from course_lib.tracing import source_of
 
@@ -32,7 +33,7 @@ def unmentioned_parts(run: Run) -> Iterator[tuple[str, nn.Module, str]]:
     codes = {code for operation in run.trace.operations for code, _ in operation.frames}
     outside = _read_from_outside(run)
     for path, owner in run.subject.modules.items():
-        ran_by_name = getattr(type(owner).forward, "__code__", None) in codes  # as in `self.mlp.forward(x)`
+        ran_by_name = forward_code(owner) in codes  # as in `self.mlp.forward(x)`
         if not (owner in ran or ran_by_name) or not _names_what_it_uses(owner):
             continue
         for name, part in {**owner._modules, **owner._parameters}.items():
@@ -66,7 +67,8 @@ def _names_what_it_uses(owner: nn.Module) -> bool:
     classes = own_classes([owner])
     sources = [source_of(cls) for cls in classes if any(callable(one) for one in vars(cls).values())]
     above = type(owner).__mro__[len(classes) :]  # PyTorch's own modules use parts, too
-    if None in sources or not above or above[0] is not nn.Module or type(owner).forward is nn.Module.forward:
+    is_plain = bool(above) and above[0] is nn.Module and forward_code(owner) not in (None, nn.Module.forward.__code__)
+    if None in sources or not is_plain:
         return False
     nodes = [node for source in sources for node in nodes_in(source)]
     used = {node.id for node in nodes if isinstance(node, ast.Name)}

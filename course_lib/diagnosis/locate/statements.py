@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Callable
 
+from course_lib.calling import forward_code
 from course_lib.diagnosis.measure import Subject
 from course_lib.tracing import (
     Operation,
@@ -34,7 +35,7 @@ AUGMENTED = re.compile(r"[\w.\[\], ]+ (\*\*|//|<<|>>|[-+*/@%&|^])= ")  # which r
 
 def lines_from_forward(operation: Operation, subject: Subject) -> list[SourceLine]:
     """Return the lines that led to an operation, from the outermost forward of a module inwards."""
-    forwards = {getattr(type(module).forward, "__code__", None) for module in subject.modules.values()}
+    forwards = {forward_code(module) for module in subject.modules.values()}
     inside = [number for number, (code, _) in enumerate(operation.frames) if code in forwards]
     frames = operation.frames[: inside[-1] + 1] if inside else operation.frames
     found = (line_at(statement_of(*frame)) for frame in reversed(frames))

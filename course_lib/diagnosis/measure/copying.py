@@ -4,7 +4,7 @@ import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from inspect import signature
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -99,6 +99,8 @@ def _rebound_function(function: FunctionType, memo: dict[int, Any]) -> Callable[
     def copied(held: Any) -> Any:
         if isinstance(held, FunctionType) and held is not function:
             return _rebound_function(held, memo)
+        if isinstance(held, MethodType):  # such as the `forward` that a function replaces
+            return MethodType(held.__func__, new) if (new := copied(held.__self__)) is not held.__self__ else held
         return memo.get(id(held), held) if isinstance(held, (nn.Module, Tensor)) else held
 
     cells = tuple(_cell(cell, copied) for cell in function.__closure__ or ())

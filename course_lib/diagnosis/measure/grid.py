@@ -126,16 +126,22 @@ def seen_by_each(subject: Subject, x: Tensor) -> Tensor | None:
 
 
 def lays_out_grid(trace: Trace, num_tokens: int) -> bool:
-    """Return whether code views a row of tokens as the rows and columns of a grid, before or behind its width."""
+    """Return whether code views a row of tokens as the rows and columns of a grid, before or behind its width.
+
+    The rows may be further samples, and a class token in front of them none of the grid.
+    """
+    counts = (num_tokens, num_tokens - 1)
     for number in trace.descendants_of_input():
         operation = trace.operations[number]
         if operation.name in VIEWS and operation.outputs:
             row, grid = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape
             if len(row) == 3 < len(grid) and row[0] == grid[0]:
-                last = row[1:] == (num_tokens, grid[-1]) and sum(size > 1 for size in grid[1:-1]) > 1
-                first = row[1:] == (grid[1], num_tokens) and sum(size > 1 for size in grid[2:]) > 1
+                last = row[1] in counts and row[2] == grid[-1] and sum(size > 1 for size in grid[1:-1]) > 1
+                first = row[1] == grid[1] and row[2] in counts and sum(size > 1 for size in grid[2:]) > 1
                 if first or last:
                     return True
+            elif len(row) == 3 == len(grid) and row[1] in counts and row[2] == grid[2] and 1 < grid[1] < row[1]:
+                return True
     return False
 
 
@@ -176,7 +182,7 @@ def groups_of(seen: Tensor, *, of_row: bool) -> Tensor | None:
     """Return which token may see which, bool (token, token), if they see each other in several groups; else None.
 
     The groups may be the rows, the columns or the windows of a grid, also of one that is shifted. Tokens in front of
-    it, such as that of the class, may see all tokens if all of these see them.
+    it, such as that of the class, may see all tokens if all of these see them; no wrong mask or view does that.
 
     Args:
         seen: which token sees which, bool (token, token).
@@ -185,7 +191,7 @@ def groups_of(seen: Tensor, *, of_row: bool) -> Tensor | None:
     """
     front = count_in_front(seen)
     if front:
-        behind = groups_of(seen[front:, front:], of_row=of_row)
+        behind = groups_of(seen[front:, front:], of_row=False)
         return None if behind is None else F.pad(behind, (front, 0, front, 0), value=True)
     together = seen | seen.mT | torch.eye(len(seen), dtype=torch.bool)
     closed = (together.double() @ together.double() > 0) == together  # who is seen by a token's group is in it

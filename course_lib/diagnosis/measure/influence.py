@@ -40,7 +40,8 @@ def measure_influence(rows: Rows) -> Influence:
     """Change one token's values, one query's results and one head's results in turn, and run again."""
     output, num_tokens = rows.run.output.tensor, rows.dependence.sizes[1]
     start, width = _row_labels(rows)
-    labels = propagate(rows.trace, {n: one.view(rows.trace.values[n].tensor.shape) for n, one in start.items()})
+    shaped = {number: one.view(rows.trace.values[number].tensor.shape) for number, one in start.items()}
+    labels = propagate(rows.trace, shaped, sums=True)
     last_projected = _last_projected(rows, labels)
     queries, heads = torch.tensor([(row.query, row.head) for row in rows.all] + [(UNLABELLED, UNLABELLED)]).T
     reached = []
@@ -59,13 +60,18 @@ def measure_influence(rows: Rows) -> Influence:
 
 
 def _row_labels(rows: Rows) -> tuple[dict[int, Tensor], int]:
-    """Label each element of a value product's result with row * width + column; return the labels and the width."""
+    """Label each element of a value product's result with row * width + column; return the labels and the width.
+
+    A row that is computed in parts has the number of its first part.
+    """
     width = max(len(row.outputs) for row in rows.all)
+    first: dict[tuple[int, int, int], int] = {}
     found: dict[int, Tensor] = {}
     for number, row in enumerate(rows.all):
         out = row.product.out
         labels = found.setdefault(out.number, torch.full((out.tensor.numel(),), UNLABELLED))
-        labels[torch.tensor(row.outputs)] = number * width + torch.arange(len(row.outputs))
+        of_row = first.setdefault((row.sample, row.head, row.query), number)
+        labels[torch.tensor(row.outputs)] = of_row * width + torch.arange(len(row.outputs))
     return found, width
 
 
@@ -73,7 +79,8 @@ def _last_projected(rows: Rows, labels: list[Tensor]) -> list[Value]:
     value_products = {product.operation.number for product in rows.structure.value_products}
     found: list[Value] = []
     for product in rows.structure.products:
-        if product.operation.number in value_products or product.operation.number not in rows.run.live:
+        number = product.operation.number
+        if number in value_products or number not in rows.run.live or product.size == 1:
             continue
         for (value, _), (other, _) in (product.sides(), product.sides()[::-1]):
             fixed = not rows.dependence.on_input(other)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import compress
 
 import torch
 from torch import Tensor
@@ -161,7 +162,8 @@ def _rows_of(scores: Scores, product: Contraction) -> Iterator[Row]:
 def _with_heads(rows: list[Row], structure: Structure) -> Iterator[Row]:
     """Number heads in the order of their columns; rows of the same query and columns are parts or further heads.
 
-    In joint attention, where streams of tokens have projections of their own, heads are numbered in each stream.
+    In joint attention, where streams of tokens have projections of their own, heads are numbered in each stream. The
+    rows of a token that has more parts than others are left out: it is copied, as a class token is to each frame.
     """
     parts: dict[tuple, list[set[int]]] = {}
     keys = []
@@ -173,6 +175,9 @@ def _with_heads(rows: list[Row], structure: Structure) -> Iterator[Row]:
             taken.append(set())
         taken[part] |= seen
         keys.append((*row.query_columns, part))
+    least = min(map(len, parts.values()))
+    once = [len(parts[row.sample, row.query, row.query_columns]) == least for row in rows]
+    rows, keys = list(compress(rows, once)), list(compress(keys, once))
     streams: dict[frozenset[int] | None, list[tuple]] = {}
     for key in sorted(set(keys)):
         streams.setdefault(structure.tokens_of_column.get(key[0]), []).append(key)

@@ -16,6 +16,8 @@ from course_lib.tracing import FACTORS, LAYOUT, ModuleCall, Operation, Trace, Va
 
 from .softmaxes import EXPONENTIALS, SOFTMAXES
 
+SUMS = ("add", "add_", "baddbmm")
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreProduct:
@@ -138,6 +140,8 @@ class _Search:
         elif operation.name in SOFTMAXES or operation.name in EXPONENTIALS:
             self.used |= set(_indices(now.waiting | now.foreign))
             now = now._replace(foreign=0, weighing=now.weighing | now.foreign)
+        elif operation.name in SUMS and now.waiting:  # a bias of positions, as in Transformer-XL
+            now = now._replace(foreign=0)
         self._reached[operation.number] = now
 
     def _after_product(self, operation: Operation, factors: tuple[Value, Value], now: _State) -> _State:

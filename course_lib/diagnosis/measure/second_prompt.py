@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from course_lib.tracing import SourceLine, Trace
 
@@ -55,8 +55,10 @@ def run_second_prompt(dependence: Dependence) -> SecondPrompt:
         subject.run(_other_prompt(run.x), code)
         second = subject.run(run.x, code)
     except SubjectFailed as failure:
-        # A part that fails has got rows of another number than the whole around it goes on with.
-        difference = "" if subject.is_part else f"a second prompt fails: {failure}"
+        # A part that fails has got rows of another number than the whole around it goes on with, and a class that says
+        # how it is copied may leave a kept result out.
+        states = (type(one).__getstate__ is nn.Module.__getstate__ for one in subject.modules.values())
+        difference = "" if subject.is_part or not all(states) else f"a second prompt fails: {failure}"
         return SecondPrompt(run, difference, failure.line, not _runs_afresh(run))
     outlasts = _apart(first, fresh) > LEFT
     if fresh.shape != second.shape:

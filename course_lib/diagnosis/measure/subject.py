@@ -15,6 +15,7 @@ from course_lib.tracing import (
     FunctionWatch,
     SourceLine,
     Trace,
+    error_message,
     last_line,
     map_instances,
     tensors_in,
@@ -201,7 +202,7 @@ class Subject:
             try:
                 output = self.call(self.copy(torch.float64) if code is None else code, x.clone())
             except Exception as error:
-                raise SubjectFailed(f"{type(error).__name__}: {error}", last_line(error)) from error
+                raise SubjectFailed(error_message(error), last_line(error)) from error
         if not isinstance(output, Tensor):
             raise SubjectFailed(f"it gave back {type(output).__name__} instead of a tensor")
         return output

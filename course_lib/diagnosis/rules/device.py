@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_attribute, move_given_devices, of_files_on
+from course_lib.diagnosis.locate import is_on_given_device, locate_attribute, move_given_devices, of_files_on
 from course_lib.diagnosis.measure import FreshRuns
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, tensors_in, torch_private, without_gradients
@@ -29,7 +29,7 @@ def check_device(fresh: FreshRuns) -> Iterator[Finding]:
     subject = fresh.run.subject
     code = subject.copy(torch.float64)
     move_given_devices(subject, code, ELSEWHERE)
-    plain = _kept_tensors(code)
+    plain = [(name, one) for name, one in _kept_tensors(code) if not is_on_given_device(subject, name)]
     modules = set(map(id, code.modules())) if isinstance(code, nn.Module) else set[int]()
     device = _FakeDevice([tensor for _, tensor in plain], subject.caller, modules, sys._getframe())
     try:

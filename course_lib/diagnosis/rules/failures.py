@@ -28,7 +28,17 @@ from course_lib.diagnosis.measure import (
 from course_lib.diagnosis.measure.score_products import find_score_products
 from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.dtypes import is_of_call, tensors_of_call
-from course_lib.tracing import FACTORS, SourceLine, Value, contractions, last_line, source_of, statement_of, tensors_in
+from course_lib.tracing import (
+    FACTORS,
+    SourceLine,
+    Value,
+    contractions,
+    last_line,
+    set_in_script,
+    source_of,
+    statement_of,
+    tensors_in,
+)
 
 DTYPE = re.compile(r"expected scalar type|same dtype")
 WIDTH = re.compile(r"shapes cannot be multiplied|size mismatch|must match")
@@ -122,6 +132,8 @@ def _broken_projection(failed: FailedRun) -> str | None:
 def _remedy(failed: FailedRun) -> str:
     """Return what to do about an error, as the end of a clause; "" if nothing is known."""
     message = error_message(failed.error)
+    if remedy := set_in_script(failed.error):
+        return f"; {remedy}"
     if "indices" in message and "Long" in message:
         return f"; it takes token ids: give the attention inside it, which takes embeddings, or ids, {IDS}"
     if failed.options.has_call or not _lacks_arguments(failed, message):

@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from course_lib.calling import forward_code
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_attribute, locate_discarded, names_in, names_read
 from course_lib.diagnosis.measure import RotaryAngles, Run, Scores, Structure, noise_of, role_of
@@ -64,7 +65,7 @@ def check_rotary(angles: RotaryAngles) -> Iterator[Finding | str]:
             f"{name} {type(module).__name__}"
             for name, module in run.subject.modules.items()
             if name
-            and getattr(type(module).forward, "__code__", None) not in ran  # it may keep its tables anywhere
+            and forward_code(module) not in ran  # it may keep its tables anywhere
             and not any(read.startswith(f"{name}.") for read in run.parameter_reads)
         )
         module = next((name.split()[0] for name in names if ROTARY.search(name)), None)
@@ -104,7 +105,7 @@ def _locate_unused(angles: RotaryAngles, start: list[Operation]) -> SourceLine |
 def check_given_angles(run: Run) -> Iterator[Finding]:
     """Whether the module reads cosines and sines that it is given."""
     for call in (one for one in run.trace.calls if one.outer is None):
-        code = getattr(type(call.module).forward, "__code__", None)
+        code = forward_code(call.module)
         source = None if code is None or is_foreign(code.co_filename) else source_of(code)
         if code is None or source is None:
             continue

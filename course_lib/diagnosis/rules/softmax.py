@@ -270,7 +270,8 @@ def _second_softmax(path: SoftmaxPath) -> Operation | None:
         if made.is_floating_point() and made.dim() and _sums_to_one(made):
             after = path.scores.trace.descendants({first.number})
             again = (op for op in path.operations if op.number in after and op is not first)
-            exponential = next((op for op in again if op.name in EXPONENTIALS), None)
+            last = max((one.number for one in path.named_softmaxes), default=0)  # before it, exp makes a factor
+            exponential = next((op for op in again if op.name in EXPONENTIALS and op.number > last), None)
             if exponential is not None:
                 return exponential
     return None

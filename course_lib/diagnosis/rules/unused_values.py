@@ -7,6 +7,7 @@ from types import CodeType
 
 import torch
 
+from course_lib.calling import forward_code
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import changes_nothing, dead_parts, dead_stores, dropped_results, names_in, names_read
 from course_lib.diagnosis.measure import Run, role_of
@@ -159,7 +160,7 @@ def _is_pure(body: Body, operation: Operation) -> bool:
 def check_given(run: Run) -> Iterator[Finding]:
     """Whether of two tensors that a module is given both are read."""
     for call in run.trace.calls:
-        code = getattr(type(call.module).forward, "__code__", None)
+        code = forward_code(call.module)
         if code is None or is_foreign(code.co_filename) or run.returned.isdisjoint(range(call.first, call.last)):
             continue
         source = source_of(code)
