@@ -23,11 +23,6 @@ EXACT = re.compile(r"\(\d+,[\d, ]*\)|The call: |is missing\?")
 ASTRAY = re.compile(r"core\.py|checks\.py|<made>|site-packages|Traceback|requires_grad=True")
 
 
-@pytest.fixture(scope="module")
-def verdicts():
-    return [(name, ALL[name].judge(LocalAnswer(answer), InputGenerator(0))) for name, answer in WRONG]
-
-
 def kind(verdict):
     """Return how much a verdict says: the mistake, exact shapes or arguments, an error's meaning, or nothing more."""
     shown = repr(verdict)
@@ -38,14 +33,12 @@ def kind(verdict):
     return "exact" if EXACT.search(shown) else "meaning"
 
 
-def test_nearly_all_wrong_answers_are_led_on(verdicts):
+def test_nearly_all_wrong_answers_are_led_on_and_none_astray():
+    verdicts = [(name, ALL[name].judge(LocalAnswer(answer), InputGenerator(0))) for name, answer in WRONG]
     kinds = Counter(kind(verdict) for _, verdict in verdicts)
     assert len(verdicts) >= 300 and all(verdict.state == "not passed yet" for _, verdict in verdicts)
     assert kinds["named"] + kinds["exact"] >= 0.85 * len(verdicts), kinds
     assert kinds["raw"] <= 0.05 * len(verdicts), kinds
-
-
-def test_no_message_leads_astray(verdicts):
     for name, verdict in verdicts:
         shown = repr(verdict)
         assert not ASTRAY.search(shown), shown

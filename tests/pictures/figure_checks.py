@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -56,7 +55,11 @@ def check_figure(figure: Drawn, *, widest: float = 870, smallest: float = SMALLE
         inside &= right <= figure.width + TOLERANCE and bottom <= figure.height + TOLERANCE
         assert inside, f"{text!r} is cut: {left:.0f} to {right:.0f} of {figure.width:.0f}, {top:.0f} to {bottom:.0f}"
         assert size >= smallest, f"{text!r} has {size:.1f} points"
-    for (one, _, box), (other, _, its_box) in combinations(figure.texts, 2):
+    boxes = np.array([box for *_, box in figure.texts])
+    lows, highs = boxes.min(axis=1), boxes.max(axis=1)
+    near = ((lows[:, None] < highs) & (lows < highs[:, None])).all(-1)  # upright rectangles around two texts overlap
+    for first, second in np.argwhere(np.triu(near, 1)):
+        (one, _, box), (other, _, its_box) = figure.texts[first], figure.texts[second]
         assert _apart(box, its_box), f"{one!r} and {other!r} overlap"
 
 

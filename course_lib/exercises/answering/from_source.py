@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 MADE = "<made>"  # stands for the file in tracebacks
@@ -25,5 +27,10 @@ class FromSource:
     def build(self) -> Any:
         """Run the source in a new namespace and call the function, which may change the arguments."""
         namespace: dict[str, Any] = {"__name__": "made"}
-        exec(compile(self.source, MADE, "exec", dont_inherit=True), namespace)
+        exec(_compiled(self.source), namespace)
         return namespace[self.name](*self.arguments)
+
+
+@lru_cache(maxsize=64)  # each case of an exercise runs the same source
+def _compiled(source: str) -> CodeType:
+    return compile(source, MADE, "exec", dont_inherit=True)
