@@ -27,10 +27,12 @@ def check_shifted_side(attention: Attention) -> Iterator[Finding]:
     tokens = attention.run.x.shape[1]
     keys = int(attention.rows.scores.keys_are_right(attention.rows.all[0].product))
     for shift in SHIFTS:
-        if all(_is_shifted(*(one.tensor for one in pair), tokens, shift) for pair in pairs):
+        if all(_is_shifted(one.tensor, other.tensor, tokens, shift) for one, other in pairs):
             later, earlier = ("keys", "queries") if (shift > 0) == (keys == 1) else ("queries", "keys")
             steps = "1 position" if abs(shift) == 1 else f"{abs(shift)} positions"
-            evidence = f"the {later} are turned as tokens {steps} later are, and the {earlier} are not: a token is that far "
+            evidence = (
+                f"the {later} are turned as tokens {steps} later are, and the {earlier} are not: a token is that far "
+            )
             evidence += "from itself"
             side = keys if later == "keys" else 1 - keys
             where = _locate_shift(structure, [pair[side] for pair in pairs], [pair[1 - side] for pair in pairs])
@@ -46,7 +48,9 @@ def check_axes(attention: Attention) -> Iterator[Finding]:
         return
     pair = next((pair for one in rotated_rows(attention) if (pair := one.equal_keys())), None)
     if pair is not None:
-        evidence = f"each angle turns two pairs of elements of a head, and the tokens {pair[0]} and {pair[1]} are turned by "
+        evidence = (
+            f"each angle turns two pairs of elements of a head, and the tokens {pair[0]} and {pair[1]} are turned by "
+        )
         evidence += "the same angles: one axis of a grid seems to be used for both"
         keys = turns[1]
         yield Finding.named("rotary-wrong-turn", evidence, line_of_its_own(keys[-1], keys[:1]) or keys[-1].where)

@@ -586,6 +586,34 @@ def table_cut_later_for_queries():
     return Cut(d_in=12, heads=2, head_dim=4), some_x(2, 7, 12), {"num_heads": 2}
 
 
+class LearnedAngles(Parts):
+    """Learned frequencies of rows and of columns turn each pair of elements by the sum of two angles."""
+
+    def __init__(self, column: int):
+        super().__init__(d_in=10, heads=2, head_dim=6)
+        self.rates, self.column = nn.Parameter(torch.rand(2, 3)), column
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        at = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+        rows = torch.outer(at // 3, self.rates[0])
+        columns = torch.outer(at % 3, self.rates[self.column])  # wrong
+        cos, sin = (rows + columns).cos(), (rows + columns).sin()
+        halves = (t.chunk(2, -1) for t in (q, k))
+        q, k = (torch.cat((a * cos - b * sin, b * cos + a * sin), -1) for a, b in halves)
+        return self.merge(self.scores(q, k).softmax(-1) @ v)
+
+
+@case(None)
+def learned_angles_of_both_axes():
+    return LearnedAngles(1), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
+
+
+@case("dead-parameter")
+def learned_angles_of_rows_for_columns_too():
+    return LearnedAngles(0), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
+
+
 # ------------------------------------------------------------------------------------------------ bias-wrong-sign
 
 
