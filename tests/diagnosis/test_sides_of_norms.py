@@ -36,7 +36,7 @@ def examined(module):
 
 
 @pytest.mark.parametrize(
-    ("roles", "option"), [("qk", True), ("qkv", True), ("v", True), ("", True), ("q", None), ("q", False)]
+    ("roles", "option"), [("qk", True), ("qkv", True), ("kv", None), ("v", True), ("", True), ("q", None), ("q", False)]
 )
 def test_these_may_be_meant_so(roles, option):
     assert not any("normalised" in one.title for one in examined(Normed(roles, option)).findings)

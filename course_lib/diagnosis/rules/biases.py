@@ -39,6 +39,41 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
             return
 
 
+@rule(order=251, of_dot_products=True)
+def check_distances(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
+    """Whether distances are between queries and keys."""
+    before = path.structure.ancestors_of([value for one in path.masking for value in one.inputs])
+    for operation in before:
+        values = [value for value in operation.inputs if value.tensor.dim() > 1]
+        if operation.name in ("sub", "rsub") and len(values) == 2 and not any(map(path.dependence.on_input, values)):
+            positions, others = (value.tensor for value in values)
+            varied = bool((positions != positions.flatten()[0]).any()) and positions.numel() > 2
+            if varied and positions.shape == others.shape and torch.equal(positions, others):
+                evidence = f"{positions.numel()} positions are subtracted from themselves, so that every distance is 0"
+                yield Finding.unnamed("a bias by distance does not depend on distance", evidence, operation.where)
+                return
+    for operation in path.masking if not attention.options.causal else ():
+        added = _added(attention, path, operation)
+        if added is None or added.isnan().any() or _is_learned(attention, path, operation):
+            continue
+        if all(map(_is_signed, added)):
+            evidence = (
+                "what is added rises or falls from the first key to the last, whatever the query is: a distance has "
+            )
+            evidence += "no sign"
+            yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation))
+            return
+
+
+def _is_signed(added: Tensor) -> bool:
+    """Return whether (query, key) holds a multiple of the key's position less the query's."""
+    at = torch.arange(len(added), dtype=added.dtype)
+    signed = at - at[:, None]
+    slope = float(added[0, -1]) / max(1, len(added) - 1)
+    near = 1e-6 * max(1.0, float(added.abs().max()))
+    return len(added) > 2 and abs(slope) > 1e-6 and bool(((added - slope * signed).abs() <= near).all())
+
+
 @rule(order=254, of_dot_products=True)
 def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias is added to the same scores again."""
@@ -46,7 +81,9 @@ def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
     for operation in path.operations:
         for value in operation.inputs if operation.name in SUMS and len(operation.inputs) == 2 else ():
             tensor = value.tensor
-            before = added.setdefault((value.storage, value.offset, operation.name[:3]), (operation, tensor))
+            before = added.setdefault(
+                (value.storage, value.version, value.offset, operation.name[:3]), (operation, tensor)
+            )
             between = path.trace.descendants({before[0].number}) & path.trace.ancestors(operation.inputs)
             again = operation.number != before[0].number and before[0].number in between and tensor.dim() > 1
             normalised = any(one.number in between for one in path.softmaxes)

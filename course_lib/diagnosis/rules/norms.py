@@ -45,7 +45,7 @@ def check_sides_of_norm(attention: Attention) -> Iterator[Finding]:
     if rows.in_pieces or normed[plain] is not None or norm is None:
         return
     said = next(filter(None, map(_name_of_both, structure.run.subject.modules.values())), None)
-    if of_values is not None:
+    if of_values is not None and (plain == "keys" or said is not None):
         where = line_at(of_values.statement_in(product.operation.code))
         evidence = f"the {others[0]} and the values are normalised, and the {plain} are not"
         yield Finding.unnamed(f"values are normalised in place of {plain}", evidence, where)

@@ -34,7 +34,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     weights, rows = attention.weights, attention.expected.any(-1)
     total = weights.sum(-1)[rows]
     alone = len(path.named_softmaxes) == 1 and _axis_of(path) == "queries"
-    if not total.numel() or not (attention.options.normalised or alone):
+    if not total.numel() or not (attention.options.normalised or (alone and _is_transposed(attention, path))):
         return
     sums = f"{float(total.min()):.4f} to {float(total.max()):.4f}"
     off = float((total - 1).abs().max())

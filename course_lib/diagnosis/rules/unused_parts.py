@@ -107,17 +107,17 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
 def check_parts_of_parameters(run: Run) -> Iterator[Finding]:
     """Whether each part of a parameter is read."""
     for name, values in run.parameter_reads.items():
-        shape, storages = run.subject.parameters[name].shape, {value.storage for value in values}
+        shape = run.subject.parameters[name].shape
         if not shape or not 1 < shape[0] <= MAX_PARTS:
             continue
-        readers = [one for one in run.trace.operations if any(value.storage in storages for value in one.inputs)]
-        firsts = [one for one in readers if one.inputs[0] in values]
-        if not all(one.name == "select" and one.args[1] == 0 for one in firsts):
+        read = {value.number for value in values}
+        readers = [one for one in run.trace.operations if not read.isdisjoint(one.input_indices)]
+        if not all(one.name == "select" and one.args[1] == 0 for one in readers):
             continue
         lines: dict[int, list[SourceLine]] = {}
-        for one in firsts:
-            read = lines.setdefault(one.args[2] % shape[0], [])
-            read += [one.where] if one.where and one.where not in read else []
+        for one in readers:
+            own = lines.setdefault(one.args[2] % shape[0], [])
+            own += [one.where] if one.where and one.where not in own else []
         idle = next((part for part in range(shape[0]) if part not in lines), None)
         again = next((part for part in lines if len(lines[part]) > 1), None)
         if idle is not None and again is not None:
