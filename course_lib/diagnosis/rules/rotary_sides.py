@@ -46,14 +46,27 @@ def check_axes(attention: Attention) -> Iterator[Finding]:
     structure, turns = attention.structure, turns_of(attention.structure)
     if attention.rows.in_pieces or len(turns) < 2 or not all(_are_alike(structure, *one) for one in turns.items()):
         return
-    pair = next((pair for one in rotated_rows(attention) if (pair := one.equal_keys())), None)
-    if pair is not None:
+    if any(_are_of_one_axis(one.keys) for one in rotated_rows(attention)):
         evidence = (
-            f"each angle turns two pairs of elements of a head, and the tokens {pair[0]} and {pair[1]} are turned by "
+            "each angle turns two pairs of elements of a head, and the tokens of a row or a column of a grid are all "
         )
-        evidence += "the same angles: one axis of a grid seems to be used for both"
+        evidence += "turned by the same angles: one axis is used for both"
         keys = turns[1]
         yield Finding.named("rotary-wrong-turn", evidence, line_of_its_own(keys[-1], keys[:1]) or keys[-1].where)
+
+
+def _are_of_one_axis(keys: Tensor) -> bool:
+    """Return whether keys, maybe without some in front, are equal just in each row of a grid, or in each column."""
+    size = float(keys.norm(dim=-1).max())
+    equal = torch.cdist(keys, keys) <= NEAR * size
+    for start in range(len(keys) - 3):
+        left = len(keys) - start
+        for width in (one for one in range(2, left // 2 + 1) if left % one == 0):
+            at = torch.arange(left)
+            alike = [one[:, None] == one for one in (at // width, at % width)]
+            if any(torch.equal(equal[start:, start:], one) for one in alike):
+                return True
+    return False
 
 
 def _angles(structure: Structure, turn: Operation) -> Value:
