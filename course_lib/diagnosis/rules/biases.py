@@ -88,7 +88,7 @@ def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
             again = operation.number != before[0].number and before[0].number in between and tensor.dim() > 1
             normalised = any(one.number in between for one in path.softmaxes)
             if again and not normalised and _is_again(tensor, before[1]):
-                evidence = f"the same {tensor.numel()} numbers are added to the scores twice"
+                evidence = f"the same {tensor.numel()} biases are added to the scores twice"
                 yield Finding.unnamed("a bias is added twice", evidence, operation.where)
                 return
 

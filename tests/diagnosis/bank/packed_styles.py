@@ -647,16 +647,16 @@ def w_scale_per_head_matrix():
 class GatedWeights(Packed):
     """Softmax over the keys, in front of the heads, then a gate for each pair of tokens."""
 
-    def __init__(self, mixed):
-        super().__init__(12, 3, mixed=mixed)
+    def __init__(self, equation):
+        super().__init__(12, 3, equation=equation)
         self.gates = nn.Parameter(torch.randn(3))
 
     def forward(self, x):
         q, k, v = self.parts(x)
         logits = torch.einsum("blhd,bmhd->blmh", q, k) / math.sqrt(self.hd)
         weights = logits.softmax(2) * (logits * self.gates).sigmoid()
-        mixed = torch.einsum(self.mixed, weights, v)  # wrong
-        return self.c_proj(mixed.flatten(2))
+        context = torch.einsum(self.equation, weights, v)  # wrong
+        return self.c_proj(context.flatten(2))
 
 
 @case(None)
