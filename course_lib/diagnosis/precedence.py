@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from .catalogue import CATALOGUE
-from .finding import NOT_AS_EXPECTED, RANDOM, UNSEEN_WINDOW, Finding
+from .finding import DIFFERS, NOT_AS_EXPECTED, RANDOM, UNSEEN_WINDOW, Finding
 
 # These are seen in the code's behaviour, and so remain valid if the weights can't be trusted.
 OF_BEHAVIOUR = {
@@ -124,6 +124,8 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
             named.setdefault(finding.mistake, finding)
     if named.keys() <= ELSEWHERE:
         differing = [one for one in left if NOT_AS_EXPECTED in one.title or RANDOM in one.title]
-        found = (*named.values(), *differing) or tuple(one for one in left if one not in unseen)[:1]
+        measured = [one for one in left if one.mistake is None and one.examined and one.title.startswith(DIFFERS)]
+        others = differing or (measured[:1] if named else [one for one in left if one not in unseen][:1])
+        found = (*named.values(), *others)
         return (*found, *unseen)
     return (*named.values(), *unseen)

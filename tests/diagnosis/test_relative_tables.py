@@ -71,3 +71,87 @@ def test_biases_that_are_reshaped_go_to_other_heads():
     assert finding.title.endswith("biases of a table go to other heads and tokens.")
     assert finding.evidence == "head 0 gets biases from the columns [0, 1, 2] of `table`"
     assert {finding.where} == marked(Reshaped)
+
+
+class OfNetwork(Window):
+    """The table is computed by a network, and the index of rows is multiplied by the width, or is not."""
+
+    def __init__(self, factor: int):
+        super().__init__(2, 3, factor)
+        self.network = nn.Linear(15, 3)
+        del self.table
+
+    @property
+    def table(self):
+        return self.network.weight.mT.sigmoid() * 2
+
+
+def test_a_table_that_a_network_makes_is_judged_too():
+    assert examined(OfNetwork(5), 6).ok
+    (finding,) = examined(OfNetwork(1), 6).findings
+    assert finding.title.endswith("relative positions are read from the entries of others.")
+
+
+class TwoAxes(Window):
+    """The table has an axis of rows and one of columns, and dtypes are forced, too."""
+
+    def __init__(self, second: int):
+        super().__init__(2, 3, 5)
+        self.table, self.second = nn.Parameter(torch.randn(3, 5)), second
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        q, k, v = self.qkv(x).reshape(b, n, 3, 3, 4).permute(2, 0, 3, 1, 4)
+        at = self.index // 5, self.index % 5
+        weights = (q @ k.mT / 2 + self.table[at[0], at[self.second]]).softmax(-1)
+        return self.proj((weights @ v).transpose(1, 2).reshape(b, n, -1))
+
+
+def test_a_row_that_is_read_as_the_column_is_found():
+    assert examined(TwoAxes(1), 6).ok
+    (finding,) = examined(TwoAxes(0), 6).findings
+    assert finding.title.endswith("relative positions are read from the entries of others.")
+
+
+class Distances(Window):
+    """The table has an entry for each distance along both axes, which is looked up in training only."""
+
+    def __init__(self, right: bool):
+        super().__init__(2, 2, 3)
+        points = [(row, column) for row in range(3) for column in range(3)]
+        seen, index = {}, []
+        for one in points:
+            for other in points:
+                offset = abs(one[0] - other[0]), abs(one[1] - other[int(right)])
+                index.append(seen.setdefault(offset, len(seen)))
+        self.table = nn.Parameter(torch.randn(3, len(seen)))
+        self.register_buffer("index", torch.tensor(index).view(9, 9))
+
+    def train(self, mode=True):
+        if not mode:
+            self.bias = self.table[:, self.index].detach()
+        return super().train(mode)
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        q, k, v = self.qkv(x).reshape(b, n, 3, 3, 4).permute(2, 0, 3, 1, 4)
+        bias = self.table[:, self.index] if self.training else self.bias
+        return self.proj(((q @ k.mT / 2 + bias).softmax(-1) @ v).transpose(1, 2).reshape(b, n, -1))
+
+
+def test_a_distance_of_a_row_from_a_column_is_found():
+    assert examined(Distances(right=True), 9).ok
+    (finding,) = examined(Distances(right=False), 9).findings
+    assert "at different entries for the distances of tokens from themselves" in finding.evidence
+    assert "index" in finding.source
+
+
+class Forced(TwoAxes):
+    def forward(self, x):
+        q = super().forward(x)
+        return q + self.proj.weight.new_zeros(1) @ torch.ones(1) if x.dtype == torch.bfloat16 else q
+
+
+def test_a_wrong_table_is_found_beside_a_forced_dtype():
+    assert [one.mistake for one in examined(Forced(1), 6).findings] == ["dtype-pinned"]
+    assert [one.mistake for one in examined(Forced(0), 6).findings] == ["dtype-pinned", None]

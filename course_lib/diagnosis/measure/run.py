@@ -124,13 +124,13 @@ class Run(Attempt):
             values = self.parameter_reads.get(name, [])
             if tensor.dim() < 2:
                 continue
-            if not values or not self._matters(values, slice(None)):
+            if not values or not self.matters(values, slice(None)):
                 found += [] if name in self.subject.used_parameters else [name]
             elif tensor.dim() > 2 and tensor.shape[0] <= 6 and all(v.tensor.shape == tensor.shape for v in values):
-                found += [f"{name}[{part}]" for part in range(len(tensor)) if not self._matters(values, part)]
+                found += [f"{name}[{part}]" for part in range(len(tensor)) if not self.matters(values, part)]
         return found
 
-    def _matters(self, values: list[Value], part: int | slice) -> bool:
+    def matters(self, values: list[Value], part: int | slice) -> bool:
         """Return whether the output, or one beside it, changes with a part of some parameters."""
         leaves = {}
         for value in values:

@@ -15,6 +15,7 @@ from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
 SUMS = ("add", "add_", "sub", "sub_", "baddbmm", "rsub")
 HIDDEN = -1e3  # lower numbers are a mask
+POSITIVE = ("softplus", "exp", "sigmoid", "abs", "square", "relu")
 
 
 @rule(order=255, of_dot_products=True)
@@ -35,6 +36,86 @@ def check_bias(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
             evidence = f"a bias of {max(slopes):.4f} to {min(slopes):.4f} for each step away is added, and then "
             evidence += f"`{scaled.name.rstrip('_')}` scales it together with the scores"
             yield Finding.named("mask-scaled", evidence, scaled.where)
+            return
+
+
+@rule(order=251, of_dot_products=True)
+def check_distances(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
+    """Whether distances are between queries and keys."""
+    before = path.structure.ancestors_of([value for one in path.masking for value in one.inputs])
+    for operation in before:
+        values = [value for value in operation.inputs if value.tensor.dim() > 1]
+        if operation.name in ("sub", "rsub") and len(values) == 2 and not any(map(path.dependence.on_input, values)):
+            positions, others = (value.tensor for value in values)
+            varied = bool((positions != positions.flatten()[0]).any()) and positions.numel() > 2
+            if varied and positions.shape == others.shape and torch.equal(positions, others):
+                evidence = f"{positions.numel()} positions are subtracted from themselves, so that every distance is 0"
+                yield Finding.unnamed("a bias by distance does not depend on distance", evidence, operation.where)
+                return
+    for operation in path.masking if not attention.options.causal else ():
+        added = _added(attention, path, operation)
+        if added is None or added.isnan().any() or _is_learned(attention, path, operation):
+            continue
+        if all(map(_is_signed, added)):
+            evidence = (
+                "what is added rises or falls from the first key to the last, whatever the query is: a distance has "
+            )
+            evidence += "no sign"
+            yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation))
+            return
+
+
+def _is_signed(added: Tensor) -> bool:
+    """Return whether (query, key) holds a multiple of the key's position less the query's."""
+    at = torch.arange(len(added), dtype=added.dtype)
+    signed = at - at[:, None]
+    slope = float(added[0, -1]) / max(1, len(added) - 1)
+    near = 1e-6 * max(1.0, float(added.abs().max()))
+    return len(added) > 2 and abs(slope) > 1e-6 and bool(((added - slope * signed).abs() <= near).all())
+
+
+@rule(order=254, of_dot_products=True)
+def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
+    """Whether a bias is added to the same scores again."""
+    added: dict[tuple, tuple[Operation, Tensor]] = {}
+    for operation in path.operations:
+        for value in operation.inputs if operation.name in SUMS and len(operation.inputs) == 2 else ():
+            tensor = value.tensor
+            before = added.setdefault(
+                (value.storage, value.version, value.offset, operation.name[:3]), (operation, tensor)
+            )
+            between = path.trace.descendants({before[0].number}) & path.trace.ancestors(operation.inputs)
+            again = operation.number != before[0].number and before[0].number in between and tensor.dim() > 1
+            normalised = any(one.number in between for one in path.softmaxes)
+            if again and not normalised and _is_again(tensor, before[1]):
+                evidence = f"the same {tensor.numel()} biases are added to the scores twice"
+                yield Finding.unnamed("a bias is added twice", evidence, operation.where)
+                return
+
+
+def _is_again(bias: Tensor, before: Tensor) -> bool:
+    """Return whether biases, and not a mask, which may be added again, are those that were added before."""
+    same = bias.numel() == before.numel() and torch.equal(bias.flatten(), before.flatten())
+    return same and bias.is_floating_point() and len(bias.unique()) > 2 and float(bias.min()) > HIDDEN
+
+
+@rule(order=252, of_dot_products=True)
+def check_bias_of_hidden(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
+    """Whether a bias tells apart the keys that are seen."""
+    expected = attention.expected[0]
+    for operation in path.masking if bool((~expected).any()) else ():
+        added = _added(attention, path, operation)
+        if added is None or added.isnan().any() or bool((added <= HIDDEN).any()):
+            continue
+        low, high = (added.masked_fill(~expected, end) for end in (torch.inf, -torch.inf))
+        same = float((high.amax(-1) - low.amin(-1)).max()) < 1e-6
+        if same and len(added[~expected].round(decimals=6).unique()) > 2 * len(added):
+            evidence = (
+                "what is added to the scores is the same for all keys that a query sees, and differs among those "
+            )
+            evidence += "that are hidden from it"
+            where = _locate_distances(path, operation) or _locate_bias(path, operation)
+            yield Finding.unnamed("a bias by distance counts distances the other way round", evidence, where)
             return
 
 
@@ -85,7 +166,7 @@ def _scaling_after(path: SoftmaxPath, operation: Operation) -> Operation | None:
 def _slopes(attention: Attention, path: SoftmaxPath, operation: Operation) -> list[float]:
     """Return what an operation adds to each head's scores for each step away; [] if it isn't monotonic."""
     added = _added(attention, path, operation)
-    if added is None or _is_learned(path, operation):
+    if added is None or _is_learned(attention, path, operation):
         return []
     found = []
     for head in range(added.shape[0]):
@@ -107,7 +188,7 @@ def _adds_distances(attention: Attention, path: SoftmaxPath, operation: Operatio
     equally far from all, as a class token is, have no place.
     """
     added = _added(attention, path, operation)
-    if added is None or added.isnan().any() or _is_learned(path, operation):
+    if added is None or added.isnan().any() or _is_learned(attention, path, operation):
         return False
     rows = [head[(head != head[:, :1]).any(-1)][:, (head != head[:, :1]).any(-1)] for head in added]
     return all(len(head) > 3 and _is_distance(head - head.diagonal().min()) for head in rows)
@@ -166,10 +247,18 @@ def _turned(attention: Attention, path: SoftmaxPath, operation: Operation) -> Te
     return logits - 2 * added.nan_to_num(posinf=0.0, neginf=0.0)
 
 
-def _is_learned(path: SoftmaxPath, operation: Operation) -> bool:
-    fixed = [value for value in operation.inputs if not path.dependence.on_input(value)]
-    reads = {one.storage for op in path.structure.ancestors_of(fixed) for one in op.inputs} | {v.storage for v in fixed}
-    return any(read.storage in reads for values in path.run.parameter_reads.values() for read in values)
+def _is_learned(attention: Attention, path: SoftmaxPath, operation: Operation) -> bool:
+    """Return whether training can change the sign of what an operation adds; not of slopes that are made positive."""
+    learned = {read.storage for values in path.run.parameter_reads.values() for read in values}
+    pending = [value for value in operation.inputs if not path.dependence.on_input(value)]
+    while pending:
+        value = pending.pop()
+        made = None if value.made_by is None else path.trace.operations[value.made_by]
+        if value.storage in learned:
+            return True
+        if made is not None and not (made.name in POSITIVE and value.tensor.numel() <= attention.rows.num_heads):
+            pending += made.inputs
+    return False
 
 
 def _locate_bias(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
@@ -182,3 +271,11 @@ def _locate_bias(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
         return operation.where
     read = {value.storage for value in operation.inputs}
     return made[-1].where if made else locate_held(path.run.subject, read) or operation.where
+
+
+def _locate_distances(path: SoftmaxPath, operation: Operation) -> SourceLine | None:
+    """Find the line that subtracts the positions of queries and keys from each other."""
+    before = path.structure.ancestors_of(list(operation.inputs))
+    made = (one for one in before if one.name in ("sub", "rsub") and len(one.inputs) == 2)
+    whole = (one.where for one in made if not one.outputs[0].tensor.is_floating_point())
+    return next(whole, None)

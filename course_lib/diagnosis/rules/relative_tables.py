@@ -10,7 +10,7 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import locate_held
 from course_lib.diagnosis.measure import Attention, Run, SoftmaxPath, by_query_and_key
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import UNLABELLED, VIEWS, Operation, Value, propagate
+from course_lib.tracing import UNLABELLED, VIEWS, Operation, SourceLine, Value, propagate, storage_of
 
 LOOKUPS = ("index", "embedding", "index_select")
 
@@ -18,21 +18,50 @@ LOOKUPS = ("index", "embedding", "index_select")
 @rule(order=259)
 def check_relative_table(run: Run) -> Iterator[Finding]:
     """Whether displacements share an entry of a table."""
-    learned = {read.storage for reads in run.parameter_reads.values() for read in reads}
-    for operation in run.live_operations:
-        if operation.name not in LOOKUPS or operation.inputs[0].storage not in learned or len(operation.inputs) != 2:
+    for rows, index, storage, line in _indices(run):
+        tokens = math.isqrt(index.numel())
+        if tokens**2 != index.numel() or index.is_floating_point():
             continue
-        table, index = (value.tensor for value in operation.inputs)
-        shapes = _grids(math.isqrt(index.numel()), len(table))
-        if math.isqrt(index.numel()) ** 2 != index.numel() or index.is_floating_point() or not shapes:
-            continue
-        if not any(_is_by_displacement(index, *shape) for shape in shapes):
+        shapes = _grids(tokens, rows)
+        if shapes and not any(_is_by_displacement(index, *shape) for shape in shapes):
             height, width = shapes[0]
-            evidence = f"a table of {len(table)} entries, one for each displacement in a grid of {height} by {width}, "
+            evidence = f"a table of {rows} entries, one for each displacement in a grid of {height} by {width}, "
             evidence += f"is read at {len(index.unique())} of them, or at one entry for several displacements"
-            where = locate_held(run.subject, {operation.inputs[1].storage}) or operation.where
-            yield Finding.unnamed("relative positions are read from the entries of others", evidence, where)
-            return
+        elif not shapes and _is_by_distance_from_one(index.reshape(tokens, tokens)):
+            evidence = (
+                f"a table of {tokens} entries, one for each distance of a token of {tokens} from one in a corner, "
+            )
+            evidence += "is read at different entries for the distances of tokens from themselves"
+        else:
+            continue
+        where = locate_held(run.subject, {storage}) or line
+        yield Finding.unnamed("relative positions are read from the entries of others", evidence, where)
+        return
+
+
+def _indices(run: Run) -> Iterator[tuple[int, Tensor, int, SourceLine | None]]:
+    """Yield how many rows a table has, the index of the rows that are read, its memory and the line that reads.
+
+    Tables that x does not change count, and integers that a module holds for a table that was read before the run.
+    """
+    of_input = run.trace.descendants_of_input()
+    for operation in run.live_operations:
+        table, *indices = operation.inputs or (None,)
+        if operation.name not in LOOKUPS or table is None or table is run.trace.x or table.made_by in of_input:
+            continue
+        axes = [at for at, one in enumerate(operation.args[1]) if one is not None] if operation.name == "index" else [0]
+        axes = [operation.args[1]] if operation.name == "index_select" else axes
+        sizes = [table.tensor.shape[axis] for axis in axes]
+        if len(indices) == 1 == len(axes):
+            yield sizes[0], indices[0].tensor, indices[0].storage, operation.where
+        elif len(indices) == 2 == len(axes) and indices[0].tensor.shape == indices[1].tensor.shape:
+            both = indices[0].tensor * sizes[1] + indices[1].tensor
+            yield math.prod(sizes), both, indices[1].storage, operation.where
+    called = {call.module for call in run.trace.calls}
+    for module in called:
+        for held in {**module._buffers, **vars(module)}.values():
+            if isinstance(held, Tensor) and held.dtype == torch.long and held.dim() == 2:
+                yield 0, held, storage_of(held), None
 
 
 @rule(order=253, of_dot_products=True)
@@ -87,3 +116,15 @@ def _is_by_displacement(index: Tensor, height: int, width: int) -> bool:
     pairs = torch.stack([moved.flatten(), index.flatten().long().cpu()])
     counts = {len(pairs[0].unique()), len(pairs[1].unique()), len(pairs.unique(dim=1).T)}
     return len(counts) == 1
+
+
+def _is_by_distance_from_one(index: Tensor) -> bool:
+    """Return whether a token reads all entries, once for each other token, others do not, and their own entries differ.
+
+    So a table is read whose entries are for the distances in a grid, if these are wrong.
+    """
+    tokens = len(index)
+    entries = int(index.max()) + 1
+    full = [[len(row.unique()) == entries for row in side] for side in (index, index.mT)]
+    from_one = entries == tokens and any(any(side) and not all(side) for side in full)
+    return from_one and len(index.diagonal().unique()) > 2

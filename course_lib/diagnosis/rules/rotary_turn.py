@@ -29,7 +29,7 @@ ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
 @rule(order=425, of_dot_products=True)
 def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """Whether scores depend on distance alone."""
-    turns = _turns(attention.structure)
+    turns = turns_of(attention.structure)
     if attention.rows.in_pieces and any(check_rotary_positions.check(attention, angles)):
         return
     if len(turns) < 2 or _is_learned_after(attention.structure, turns) or _differs_before(attention.structure):
@@ -53,7 +53,7 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
             return
 
 
-def _turns(structure: Structure) -> dict[int, list[Operation]]:
+def turns_of(structure: Structure) -> dict[int, list[Operation]]:
     """Return the products of projected tokens with numbers of their positions, by the side of the score product."""
     dependence, learned = structure.dependence, _learned(structure)
     projected = structure.trace.descendants(structure.projection_operations)
@@ -227,11 +227,11 @@ def _locate(attention: Attention, rows: list[RotatedRow], turns: dict[int, list[
     own = [one.own_cosine for one in rows if one.own_cosine is not None]
     side = keys if keys in turns else 1 - keys
     if own and max(own) - min(own) > 100 * SAME:
-        return _line_of_its_own(turns[side][-1], turns.get(1 - side, [])) or _last_step(structure, side, turns[side])
+        return line_of_its_own(turns[side][-1], turns.get(1 - side, [])) or _last_step(structure, side, turns[side])
     return _last_step(structure, side, turns[side])
 
 
-def _line_of_its_own(turn: Operation, others: list[Operation]) -> SourceLine | None:
+def line_of_its_own(turn: Operation, others: list[Operation]) -> SourceLine | None:
     """Return the innermost line that led to a turn and to none of the other side's turns."""
     shared = {line_at(statement_of(*frame)) for other in others for frame in other.frames}
     lines = [line_at(statement_of(*frame)) for frame in turn.frames]

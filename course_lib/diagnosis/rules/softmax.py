@@ -33,7 +33,8 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
     """Softmax over the keys."""
     weights, rows = attention.weights, attention.expected.any(-1)
     total = weights.sum(-1)[rows]
-    if not total.numel() or not attention.options.normalised:
+    alone = len(path.named_softmaxes) == 1 and _axis_of(path) == "queries"
+    if not total.numel() or not (attention.options.normalised or (alone and _is_transposed(attention, path))):
         return
     sums = f"{float(total.min()):.4f} to {float(total.max()):.4f}"
     off = float((total - 1).abs().max())
@@ -191,7 +192,8 @@ def _is_transposed(attention: Attention, path: SoftmaxPath) -> bool:
     row = attention.rows.all[0]
     if [role_of_columns(attention, one) for one in (row.query_columns, row.key_columns[0])] == ["queries", "keys"]:
         return False  # the values are mixed as the names say, so softmax runs over the other axis
-    return bool(first) and first[0].args[1] in (-1, first[0].outputs[0].tensor.dim() - 1)
+    last = bool(first) and first[0].args[1] in (-1, first[0].outputs[0].tensor.dim() - 1)
+    return last or not (attention.options.normalised or path.scores.most_keys_are_right)
 
 
 def _locate_transposed(attention: Attention) -> SourceLine | None:

@@ -16,6 +16,7 @@ from course_lib.tracing import SourceLine, line_at, statement_of
 
 NUMBER = re.compile(r"\d+")
 GATE = re.compile(r"(^|_)gat(e|ing)(_|$)", re.I)
+MAX_PARTS = 4  # such as those of queries, keys, values and a gate
 OF_NO_ROLE = re.compile("norm|bias", re.I)  # parts that may be named after a role and are no projection
 
 
@@ -100,6 +101,29 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
     frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in readers)
     found = (line_at(statement_of(*frame)) for frame in frames if frame is not None)
     return list(dict.fromkeys(line for line in found if line is not None))
+
+
+@rule(order=409)
+def check_parts_of_parameters(run: Run) -> Iterator[Finding]:
+    """Whether each part of a parameter is read."""
+    for name, values in run.parameter_reads.items():
+        shape = run.subject.parameters[name].shape
+        if not shape or not 1 < shape[0] <= MAX_PARTS:
+            continue
+        read = {value.number for value in values}
+        readers = [one for one in run.trace.operations if not read.isdisjoint(one.input_indices)]
+        if not all(one.name == "select" and one.args[1] == 0 for one in readers):
+            continue
+        lines: dict[int, list[SourceLine]] = {}
+        for one in readers:
+            own = lines.setdefault(one.args[2] % shape[0], [])
+            own += [one.where] if one.where and one.where not in own else []
+        idle = next((part for part in range(shape[0]) if part not in lines), None)
+        again = next((part for part in lines if len(lines[part]) > 1), None)
+        if idle is not None and again is not None:
+            evidence = f"`{name}[{idle}]` is never read, and {len(lines[again])} lines read `{name}[{again}]`"
+            yield Finding.named("dead-parameter", evidence, lines[again][-1 if idle > again else 0])
+            return
 
 
 @rule(order=408)

@@ -12,9 +12,10 @@ from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import attributes_in_source, base_that_builds, locate_discarded, locate_return
 from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of, zero_weights
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import Operation, SourceLine, line_at
+from course_lib.tracing import UNLABELLED, Operation, SourceLine, line_at
 
 GATE = re.compile(r"gat(e|ing)|(^|[._])g(_?proj)?([._]|$)", re.I)
+PARTS = 3  # of weights that project queries, keys and values
 PAIR = ("queries", "keys")  # whose norms have the same weights, and are called in this order
 MULTIPLICATIONS = ("mul", "mul_")
 SQUASHES = ("sigmoid", "silu", "tanh", "sigmoid_", "silu_", "tanh_", "hardsigmoid")
@@ -104,6 +105,33 @@ def _plays_role(structure: Structure, name: str) -> bool:
 
 def _is_called_after_role(name: str) -> bool:
     return role_of(name.removesuffix(".weight").split(".")[-1]) is not None
+
+
+@rule(order=398, of_dot_products=True)
+def check_packed(attention: Attention) -> Iterator[Finding]:
+    """Whether each third of packed weights is used."""
+    run, row, structure = attention.run, attention.rows.all[0], attention.structure
+    product = attention.rows.score_product(row)
+    values = attention.rows.scores.weights_and_values(row.product)[1][0]
+    factors = (product.left, product.right, values)
+    for name, reads in run.parameter_reads.items():
+        shape, storages = run.subject.parameters[name].shape, {read.storage for read in reads}
+        rows = shape[0] if len(shape) == 2 else 1
+        made = [one for one in structure.projections if any(v.storage in storages for v in one.operation.inputs)]
+        columns = set().union(*(structure.columns_in(one.out) for one in made)) - {UNLABELLED}
+        plain = [one for one in factors if columns.isdisjoint(structure.columns_in(one))]
+        if rows % PARTS or len(plain) != 1 or any(len(read.tensor) != rows for read in reads):
+            continue
+        parts = [slice(at, at + rows // PARTS) for at in range(0, rows, rows // PARTS)]
+        idle = [part for part in parts if not run.matters(reads, part)]
+        if len(idle) == 1:
+            first = [one for one in structure.ancestors_of(plain) if one.where and run.trace.x in one.inputs]
+            evidence = (
+                f"rows {idle[0].start} to {idle[0].stop - 1} of `{name}` do not change the output; queries, keys or "
+            )
+            evidence += "values are made without them"
+            yield Finding.named("dead-parameter", evidence, (first[-1] if first else product.operation).where)
+            return
 
 
 @rule(order=403, of_dot_products=True)

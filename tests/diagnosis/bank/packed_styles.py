@@ -644,6 +644,42 @@ def w_scale_per_head_matrix():
     return A(), some_x(2, 6, 12), {"num_heads": 3}
 
 
+class GatedWeights(Packed):
+    """Softmax over the keys, in front of the heads, then a gate for each pair of tokens."""
+
+    def __init__(self, equation):
+        super().__init__(12, 3, equation=equation)
+        self.gates = nn.Parameter(torch.randn(3))
+
+    def forward(self, x):
+        q, k, v = self.parts(x)
+        logits = torch.einsum("blhd,bmhd->blmh", q, k) / math.sqrt(self.hd)
+        weights = logits.softmax(2) * (logits * self.gates).sigmoid()
+        context = torch.einsum(self.equation, weights, v)  # wrong
+        return self.c_proj(context.flatten(2))
+
+
+@case(None)
+def r_gated_weights():
+    return GatedWeights("blmh,bmhd->blhd"), some_x(2, 6, 12), {"num_heads": 3, "normalised": False, "causal": False}
+
+
+@case("weights-transposed")
+def w_gated_weights_transposed():
+    return GatedWeights("bmlh,bmhd->blhd"), some_x(2, 6, 12), {"num_heads": 3, "normalised": False, "causal": False}
+
+
+@case("dead-parameter")
+def w_tokens_in_place_of_queries():
+    class A(Packed):
+        def forward(self, x):
+            q, k, v = self.parts(x)
+            q = x.view_as(q)  # wrong
+            return self.usual(x, self.logits(q, k), v)
+
+    return A(12, 3), some_x(2, 6, 12), {"num_heads": 3}
+
+
 @case("token-missing-from-cache")
 def w_prompt_without_its_first():
     class A(CachedPacked):

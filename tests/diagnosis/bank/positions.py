@@ -32,6 +32,45 @@ def halves_turned():
     return Turned(d_in=11, heads=3, head_dim=6), some_x(2, 5, 11), {"num_heads": 3}
 
 
+class Grid(Turned):
+    """Half of each head is turned by a token's row in a grid three wide, and half by its column."""
+
+    def __init__(self, row=lambda at: at // 3, column=lambda at: at % 3):
+        def turn(t):
+            at = torch.arange(t.shape[-2], device=t.device)
+            table = angles(t.shape[-2], t.shape[-1] // 2, t)
+            halves = zip(t.chunk(2, -1), (table[row(at)], table[column(at)]), strict=True)
+            parts = [(*half.chunk(2, -1), angle.cos(), angle.sin()) for half, angle in halves]
+            return torch.cat([one for a, b, cos, sin in parts for one in (a * cos - b * sin, b * cos + a * sin)], -1)
+
+        super().__init__(turn, d_in=10, heads=2, head_dim=8)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        weights = self.scores(self.turn_q(q), self.turn_k(k)).softmax(-1)  # wrong
+        return self.merge(weights @ v)
+
+
+@case(None)
+def rows_and_columns_turn_a_half_each():
+    return Grid(), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
+
+
+@case(None)
+def frames_of_three_tokens_turned_by_their_time_alone():
+    def turn(t):
+        angle = angles(t.shape[-2], t.shape[-1], t)[torch.arange(t.shape[-2], device=t.device) // 3]
+        a, b = t.chunk(2, -1)
+        return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), -1)
+
+    class Frames(Turned):
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            return self.merge(self.scores(self.turn_q(q), self.turn_k(k)).softmax(-1) @ v)
+
+    return Frames(turn, d_in=10, heads=2, head_dim=8), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
+
+
 @case(None)
 def pairs_turned_with_few_key_heads():
     return (
@@ -513,6 +552,66 @@ def squares_of_positions():
         return torch.cat((a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()), -1)  # wrong
 
     return Turned(turn, d_in=10, heads=4, head_dim=6, kv_heads=2), some_x(2, 7, 10), {"num_heads": 4, "num_kv_heads": 2}
+
+
+@case("rotary-wrong-turn")
+def rows_turn_both_halves():
+    return Grid(column=lambda at: at // 3), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
+
+
+@case("rotary-wrong-turn")
+def keys_one_position_late():
+    class Late(Parts):
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            k = turned(k, start=1)  # wrong
+            return self.attend(self.scores(turned(q), k), v)
+
+    return Late(d_in=10, heads=3, head_dim=6), some_x(2, 6, 10), {"num_heads": 3}
+
+
+@case("rotary-wrong-turn")
+def table_cut_later_for_queries():
+    class Cut(Parts):
+        def forward(self, x):
+            q, k, v = self.qkv(x)
+            angle = angles(20, self.head_dim, x)
+            table = torch.polar(torch.ones_like(angle), angle)
+            q, k = (torch.view_as_complex(t.unflatten(-1, (-1, 2)).contiguous()) for t in (q, k))
+            q = q * table[2:][: x.shape[1]]  # wrong
+            k = k * table[: x.shape[1]]
+            q, k = (torch.view_as_real(t).flatten(-2) for t in (q, k))
+            return self.attend(self.scores(q, k), v)
+
+    return Cut(d_in=12, heads=2, head_dim=4), some_x(2, 7, 12), {"num_heads": 2}
+
+
+class LearnedAngles(Parts):
+    """Learned frequencies of rows and of columns turn each pair of elements by the sum of two angles."""
+
+    def __init__(self, column: int):
+        super().__init__(d_in=10, heads=2, head_dim=6)
+        self.rates, self.column = nn.Parameter(torch.rand(2, 3)), column
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        at = torch.arange(x.shape[1], dtype=x.dtype, device=x.device)
+        rows = torch.outer(at // 3, self.rates[0])
+        columns = torch.outer(at % 3, self.rates[self.column])  # wrong
+        cos, sin = (rows + columns).cos(), (rows + columns).sin()
+        halves = (t.chunk(2, -1) for t in (q, k))
+        q, k = (torch.cat((a * cos - b * sin, b * cos + a * sin), -1) for a, b in halves)
+        return self.merge(self.scores(q, k).softmax(-1) @ v)
+
+
+@case(None)
+def learned_angles_of_both_axes():
+    return LearnedAngles(1), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
+
+
+@case("dead-parameter")
+def learned_angles_of_rows_for_columns_too():
+    return LearnedAngles(0), some_x(2, 6, 10), {"num_heads": 2, "causal": False}
 
 
 # ------------------------------------------------------------------------------------------------ bias-wrong-sign
