@@ -1,4 +1,4 @@
-"""A token's query and key must be turned by the angles of one position, along each axis that it has."""
+"""A token's query and key must be rotated by the angles of one position, along each axis that it has."""
 
 from collections import Counter
 from collections.abc import Iterator
