@@ -6,7 +6,7 @@ from .fused import SingleOperations, unfused
 from .gradients import without_gradients
 from .graph import ModuleCall, Operation, Trace, Value
 from .modes import DispatchWatch, FunctionWatch, WithoutDropout
-from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, propagate
+from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, WRITES, propagate
 from .randomness import draws, drops_out
 from .replay import Change, replay
 from .source import Source, end_of, read_source, source_of
@@ -22,6 +22,7 @@ __all__ = [
     "REDUCTIONS",
     "UNLABELLED",
     "VIEWS",
+    "WRITES",
     "Change",
     "Contraction",
     "DispatchWatch",

@@ -25,6 +25,8 @@ from .torch_private import (
     without_modes,
 )
 
+VIEW, CLONE = torch.ops.aten.view.default, torch.ops.aten.clone.default
+
 
 def is_fused_attention(operation: Any) -> bool:
     """Return whether an operation is a kernel of scaled_dot_product_attention, or flex_attention."""
@@ -49,6 +51,18 @@ def unfused_attention(operation: Any, args: tuple, kwargs: dict[str, Any]) -> tu
     return (output, *(torch.zeros(()) for _ in range(num_results - 1)))
 
 
+def _can_be_viewed(tensor: Tensor, shape: list[int]) -> bool:
+    """Return whether a tensor has a view of a shape without a copy, or of no shape at all."""
+    if tensor.is_contiguous():
+        return True
+    try:
+        with without_modes():
+            tensor.view(shape)
+    except RuntimeError as error:
+        return "stride" not in str(error)
+    return True
+
+
 class SingleOperations(DispatchWatch):
     """Sees every ATen operation, and in place of fused attention those that it consists of."""
 
@@ -63,7 +77,12 @@ class SingleOperations(DispatchWatch):
                 results = func.decompose(*args, **kwargs)
             if results is not NotImplemented:
                 return results
-        return self._unfused(func, args, kwargs) if is_fused_attention(func) else self.see(func, args, kwargs)
+        if is_fused_attention(func):
+            return self._unfused(func, args, kwargs)
+        if func is VIEW and not _can_be_viewed(*args):
+            # A kernel leaves its result in the layout of the queries, and code may rely on that; these steps do not.
+            args = (self.see(CLONE, args[:1], {"memory_format": torch.contiguous_format}), *args[1:])
+        return self.see(func, args, kwargs)
 
     def see(self, func: OpOverload, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Run a single operation and return the result for the watched code."""

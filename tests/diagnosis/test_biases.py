@@ -37,6 +37,27 @@ def test_distances_that_are_counted_the_other_way_round_are_found():
     assert {finding.where} == marked(Buckets)
 
 
+class Logarithm(Parts):
+    """The logarithm of the distance is subtracted; where the distance is negative it is unknown."""
+
+    def __init__(self, right: bool):
+        super().__init__()
+        self.right = right
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        at = torch.arange(x.shape[1], device=x.device)
+        before = at[:, None] - at
+        before = (before.tril() if self.right else before.triu()).to(x.dtype)
+        return self.attend(self.scores(q, k) - torch.log(1 + 0.7 * before), v)
+
+
+def test_logarithms_of_the_distances_of_hidden_keys_alone_are_found():
+    assert examined(Logarithm(right=True)).ok
+    (finding,) = examined(Logarithm(right=False)).findings
+    assert finding.title.endswith("a bias by distance counts distances the other way round.")
+
+
 class Twice(Parts):
     """Biases of a table are added, and something else after that."""
 

@@ -178,3 +178,111 @@ class TokensFirst(nn.Sequential):
 def test_products_of_positions_are_no_attentions_of_their_own():
     report = diagnose(TokensFirst(Relative(), Relative()), X)
     assert report.ok and len(report.attentions) == 2, report
+
+
+class ViewOfFused(Projected):
+    """Views what PyTorch's kernel returns, whose layout is that of the queries."""
+
+    def forward(self, x):
+        q, k, v = (one.unflatten(-1, (3, 4)).transpose(1, 2) for one in self.qkv(x).chunk(3, -1))
+        heads = nn.functional.scaled_dot_product_attention(q, k, v)
+        return heads.transpose(1, 2).view(*x.shape[:2], D)
+
+
+def test_a_view_of_what_a_fused_kernel_returns_is_examined():
+    assert diagnose(ViewOfFused(), X, causal=False).ok
+
+
+class AddedContext(Projected):
+    """Adds to the attention among rotated tokens that to a context, times a gate."""
+
+    gate = 0.3
+
+    def forward(self, x, context):
+        q, k, v = self.split(x)
+        at = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None]
+        angle = at * torch.logspace(0, -2, D // 2, device=x.device, dtype=x.dtype)
+
+        def turned(one):
+            first, second = one.chunk(2, -1)
+            cos, sin = angle.cos(), angle.sin()
+            return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+        q, k = turned(q), turned(k)
+        _, keys, values = self.split(context)
+        return (q @ k.mT).softmax(-1) @ v + self.gate * ((q @ keys.mT).softmax(-1) @ values)
+
+
+def test_an_attention_to_a_context_may_be_added_with_a_gate():
+    context = torch.randn(2, 4, D, generator=torch.Generator().manual_seed(2))
+    assert diagnose(AddedContext(), X, causal=False, context=context).ok
+
+
+class JoinedKeys(Projected):
+    """Joins the narrow keys and values of two tokens into one."""
+
+    def __init__(self):
+        super().__init__()
+        self.kv = nn.Linear(D, D)
+
+    def forward(self, x):
+        k, v = self.kv(x).unflatten(1, (-1, 2)).unflatten(-1, (2, -1)).permute(3, 0, 1, 2, 4).flatten(-2)
+        return (self.split(x)[0] @ k.mT).softmax(-1) @ v
+
+
+def test_keys_that_are_joined_from_several_tokens_are_no_heads_that_are_cut_wrongly():
+    report = diagnose(JoinedKeys(), X, causal=False, lengths=[6])
+    assert not any(one.mistake for one in report.findings)
+
+
+class InFloat32(Projected):
+    """Computes the scores in float32, and takes a mask of the keys."""
+
+    def forward(self, x, attn_mask=None):
+        q, k, v = self.split(5 * x)
+        scores = q.float() @ k.float().mT
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask[:, None].bool(), -torch.inf)
+        return scores.softmax(-1).type_as(v) @ v
+
+
+def test_paths_may_differ_by_the_digits_of_float32():
+    assert diagnose(InFloat32(), X, causal=False).ok
+
+
+class CachedParts(Projected):
+    """Rotates one half of queries and keys, and writes keys that learned weights made beside it to a cache."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("k_cache", torch.zeros(8, 16, D), persistent=False)
+
+    def joined(self, plain, turned):
+        return torch.cat([plain, turned], -1)
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        at = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None]
+        angle = at * torch.logspace(0, -1, D // 4, device=x.device, dtype=x.dtype)
+
+        def turned(one):
+            first, second = one[..., D // 2 :].chunk(2, -1)
+            cos, sin = angle.cos(), angle.sin()
+            return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+        q = self.joined(q[..., : D // 2], turned(q))
+        self.k_cache[: len(x), : x.shape[1]] = torch.cat([k[..., : D // 2], turned(k)], -1)
+        scores = q @ self.k_cache[: len(x), : x.shape[1]].mT
+        return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -torch.inf).softmax(-1) @ v
+
+
+class ExchangedParts(CachedParts):
+    """Wrong: the rotated half of the queries meets the plain half of the keys."""
+
+    def joined(self, plain, turned):
+        return torch.cat([turned, plain], -1)
+
+
+def test_parts_of_queries_that_meet_others_of_cached_keys_are_found():
+    assert diagnose(CachedParts(), X).ok
+    assert diagnose(ExchangedParts(), X).findings[0].mistake == "rotary-wrong-turn"

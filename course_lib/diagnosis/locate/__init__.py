@@ -20,7 +20,7 @@ from .constants import (
     locate_sum_of_products,
     locate_unused_scaling,
 )
-from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, names_read
+from .dead_stores import changes_nothing, dead_parts, dead_stores, dropped_results, named_parts, names_read
 from .devices import is_on_given_device, move_given_devices, of_files_on
 from .dtypes import locate_made, locate_pinned
 from .masks import (
@@ -123,6 +123,7 @@ __all__ = [
     "locate_write_index",
     "locate_wrong_rotation",
     "move_given_devices",
+    "named_parts",
     "names_in",
     "names_read",
     "of_files_on",

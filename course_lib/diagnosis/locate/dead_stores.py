@@ -34,12 +34,17 @@ def dead_stores(source: Source) -> Iterator[tuple[ast.Assign, str]]:
 def dead_parts(source: Source) -> Iterator[tuple[ast.Assign, list[str], list[int]]]:
     """Yield the assignments to several names, as `a, b = ...`: the names, and which of them nothing reads."""
     reads = names_read(source)
-    for node in nodes_in(source):
-        parts = node.targets[0].elts if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple) else []
-        names = [one.id if isinstance(one, ast.Name) else "_" for one in parts]
+    for node, names in named_parts(source):
         unread = [at for at, name in enumerate(names) if name not in reads and not name.startswith("_")]
-        if isinstance(node, ast.Assign) and unread and not READING_ALL & reads:
+        if unread and not READING_ALL & reads:
             yield node, names, unread
+
+
+def named_parts(source: Source) -> Iterator[tuple[ast.Assign, list[str]]]:
+    """Yield the assignments to several names, and the names; "_" for what is none."""
+    for node in nodes_in(source):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            yield node, [one.id if isinstance(one, ast.Name) else "_" for one in node.targets[0].elts]
 
 
 def dropped_results(source: Source) -> Iterator[ast.Expr]:

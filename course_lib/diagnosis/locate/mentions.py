@@ -48,14 +48,16 @@ def base_that_builds(run: Run, name: str) -> str | None:
     Other classes that derive from it may. None if the part, given by its name from the outside, is the class's own.
     """
     path = name.partition("[")[0].split(".")
+    codes = {code for operation in run.trace.operations for code, _ in operation.frames}
     for depth, attribute in enumerate(path):
         whole = ".".join(path[: depth + 1])
         if any(one.startswith(f"{whole}.") for one in run.parameter_reads):
             continue  # what it belongs to is used, whoever builds it
         owner = run.subject.modules.get(".".join(path[:depth]))
         classes = [] if owner is None else own_classes([owner])
-        running = next((at for at, cls in enumerate(classes) if "forward" in vars(cls)), len(classes))
-        for cls in classes[running + 1 :]:
+        forwards = [at for at, cls in enumerate(classes) if "forward" in vars(cls)]
+        ran = [at for at in forwards if getattr(vars(classes[at])["forward"], "__code__", None) in codes]
+        for cls in classes[max(ran or forwards[:1], default=len(classes)) + 1 :]:
             source = source_of(cls)
             if source is not None and any(one.targets & {f"self.{attribute}"} for one in assignments(source)):
                 return cls.__name__

@@ -105,8 +105,10 @@ def check_bias_of_hidden(attention: Attention, path: SoftmaxPath) -> Iterator[Fi
     expected = attention.expected[0]
     for operation in path.masking if bool((~expected).any()) else ():
         added = _added(attention, path, operation)
-        if added is None or added.isnan().any() or bool((added <= HIDDEN).any()):
+        if added is None or added[expected].isnan().any() or bool((added <= HIDDEN).any()):
             continue
+        if added.isnan().any() and not operation.outputs[0].tensor.isnan().any():
+            continue  # what is added for the keys that are hidden is unknown, and no logarithm of a negative distance
         low, high = (added.masked_fill(~expected, end) for end in (torch.inf, -torch.inf))
         same = float((high.amax(-1) - low.amin(-1)).max()) < 1e-6
         if same and len(added[~expected].round(decimals=6).unique()) > 2 * len(added):

@@ -106,8 +106,9 @@ def _are_alike(structure: Structure, side: int, turns: list[Operation]) -> bool:
         out, angles = turn.outputs[0], _angles(structure, turn).tensor
         columns, tokens = (one.flatten() for one in (structure.columns[out.number], structure.dependence.token_of(out)))
         angles = torch.broadcast_to(angles, out.tensor.shape).flatten()
-        for column in head.intersection(columns.tolist()):
-            chosen = (columns == column) & (tokens >= 0)
+        known = tokens >= 0
+        for column in head.intersection(columns[known].tolist()):
+            chosen = (columns == column) & known
             of_token = torch.zeros(int(tokens.max()) + 1, dtype=angles.dtype).scatter(0, tokens[chosen], angles[chosen])
             parts = torch.view_as_real(of_token) if of_token.is_complex() else of_token.abs()
             if float((parts - parts[:1]).abs().max()) > 100 * NEAR:

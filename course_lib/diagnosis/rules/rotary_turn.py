@@ -20,7 +20,17 @@ from course_lib.diagnosis.measure import (
 )
 from course_lib.diagnosis.registry import rule
 from course_lib.diagnosis.rules.rotary_positions import check_rotary_positions, find_restart
-from course_lib.tracing import FACTORS, UNLABELLED, Operation, SourceLine, Value, line_at, statement_of
+from course_lib.tracing import (
+    FACTORS,
+    LAYOUT,
+    UNLABELLED,
+    WRITES,
+    Operation,
+    SourceLine,
+    Value,
+    line_at,
+    statement_of,
+)
 
 PRODUCTS = ("mul", "mul_", "div", *FACTORS)
 ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
@@ -39,6 +49,8 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     points = are_given(attention.structure, fixed) or are_made_by_caller(attention.structure, fixed)
     for group in dict.fromkeys(one.group for one in rows):
         own = [one for one in rows if one.group == group]
+        if all(_are_of_plain_context(attention, one) for one in own):
+            continue
         broken = _broken(own, attention.options.causal, tolerance, points=points)
         if broken is not None and (restart := find_restart(attention, angles, own)) is not None:
             yield restart
@@ -51,6 +63,12 @@ def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
             )
             yield Finding.named("rotary-wrong-turn", evidence, _locate(attention, own, turns))
             return
+
+
+def _are_of_plain_context(attention: Attention, row: RotatedRow) -> bool:
+    """Return whether the keys of a row are of the context and are not rotated."""
+    first = attention.run.x.shape[1] - attention.options.num_context
+    return min(row.tokens) >= first and bool(torch.allclose(row.keys, row.keys[:1]))
 
 
 def turns_of(structure: Structure) -> dict[int, list[Operation]]:
@@ -74,7 +92,9 @@ def _is_learned_after(structure: Structure, turns: dict[int, list[Operation]]) -
     """Return whether learned numbers multiply what was rotated, as a norm after the rotation does in some models."""
     after = structure.trace.descendants({operation.number for side in turns.values() for operation in side})
     learned = _learned(structure)
+    keeps = LAYOUT | WRITES | {"copy_"}  # writing to a cache and reading it multiplies nothing
     before = (one for one in structure.ancestors_of(structure.score_factors) if one.number in after)
+    before = (one for one in before if one.name not in keeps)
     fixed = (value for one in before for value in one.inputs if not structure.dependence.on_input(value))
     return any(value.tensor.numel() and _read_for(structure, value) & learned for value in fixed)
 

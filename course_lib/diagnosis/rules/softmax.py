@@ -116,10 +116,14 @@ def _is_unnormalised(attention: Attention, path: SoftmaxPath) -> bool:
 
 
 def _is_explained(attention: Attention) -> bool:
-    """Return whether sums other than 1 are intended: a factor per row after the value product, a sink or a prefix."""
-    applied = attention.applied_weights.sum(-1)[attention.expected.any(-1)]
-    if ((applied - 1).abs() < 1e-6).all():
-        return True
+    """Return whether sums other than 1 are intended.
+
+    They are with a factor per row after the value product, a sink, a prefix, or a context whose attention is added.
+    """
+    applied, of_context = attention.applied_weights, attention.options.num_context
+    for weights in (applied, applied[..., : applied.shape[-1] - of_context]):
+        if ((weights.sum(-1)[attention.expected.any(-1)] - 1).abs() < 1e-6).all():
+            return True
     return has_sink(attention) or TokenlessWeights(attention.rows).is_prefix
 
 

@@ -1,6 +1,7 @@
 """What is computed, kept or given must be read."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -9,10 +10,20 @@ import torch
 
 from course_lib.calling import forward_code
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import changes_nothing, dead_parts, dead_stores, dropped_results, names_in, names_read
+from course_lib.diagnosis.locate import (
+    changes_nothing,
+    dead_parts,
+    dead_stores,
+    dropped_results,
+    named_parts,
+    names_in,
+    names_read,
+)
 from course_lib.diagnosis.measure import Run, role_of
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
+
+GATE = re.compile(r"(^|_)gat(e|ing)(_|$)", re.I)
 
 
 @dataclass(frozen=True)
@@ -21,7 +32,7 @@ class Body:
 
     Attributes:
         code, source: of the function.
-        operations: on tokens, which it or a function that it called ran.
+        operations: which it or a function that it called ran.
     """
 
     code: CodeType
@@ -37,7 +48,7 @@ class Body:
 @rule(order=405)
 def check_values(run: Run) -> Iterator[Finding]:
     """Whether each value that is computed is read."""
-    for body in _bodies(run):
+    for body in _bodies(run, run.in_order(run.trace.descendants_of_input())):
         for node, evidence in _unread_values(run, body):
             where, dead = SourceLine(body.source.file, node.lineno), _read_only_in(run, body.made_in(node))
             if dead and isinstance(node, ast.Expr):  # a value that has a name is what nobody reads
@@ -61,12 +72,11 @@ def _read_only_in(run: Run, made: list[Operation]) -> str | None:
     return next((name for name in read if not reads[name] & returned), None)
 
 
-def _bodies(run: Run) -> Iterator[Body]:
-    from_x = run.in_order(run.trace.descendants_of_input())
-    for code in dict.fromkeys(code for operation in from_x for code, _ in operation.frames):
+def _bodies(run: Run, operations: list[Operation]) -> Iterator[Body]:
+    for code in dict.fromkeys(code for operation in operations for code, _ in operation.frames):
         source = source_of(code)
         if source is not None and code is not run.subject.caller:
-            yield Body(code, source, [one for one in from_x if any(frame is code for frame, _ in one.frames)])
+            yield Body(code, source, [one for one in operations if any(frame is code for frame, _ in one.frames)])
 
 
 def _unread_values(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
@@ -154,6 +164,31 @@ def _is_pure(body: Body, operation: Operation) -> bool:
     codes = [code for code, _ in operation.frames]
     called = [source_of(code) for code in codes[: codes.index(body.code)]]
     return not operation.in_place and all(source is not None and changes_nothing(source) for source in called)
+
+
+@rule(order=413)
+def check_gates_of_parameters(run: Run) -> Iterator[Finding]:
+    """Whether gates that no token makes are applied."""
+    for body in _bodies(run, run.trace.operations):
+        for node, evidence in _idle_gates(run, body):
+            yield Finding.named("gate-unused", evidence, SourceLine(body.source.file, node.lineno))
+            return
+
+
+def _idle_gates(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements that make a gate which changes no output, as one of several parts or alone."""
+    for store, name in dead_stores(body.source):
+        shape = _unread_shape(run, body.made_in(store)) if GATE.search(name) else ""
+        if shape:
+            yield store, f"`{name}` {shape} is computed, and no line reads it"
+    read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
+    for node, names in named_parts(body.source):
+        cuts = [one.outputs for one in body.made_in(node) if len(one.outputs) == len(names)]
+        if not cuts or not all(any(part.number in read for part in parts) for parts in cuts):
+            continue
+        for at, name in enumerate(names):
+            if GATE.search(name) and all(parts[at].number not in read for parts in cuts):
+                yield node, f"`{name}` {tuple(cuts[0][at].tensor.shape)}, one of {len(names)} parts, changes no output"
 
 
 @rule(order=406)

@@ -13,6 +13,7 @@ from course_lib.diagnosis.locate import attributes_in_source, base_that_builds, 
 from course_lib.diagnosis.measure import OUTPUT, Attention, Run, Structure, role_of, zero_weights
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine, line_at
+from course_lib.wording import listed
 
 GATE = re.compile(r"gat(e|ing)|(^|[._])g(_?proj)?([._]|$)", re.I)
 PARTS = 3  # of weights that project queries, keys and values
@@ -134,6 +135,21 @@ def check_packed(attention: Attention) -> Iterator[Finding]:
             return
 
 
+@rule(order=414, of_dot_products=True)
+def check_elements_of_heads(attention: Attention) -> Iterator[Finding]:
+    """Whether each head uses its own element of a parameter."""
+    run, heads = attention.run, attention.rows.num_heads
+    for name, reads in run.parameter_reads.items():
+        if heads < 2 or {*(read.tensor.shape for read in reads), run.subject.parameters[name].shape} != {(heads,)}:
+            continue
+        idle = [head for head in range(heads) if not run.matters(reads, slice(head, head + 1))]
+        if 0 < len(idle) < heads:
+            evidence = f"of `{name}`, with an element for each head, those of {listed(idle)} do not change the output"
+            where = next((one.where for one in run.trace.operations if reads[0] in one.inputs), None)
+            yield Finding.named("dead-parameter", evidence, where)
+            return
+
+
 @rule(order=403, of_dot_products=True)
 def check_norms(structure: Structure) -> Iterator[Finding]:
     """Whether queries and keys each have their own norm."""
@@ -210,11 +226,16 @@ def _is_optional(run: Run, name: str) -> bool:
 
 
 def _mentions(run: Run, name: str) -> Iterator[bool]:
-    """Yield for each attribute on the way to a parameter whether a method of its owner, if not PyTorch's, reads it."""
+    """Yield for each attribute on the way to a parameter whether a method of its owner, if not PyTorch's, reads it.
+
+    Parts of which the run reads other parameters are left out.
+    """
     path = name.partition("[")[0].split(".")
     for depth, attribute in enumerate(path):
-        owner = run.subject.modules.get(".".join(path[:depth]))
+        owner, part = run.subject.modules.get(".".join(path[:depth])), ".".join([*path[: depth + 1], ""])
         if owner is None or attribute.isdigit() or type(owner).__module__.split(".")[0] == "torch":
+            continue
+        if any(read.startswith(part) for read in run.parameter_reads):
             continue
         mentions = attributes_in_source(owner, attribute, built=False)
         yield any(isinstance(one.ctx, ast.Load) for one in mentions)
