@@ -59,16 +59,16 @@ def test_logarithms_of_the_distances_of_hidden_keys_alone_are_found():
 
 
 class Twice(Parts):
-    """Biases of a table are added, and something else after that."""
+    """Biases of a table are added, as they are or repeated for each sample, and something else after that."""
 
-    def __init__(self, after):
+    def __init__(self, after, repeated=False):
         super().__init__()
-        self.table, self.after = nn.Parameter(torch.randn(3, 6, 6)), after
+        self.table, self.after, self.repeated = nn.Parameter(torch.randn(3, 6, 6)), after, repeated
 
     def forward(self, x):
         q, k, v = self.qkv(x)
         scores = self.scores(q, k)
-        scores += self.table
+        scores += x.new_zeros(scores.shape) + self.table if self.repeated else self.table
         scores = scores + self.after(self.table)  # wrong
         return self.attend(scores, v)
 
@@ -84,8 +84,9 @@ def test_two_biases_after_each_other_are_right_although_the_first_one_is_zero():
     assert examined(module, lengths=[6]).ok
 
 
-def test_a_bias_that_is_added_twice_is_found():
-    (finding,) = examined(Twice(lambda table: table), lengths=[6]).findings
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_bias_that_is_added_twice_is_found(repeated):
+    (finding,) = examined(Twice(lambda table: table[None], repeated), lengths=[6]).findings
     assert finding.title.endswith("a bias is added twice.")
     assert {finding.where} == marked(Twice)
 

@@ -77,26 +77,34 @@ def _is_signed(added: Tensor) -> bool:
 @rule(order=254, of_dot_products=True)
 def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
     """Whether a bias is added to the same scores again."""
-    added: dict[tuple, tuple[Operation, Tensor]] = {}
+    added: list[tuple[Operation, Tensor]] = []
     for operation in path.operations:
         for value in operation.inputs if operation.name in SUMS and len(operation.inputs) == 2 else ():
             tensor = value.tensor
-            before = added.setdefault(
-                (value.storage, value.version, value.offset, operation.name[:3]), (operation, tensor)
-            )
-            between = path.trace.descendants({before[0].number}) & path.trace.ancestors(operation.inputs)
-            again = operation.number != before[0].number and before[0].number in between and tensor.dim() > 1
-            normalised = any(one.number in between for one in path.softmaxes)
-            if again and not normalised and _is_again(tensor, before[1]):
-                evidence = f"the same {tensor.numel()} biases are added to the scores twice"
-                yield Finding.unnamed("a bias is added twice", evidence, operation.where)
-                return
+            if path.scores.reaches(value) or not _is_bias(tensor):
+                continue
+            for first, before in added:
+                between = path.trace.descendants({first.number}) & path.trace.ancestors(operation.inputs)
+                normalised = any(one.number in between for one in path.softmaxes)
+                if first.number in between and not normalised and _are_equal(tensor, before):
+                    evidence = f"the same {tensor.numel()} numbers are added to the scores twice"
+                    yield Finding.unnamed("a bias is added twice", evidence, operation.where)
+                    return
+            added.append((operation, tensor))
 
 
-def _is_again(bias: Tensor, before: Tensor) -> bool:
-    """Return whether biases, and not a mask, which may be added again, are those that were added before."""
-    same = bias.numel() == before.numel() and torch.equal(bias.flatten(), before.flatten())
-    return same and bias.is_floating_point() and len(bias.unique()) > 2 and float(bias.min()) > HIDDEN
+def _is_bias(added: Tensor) -> bool:
+    """Return whether what is added differs from pair to pair, and is no mask, which may be added again."""
+    is_table = added.dim() > 1 and added.is_floating_point()
+    return is_table and len(added.unique()) > 2 and float(added.min()) > HIDDEN
+
+
+def _are_equal(bias: Tensor, before: Tensor) -> bool:
+    """Return whether biases are those that were added before, which may be repeated for each sample."""
+    if bias.numel() == before.numel():
+        return torch.equal(bias.flatten(), before.flatten().to(bias.dtype))
+    alike = all(1 in pair or pair[0] == pair[1] for pair in zip(bias.shape, before.shape, strict=False))
+    return bias.dim() == before.dim() and alike and torch.equal(*torch.broadcast_tensors(bias, before.to(bias.dtype)))
 
 
 @rule(order=252, of_dot_products=True)
