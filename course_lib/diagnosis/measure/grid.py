@@ -131,7 +131,8 @@ def lays_out_grid(trace: Trace, num_tokens: int) -> bool:
     The rows may be further samples, and a class token in front of them none of the grid.
     """
     counts = (num_tokens, num_tokens - 1)
-    for number in trace.descendants_of_input():
+    read = trace.ancestors([trace.output]) if trace.output is not None else range(len(trace.operations))
+    for number in trace.descendants_of_input().intersection(read):
         operation = trace.operations[number]
         if operation.name in VIEWS and operation.outputs:
             row, grid = operation.inputs[0].tensor.shape, operation.outputs[0].tensor.shape

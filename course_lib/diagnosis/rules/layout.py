@@ -59,7 +59,7 @@ def check_split(rows: Rows) -> Iterator[Finding]:
 def _joined_rows(rows: Rows) -> Operation | None:
     """Return the first product of rows that join several tokens and are fewer than these; None if none is."""
     product, num_tokens = rows.structure.score_products[0], rows.structure.dependence.sizes[1]
-    sides = zip((rows.scores.left, rows.scores.right), product.out.tensor.shape[-2:], strict=True)
+    sides = zip((rows.scores.left, rows.scores.right), product.out.tensor.shape[-2:], strict=False)
     joined = [size for side, size in sides if (side.tokens == SEVERAL).any()]
     fewer = all(1 < size < num_tokens and num_tokens % size == 0 for size in joined)
     return product.operation if joined and fewer else None
