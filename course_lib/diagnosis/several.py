@@ -54,6 +54,7 @@ ONLY_OF_WHOLE = {
 }  # fmt: skip
 UNUSED_MASK, OTHER_SAMPLE = "mask-discarded", "batch-mixed"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
+ONE_TOKEN = "it has one token, whose weight is 1 whatever the scores are"
 PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"
 
 
@@ -194,6 +195,8 @@ def _of_own_sample(run: Run, place: Place) -> Tensor | None:
 
 
 def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:
+    if (place.num_context or given.shape[1]) == 1:
+        return AttentionReport(place.name, missing=ONE_TOKEN)
     if not given.isfinite().all():  # an earlier mistake
         given = noise_of(given.shape, seed=17)
     subject = _subject_of(run, place)
