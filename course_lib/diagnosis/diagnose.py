@@ -269,7 +269,7 @@ def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:
         findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     attention = stages.reach(Attention)
-    if attention is not None and (attention.options.num_context or attention.run.x.shape[1]) == 1:
+    if attention is not None and attention.run.x.shape[1] == 1:
         causes = (*causes, Finding(None, ONE_TOKEN, title=f"{NOT_EXAMINED}: give an x of several tokens."))
     if attention is None and all(cause.mistake in ELSEWHERE for cause in causes):
         causes = (*causes, next((one for one in findings if not one.examined), None) or _unseen(stages))
