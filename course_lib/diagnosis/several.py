@@ -50,7 +50,8 @@ OF_WHOLE = {
 # What these rules find in one attention may be the fault of another, because they run all of the code another way, or
 # what goes in is put in its place.
 ONLY_OF_WHOLE = {
-    "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces", "check_sizes",
+    "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces",
+    "check_plain_lists", "check_sizes",
 }  # fmt: skip
 UNUSED_MASK, OTHER_SAMPLE = "mask-discarded", "batch-mixed"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
