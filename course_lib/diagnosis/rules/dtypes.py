@@ -101,9 +101,9 @@ def check_dtypes(fresh: FreshRuns) -> Iterator[Finding | str]:
             return
 
 
-@rule(order=471)
+@rule(order=469)
 def check_plain_lists(run: Run) -> Iterator[Finding]:
-    """Whether layers are kept where a conversion to another dtype reaches them."""
+    """Whether all layers are converted with the model."""
     code = run.subject.original
     for path, _, name in plain_lists(code) if isinstance(code, nn.Module) else ():
         if any(one.startswith(f"{path}.") for one in run.parameter_reads):

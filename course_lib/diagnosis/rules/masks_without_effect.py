@@ -76,9 +76,11 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
 
 @rule(order=498)
 def check_behind(visibility: Visibility) -> Iterator[Finding]:
-    """Whether later tokens reach earlier outputs where no attention combines them."""
+    """Later tokens that come in outside of attention."""
     options = visibility.attention.options
-    if not options.causal or options.num_context or visibility.leaked.any() or visibility.missing.any():
+    if not options.causal or options.keep is not None or options.num_context:  # rows of padding may be anything
+        return
+    if visibility.leaked.any() or visibility.missing.any():
         return
     leak = find_leak(visibility.attention.dependence, masked=True)
     if leak is not None and leak.other > leak.token:
