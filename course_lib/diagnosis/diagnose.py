@@ -35,7 +35,7 @@ from .patches import patches_of
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
-from .several import examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
+from .several import ONE_TOKEN, examine_each, examine_other_rows, examine_parts, examine_rows, examine_whole
 from .shared import Shared
 from .tokens_first import add_way_out
 from .validation import (
@@ -268,7 +268,10 @@ def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:
     if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
         findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
-    if stages.reach(Attention) is None and all(cause.mistake in ELSEWHERE for cause in causes):
+    attention = stages.reach(Attention)
+    if attention is not None and attention.run.x.shape[1] == 1:
+        causes = (*causes, Finding(None, ONE_TOKEN, title=f"{NOT_EXAMINED}: give an x of several tokens."))
+    if attention is None and all(cause.mistake in ELSEWHERE for cause in causes):
         causes = (*causes, next((one for one in findings if not one.examined), None) or _unseen(stages))
     return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
 

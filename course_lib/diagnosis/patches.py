@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,37 @@ class Patches:
     said: str
 
 
+@dataclass(frozen=True)
+class _FromRows:
+    """Runs a model on rows in the place of what a layer makes of an image; a grid of outputs gives one row for all.
+
+    Attributes:
+        path: of the layer.
+        image: what the model takes, which changes nothing.
+        axes: those of the grid that the layer makes, or None for rows.
+        run: (model, image) -> output.
+        used_parameters: the names of those that are read before the rows, which are not judged.
+    """
+
+    path: str
+    image: Tensor
+    axes: torch.Size | None
+    run: Call
+    used_parameters: frozenset[str] = frozenset()
+
+    def __call__(self, model: nn.Module, rows: Tensor) -> Any:
+        """Return the output for the rows."""
+        given = self.image[torch.arange(len(rows)) % len(self.image)].to(rows)
+        made = rows if self.axes is None else rows.mT.unflatten(2, self.axes)
+        hook = model.get_submodule(self.path).register_forward_hook(lambda *_: made)
+        try:
+            output = self.run(model, given)
+        finally:
+            hook.remove()
+        is_grid = isinstance(output, Tensor) and output.dim() > 3
+        return output.flatten(1) if is_grid else output
+
+
 def patches_of(model: Any, image: Tensor, call: Call | None) -> Patches | None:
     """Return the patches of an image, (batch, channel, *axes) or channel last, with too many dots to be traced.
 
@@ -48,10 +79,11 @@ def patches_of(model: Any, image: Tensor, call: Call | None) -> Patches | None:
     image = image.detach().cpu().double()
     run = run if _runs(model, image, run) else partial(_run_widened, run=run)
     for path, made in _made(model, image, run):
-        put = partial(_run_with, path=path, image=image, axes=made.shape[2:] if made.dim() > 3 else None, run=run)
+        put = _FromRows(path, image, made.shape[2:] if made.dim() > 3 else None, run)
         rows = (made.flatten(2).mT if made.dim() > 3 else made).contiguous()
         if _is_all(model, rows, put):
             few = f"examined from `{path}` on, which makes {rows.shape[1]} tokens of x"
+            put = replace(put, used_parameters=_used_before(model, path, image, run))
             return Patches(rows, put, f"{few}: x has {count}, and at most {MOST_TOKENS} can be traced")
     return None
 
@@ -96,24 +128,26 @@ def _are_few(made: Tensor, image: Tensor) -> bool:
     return 1 < (made.shape[1] if made.dim() == 3 else math.prod(made.shape[2:])) <= MOST_TOKENS
 
 
-def _run_with(model: nn.Module, rows: Tensor, *, path: str, image: Tensor, axes: Any, run: Call) -> Any:
-    """Run a model on rows in the place of what a layer makes of the image; a grid of outputs gives one row for all."""
-    given = image[torch.arange(len(rows)) % len(image)].to(rows)
-    made = rows if axes is None else rows.mT.unflatten(2, axes)
-    hook = model.get_submodule(path).register_forward_hook(lambda *_: made)
+def _used_before(model: nn.Module, path: str, image: Tensor, run: Call) -> frozenset[str]:
+    """Return the names of the parameters that what a layer makes of the image depends on."""
+    parameters, made = dict(model.requires_grad_(True).named_parameters()), []
+    hook = model.get_submodule(path).register_forward_hook(lambda *given: made.append(given[-1].sum()))
     try:
-        output = run(model, given)
+        with torch.enable_grad():
+            run(model, image)
+            gradients = torch.autograd.grad(made[0], list(parameters.values()), allow_unused=True)
+    except Exception:  # code that turns gradients off
+        return frozenset(parameters)
     finally:
         hook.remove()
-    is_grid = isinstance(output, Tensor) and output.dim() > 3
-    return output.flatten(1) if is_grid else output
+    return frozenset(name for name, one in zip(parameters, gradients, strict=True) if one is not None)
 
 
-def _is_all(model: nn.Module, rows: Tensor, put: partial[Any]) -> bool:
+def _is_all(model: nn.Module, rows: Tensor, put: _FromRows) -> bool:
     """Return whether the output depends on nothing else of the image."""
     try:
         with without_gradients():
-            found = [put(model, rows), put(model, rows, image=put.keywords["image"] * -0.5 + 1.5)]
+            found = [put(model, rows), replace(put, image=put.image * -0.5 + 1.5)(model, rows)]
     except Exception:
         return False
     return all(isinstance(one, Tensor) for one in found) and torch.equal(*found)

@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from .catalogue import CATALOGUE
-from .finding import DIFFERS, NOT_AS_EXPECTED, RANDOM, UNSEEN_WINDOW, Finding
+from .finding import DIFFERS, LEAKS_BEHIND, NOT_AS_EXPECTED, RANDOM, UNSEEN_WINDOW, Finding
 
 # These are seen in the code's behaviour, and so remain valid if the weights can't be trusted.
 OF_BEHAVIOUR = {
@@ -12,6 +12,7 @@ OF_BEHAVIOUR = {
 }  # fmt: skip
 # These show on another device, in another dtype, size or mode, and don't change the numbers of the plain run.
 ELSEWHERE = {"device-pinned", "dtype-pinned", "fixed-batch", "fixed-length", "dropout-before-softmax"}
+NOT_OF_MASKS = ELSEWHERE | {"dead-parameter", "value-unused"}  # which don't change what is hidden
 MASKS = {"no-causal-mask", "mask-with-zero", "mask-after-softmax"}
 SCALES = {"missing-scale", "wrong-scale"}
 SHARED = {
@@ -109,7 +110,8 @@ FALLBACKS = {
 
 def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return each cause once, the likeliest first; findings without a name stay only if nothing else was found, if they
-    are a difference from a reference that nothing else explains, or if they say that a window was not judged."""
+    are a difference from a reference that nothing else explains, or if they say that a window was not judged
+    or that a later token comes in behind attention."""
     left = [one for one in findings if one.mistake not in FALLBACKS]
     left = findings if all(one.mistake in OF_BEHAVIOUR | {None} for one in left) else left
     if any(RANDOM in one.title for one in left):  # as with dropout, no two runs can be compared
@@ -117,15 +119,16 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     for cause, effects in SUPPRESSES.items():
         if any(finding.mistake == cause for finding in left):
             left = [finding for finding in left if finding.mistake == cause or finding.mistake not in effects]
-    unseen = tuple(one for one in left if one.title == UNSEEN_WINDOW)
     named: dict[str, Finding] = {}
     for finding in left:
         if finding.mistake is not None:
             named.setdefault(finding.mistake, finding)
+    leaks = LEAKS_BEHIND if named.keys() <= NOT_OF_MASKS else UNSEEN_WINDOW
+    unseen = tuple(one for one in left if one.title == UNSEEN_WINDOW or leaks in one.title)
     if named.keys() <= ELSEWHERE:
         differing = [one for one in left if NOT_AS_EXPECTED in one.title or RANDOM in one.title]
         measured = [one for one in left if one.mistake is None and one.examined and one.title.startswith(DIFFERS)]
-        others = differing or (measured[:1] if named else [one for one in left if one not in unseen][:1])
+        others = differing or [one for one in (measured if named else left) if one not in unseen][:1]
         found = (*named.values(), *others)
         return (*found, *unseen)
     return (*named.values(), *unseen)

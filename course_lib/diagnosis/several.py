@@ -10,7 +10,7 @@ from course_lib.tracing import SourceLine, source_of
 
 from .attention_report import AttentionReport
 from .confirm import confirm
-from .finding import Finding
+from .finding import LEAKS_BEHIND, LEAKS_OUTSIDE, Finding
 from .known_patterns import add_pattern_evidence
 from .measure.apart import find_by_rows
 from .measure.apart_subject import ApartSubject
@@ -32,7 +32,7 @@ from .measure.segment_subject import SegmentSubject
 from .measure.softmax_path import SoftmaxPath
 from .measure.stages import Stages, stages_of
 from .measure.subject import Subject, SubjectFailed
-from .precedence import root_causes
+from .precedence import NOT_OF_MASKS, root_causes
 from .registry import Rule, apply
 from .shared import Shared
 
@@ -50,10 +50,12 @@ OF_WHOLE = {
 # What these rules find in one attention may be the fault of another, because they run all of the code another way, or
 # what goes in is put in its place.
 ONLY_OF_WHOLE = {
-    "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces", "check_sizes",
+    "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces",
+    "check_plain_lists", "check_sizes",
 }  # fmt: skip
 UNUSED_MASK, OTHER_SAMPLE = "mask-discarded", "batch-mixed"
 NO_ROWS = "not probed from outside, because the output has no row for each token"
+ONE_TOKEN = "it has one token, whose weight is 1 whatever the scores are"
 PROBED = "from outside: no output moves with a token that it should not see, nor with another sample"
 
 
@@ -194,6 +196,8 @@ def _of_own_sample(run: Run, place: Place) -> Tensor | None:
 
 
 def _examined_as(run: Run, place: Place, given: Tensor, options: Options, rules: list[Rule]) -> AttentionReport:
+    if (place.num_context or given.shape[1]) == 1 != run.options.num_context:
+        return AttentionReport(place.name, missing=ONE_TOKEN)
     if not given.isfinite().all():  # an earlier mistake
         given = noise_of(given.shape, seed=17)
     subject = _subject_of(run, place)
@@ -250,10 +254,12 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
     dependence = stages.reach(Dependence)
     if dependence is None:
         return AttentionReport("", findings=tuple(own), remarks=(*remarks, NO_ROWS))
-    if inner or any(attention.of_memory for attention in attentions):  # what is hidden is not known
+    elsewhere = {one.mistake for one in inner} <= NOT_OF_MASKS
+    if not elsewhere or any(one.of_memory for one in attentions):  # what is hidden is not known
         return AttentionReport("", findings=tuple(own), remarks=tuple(remarks))
     unknown = any(attention.missing for attention in attentions)
-    leak = None if unknown and run.options.has_call else find_leak(dependence)  # `call` may bring a second sequence
+    unseen = unknown and run.options.has_call  # `call` may bring a second sequence
+    leak = None if unseen else find_leak(dependence, masked=not unknown)
     displaced = None if leak is not None or unknown else find_displaced_row(dependence)
     if leak is not None:
         own.append(_leaking(leak, run, unknown))
@@ -276,11 +282,11 @@ def _is_of_whole(rule: Rule) -> bool:
 def _leaking(leak: Leak, run: Run, unknown: bool) -> Finding:
     """Return the finding of a token that is seen from outside; `unknown` if an attention was not examined."""
     where = leak.operation.where if leak.operation else None
-    evidence = f"the output of token {leak.token} moves when token {leak.other} changes"
+    evidence = leak.evidence
     statistic = None if leak.operation is None else norm_of_tokens(run, leak.operation)
     if statistic is not None:
         evidence = f"`{statistic.name}` of what queries and keys are made from runs over the tokens: {evidence}"
         return Finding.named("norm-wrong-axis", evidence, statistic.where)
     if unknown and run.options.causal and run.options.keep is None:
         return Finding.named("no-causal-mask", evidence, where)
-    return Finding.unnamed("outside of its attentions, hidden tokens are seen", evidence, where)
+    return Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, evidence, where)

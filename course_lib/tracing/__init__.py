@@ -1,7 +1,7 @@
 """Trace a run of PyTorch code: its tensors, frames, source lines and operations, and the provenance of elements."""
 
 from . import torch_private
-from .contraction import FACTORS, Contraction, contractions, outer_products
+from .contraction import FACTORS, Contraction, contractions, outer_products, product_of
 from .fused import SingleOperations, unfused
 from .gradients import without_gradients
 from .graph import ModuleCall, Operation, Trace, Value
@@ -51,6 +51,7 @@ __all__ = [
     "map_instances",
     "operation_name",
     "outer_products",
+    "product_of",
     "propagate",
     "read_source",
     "replay",

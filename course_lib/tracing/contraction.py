@@ -73,6 +73,19 @@ def outer_products(trace: Trace) -> list[Contraction]:
     return found
 
 
+def product_of(trace: Trace, value: Value) -> Operation | None:
+    """Return the elementwise product of two tensors that a value is, or is a multiple of; None if it is none."""
+    while value.made_by is not None:
+        operation = trace.operations[value.made_by]
+        factors = [one for one in operation.args[:2] if isinstance(one, Value)]
+        if operation.name not in ("mul", "div") or not factors:
+            return None
+        if len(factors) == 2:
+            return operation if operation.name == "mul" else None
+        value = factors[0]
+    return None
+
+
 def _indices(value: Value) -> Tensor:
     """Return the flat index of each element."""
     return torch.arange(value.tensor.numel()).view(value.tensor.shape)
@@ -113,13 +126,10 @@ def _pointwise(operation: Operation) -> Contraction | None:
 def _sum_of_products(trace: Trace, operation: Operation) -> Contraction | None:
     if operation.name != "sum" or not isinstance(operation.args[0], Value):
         return None
-    made_by = operation.args[0].made_by
-    if made_by is None or trace.operations[made_by].name != "mul":
+    product = product_of(trace, operation.args[0])
+    if product is None:
         return None
-    product = trace.operations[made_by]
     left, right = product.args[:2]
-    if not isinstance(left, Value) or not isinstance(right, Value):
-        return None
     num_axes = product.outputs[0].tensor.dim()
     axes = operation.args[1] if len(operation.args) > 1 and operation.args[1] else range(num_axes)
     return _summed(operation, product, left, right, sorted(axis % num_axes for axis in axes))

@@ -340,6 +340,17 @@ def test_a_notebook(doctor, write, tmp_path):
     assert "built as Unscaled(d_in=24, head_dim=4), a guess: give --args for your own" in said
 
 
+LOCALS = HEAD.replace("def forward(self, x):", "def forward(self, x):\n        _, num_tokens, _ = x.shape", 1)
+
+
+@pytest.mark.parametrize("binds", ["_, labels", "x", "m"])
+def test_a_name_that_the_class_and_the_call_bind_themselves_runs_no_cell(doctor, write, binds, tmp_path):
+    loads = f"def load():\n    open('loaded.txt', 'w').close()\n    return 1, 2\n\n\n{binds} = load()"
+    write("lesson.ipynb", notebook(("code", LOCALS), ("code", loads)))
+    assert doctor("lesson.ipynb:Head", "--args", "11, 7", "--call", "lambda m, x: m(x)")[0] == 0
+    assert not (tmp_path / "loaded.txt").exists()
+
+
 def test_what_is_no_notebook(doctor, write):
     write("lesson.ipynb", "{}")
     status, _, said = doctor("lesson.ipynb:Head")

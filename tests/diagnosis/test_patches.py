@@ -131,3 +131,34 @@ def test_attention_on_the_map_of_a_convolution_is_examined(layers, pool):
     assert report.ok and f"{layers} examined" in str(report) and "makes 9 tokens of x" in str(report), report
     wrong = diagnose(Maps(1.0, layers=layers, pool=pool), image, num_heads=3, causal=False)
     assert wrong.mistakes == ("missing-scale",), wrong
+
+
+class Cut(Maps):
+    """As one layer of maps, with the softmax over the queries: over a single token any axis is right."""
+
+    def __init__(self, dim=-2, idle=0):
+        super().__init__(layers=0)
+        self.dim, self.idle = dim, nn.Linear(idle, idle) if idle else nn.Identity()
+        self.qkv, self.proj, self.head = nn.Linear(12, 36), nn.Linear(12, 12), nn.Identity()
+
+    def forward(self, images):
+        qkv = self.qkv(self.stem(images).flatten(2).mT)
+        q, k, v = qkv.unflatten(-1, (3, 3, 4)).permute(2, 0, 3, 1, 4)
+        return self.proj(((q @ k.mT / 2).softmax(self.dim) @ v).transpose(1, 2).flatten(2))
+
+
+def test_images_are_not_examined_by_a_single_patch():
+    report = diagnose(Cut(), torch.randn(2, 3, 12, 12), num_heads=3, causal=False)
+    assert report.mistakes == ("softmax-wrong-axis",) and "makes 9 tokens of x" in str(report), report
+
+
+@pytest.mark.parametrize("code", [Block(), nn.Sequential(Block(), Block())])
+def test_attention_over_one_token_is_not_examined(code):
+    report = diagnose(code, torch.randn(2, 1, 12), num_heads=3, causal=False, lengths=[1])
+    assert report.exit_status == 2 and "it has one token" in str(report), report
+
+
+@pytest.mark.parametrize(("idle", "found"), [(0, []), (12, ["dead-parameter"])])
+def test_what_makes_the_patches_is_not_called_idle(idle, found):
+    report = diagnose(Cut(-1, idle), torch.randn(2, 3, 12, 12), num_heads=3, causal=False)
+    assert [*report.mistakes] == found and "stem.weight" not in str(report), report

@@ -427,7 +427,8 @@ def test_what_leaks_past_the_attentions_is_seen_from_outside():
     (finding,) = report.findings
     assert finding.mistake is None and finding.evidence == "the output of token 0 moves when token 1 changes"
     assert (
-        "outside of its attentions, hidden tokens are seen" in finding.title and "all of the sentence" in finding.source
+        "behind its attention, a later token reaches an earlier output" in finding.title
+        and "all of the sentence" in finding.source
     )
 
 

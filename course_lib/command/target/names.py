@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from types import ModuleType
 
+from .needed import loaded
 from .stand_ins import StandIn
 
 MOST = 12  # names in one sentence
@@ -24,8 +25,7 @@ def names_in(*texts: str | None) -> set[str]:
     found: set[str] = set()
     for text in texts:
         try:
-            tree = ast.parse(f"_({text or ''})", mode="eval")
+            found |= loaded(ast.parse(f"None({text or ''})", mode="eval"))  # a call, whose own name is none of the text
         except SyntaxError:
             continue
-        found |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return found

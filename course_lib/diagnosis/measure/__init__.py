@@ -4,7 +4,7 @@ from .attention import NO_WEIGHT, Attention
 from .attention_sinks import TokenlessWeights, has_sink
 from .calling import CACHE, cache_argument, usual_call
 from .context import JoinedCall, context_argument
-from .copying import settings_in
+from .copying import plain_lists, settings_in
 from .dependence import SEVERAL, Dependence
 from .grid import count_in_front, groups_of
 from .logits import by_query_and_key, intended_logits
@@ -45,6 +45,6 @@ __all__ = [
     "count_in_front", "factor_after_norms", "find_channel_weights", "find_distance",
     "find_elementwise", "find_leak", "find_pair_scores",
     "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "number_of",
-    "other_paths", "other_sizes", "other_window", "role_of", "rotated_rows", "rounded_to", "settings_in",
+    "other_paths", "other_sizes", "other_window", "plain_lists", "role_of", "rotated_rows", "rounded_to", "settings_in",
     "unused_mask", "unused_roles", "usual_call", "walked_scale", "zero_weights",
 ]  # fmt: skip

@@ -31,7 +31,25 @@ def copy_of(module: nn.Module) -> nn.Module:
             rebound = _rebound(value, memo)
             if rebound is not value:
                 vars(one)[name] = rebound
+    while (found := next(plain_lists(copied), None)) is not None:
+        _, owner, name = found
+        setattr(owner, name, nn.ModuleList(getattr(owner, name)))
     return with_plain_linears(copied)
+
+
+def plain_lists(module: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """Yield the path, owner and attribute of each plain list of several layers whose weights are registered nowhere.
+
+    `.to()`, `.double()`, `.eval()` and `state_dict()` of the module pass them by; a copy registers them.
+    """
+    known = {id(one) for one in module.parameters()}
+    for path, owner in module.named_modules():
+        for name, held in vars(owner).items():
+            if type(held) in (list, tuple) and len(held) > 1 and all(isinstance(one, nn.Module) for one in held):
+                parts = [part for one in held for part in one.modules()]
+                own = {id(one) for part in parts for one in part.parameters(recurse=False)}
+                if own and own.isdisjoint(known) and owner not in parts:
+                    yield f"{path}.{name}" if path else name, owner, name
 
 
 def in_dtype(dtype: torch.dtype, module: nn.Module) -> nn.Module:

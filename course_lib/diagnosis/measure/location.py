@@ -10,6 +10,7 @@ from course_lib.tracing import ModuleCall, Trace, Value
 from .context import joined as as_one
 from .dataflow import Dataflow
 from .module_inputs import Names, entries_of, projects, with_values
+from .norm_names import LAYER_NORMS
 from .place import Place, Sizes, joined
 from .score_products import ScoreProduct, find_score_products
 from .segment import find_segments
@@ -105,13 +106,24 @@ def _place(
     name = f"{path or type(call.module).__name__}{f', call {calls[0] + 1}' if calls else ''}"
     where = products[0].operation.where
     place = Place(name, call.module, path, calls, in_pieces=len(mine) > 1, called=where)
-    memories = [one.inputs[entries[1][0]] for one in mine if entries[1][0] in one.inputs] if entries[1:] else []
+    pairs = [tuple(one.inputs.get(names[0]) for names in entries[:2]) for one in mine] if entries[1:] else []
+    memories = [keys for queries, keys in pairs if keys is not None and not _is_norm_of(trace, queries, keys)]
     groups = with_values(trace, call, entries, products)
     of_context = [_is_of_context(trace, call.inputs[names[0]], num_context) for names in groups]
     if of_context in ([True, False], [False, True]):  # the context may have as many tokens as x
         crossed = _with_context(place, call, groups[::-1] if of_context[0] else groups, sizes)
         return crossed or _with_input(place, mine, groups, sizes), memories
     return _with_input(place, mine, groups, sizes), memories
+
+
+def _is_norm_of(trace: Trace, queries: Value | None, keys: Value) -> bool:
+    """Return whether one of two inputs is the norm of the other, so that both are the same tokens."""
+    both = [] if queries is None else [queries, keys]
+    for normed, plain in (both, both[::-1]) if both else ():
+        path = [trace.operations[one] for one in trace.ancestors([normed]) - trace.ancestors([plain])]
+        if path and all(one.name in LAYER_NORMS and plain in one.inputs for one in path):
+            return True
+    return False
 
 
 def _choice(

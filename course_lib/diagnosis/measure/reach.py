@@ -8,6 +8,9 @@ from torch import Tensor
 from course_lib.tracing import Operation, Value
 
 from .dependence import Dependence
+from .run import Run
+from .score_products import find_score_products
+from .softmaxes import SOFTMAXES
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,15 +20,25 @@ class Leak:
     Attributes:
         token, other: of the output, and of the input.
         operation: the first whose result has it, or None.
+        is_behind: whether it is a later token, and that comes after an attention that hides what it should.
     """
 
     token: int
     other: int
     operation: Operation | None
+    is_behind: bool = False
+
+    @property
+    def evidence(self) -> str:
+        """What was measured."""
+        return f"the output of token {self.token} moves when token {self.other} changes"
 
 
-def find_leak(dependence: Dependence) -> Leak | None:
-    """Return the first token that reaches an output although no chain of visible pairs leads there, or None."""
+def find_leak(dependence: Dependence, *, masked: bool = False) -> Leak | None:
+    """Return the first token that reaches an output although no chain of visible pairs leads there, or None.
+
+    With `masked`, the attentions are known to hide what they should, and so their scores are not where that is seen.
+    """
     run = dependence.run
     batch, num_tokens = dependence.sizes
     pairs = run.options.expected_keep(batch, run.options.num_heads or 1, num_tokens).any(1)
@@ -37,9 +50,41 @@ def find_leak(dependence: Dependence) -> Leak | None:
     if not stray.any():
         return None
     _, token, other = stray.nonzero()[0].tolist()
-    rows = (op for op in run.live_operations if op.outputs and op.outputs[0].tensor.shape[:2] == (batch, num_tokens))
-    first = next((op for op in rows if (_reached(dependence, op.outputs[0]) & ~allowed).any()), None)
-    return Leak(token, other, first)
+    scored = _scored(run) if masked else set()
+    first = _first(dependence, allowed, scored)
+    behind = first is not None and other > token and not scored.isdisjoint(run.trace.ancestors(first.inputs))
+    return Leak(token, other, first, behind)
+
+
+def _first(dependence: Dependence, allowed: Tensor, scored: set[int]) -> Operation | None:
+    """Return the first operation, from the output back to rows that are right, whose rows know of hidden tokens."""
+    run, found, seen = dependence.run, set[int](), set[int]()
+    waiting = [(run.output, len(run.trace.operations))]
+    while waiting:
+        for number in run.trace.writers_of(*waiting.pop()):
+            operation = run.trace.operations[number]
+            if number in seen or not operation.outputs:
+                continue
+            seen.add(number)
+            if operation.outputs[0].tensor.shape[:2] == dependence.sizes:
+                if not (_reached(dependence, operation.outputs[0]) & ~allowed).any():
+                    continue
+                found.add(number)
+            waiting.extend((value, number) for value in operation.inputs)
+    return run.trace.operations[min(found - scored)] if found - scored else None
+
+
+def _scored(run: Run) -> set[int]:
+    """Return the operations from the products of queries and keys to their softmax."""
+    softmaxes = [one for one in run.live_operations if one.name in SOFTMAXES]
+    found: set[int] = set()
+    for product in find_score_products(run.trace):
+        after = run.trace.descendants({product.operation.number})
+        softmax = next((one for one in softmaxes if one.number in after), None)
+        if softmax is not None:
+            found |= {product.operation.number, softmax.number}
+            found |= after.intersection(run.trace.ancestors(softmax.inputs))
+    return found
 
 
 def find_displaced_row(dependence: Dependence) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from course_lib.tracing import FACTORS, LAYOUT, ModuleCall, Operation, Trace, Value
+from course_lib.tracing import FACTORS, LAYOUT, ModuleCall, Operation, Trace, Value, product_of
 
 from .softmaxes import EXPONENTIALS, SOFTMAXES
 
@@ -57,9 +57,9 @@ def factors_of(trace: Trace, operation: Operation) -> tuple[Value, Value] | None
     """Return the two factors of a sum of products, or None if the operation is none."""
     if operation.name in FACTORS:
         factors = tuple(operation.args[index] for index in FACTORS[operation.name])
-    elif operation.name == "sum" and isinstance(operation.args[0], Value) and operation.args[0].made_by is not None:
-        product = trace.operations[operation.args[0].made_by]
-        factors = product.args[:2] if product.name == "mul" else ()
+    elif operation.name == "sum" and isinstance(operation.args[0], Value):
+        product = product_of(trace, operation.args[0])
+        factors = () if product is None else product.args[:2]
     else:
         return None
     if len(factors) == 2 and all(isinstance(one, Value) for one in factors) and factors[0] is not factors[1]:

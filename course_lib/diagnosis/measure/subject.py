@@ -64,7 +64,7 @@ class Subject:
         awake: whether weights that are all zeros are replaced by random ones, because nothing passes through them.
         talking_heads: the operations that combine heads, which are left out.
         used: the names and frames of the operations that reach the output of the whole code, if this is a part of it.
-        used_parameters: the parameters that these read.
+        used_parameters: the parameters that these read, or that `call` says are used before x takes its place.
         combining: the names of the parameters of talking heads.
         makes_x: whether x is a tensor of its own, such as the embeddings of ids, and not its caller's.
         added: how many tokens of x, or rows of zeros at the end of the output, the code put to those of its own input.
@@ -92,6 +92,7 @@ class Subject:
         self.talking_heads: Combinations = {}
         self.combining: frozenset[str] = frozenset()
         self.given_call = call
+        self.used_parameters = getattr(call, "used_parameters", self.used_parameters)
         self._call = call or usual_call(code)
 
     @property

@@ -9,8 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis.finding import Finding
-from course_lib.diagnosis.locate import locate_made, locate_pinned
-from course_lib.diagnosis.measure import Attempt, FreshRuns, SoftmaxPath, Structure, Subject, SubjectFailed
+from course_lib.diagnosis.locate import locate_attribute, locate_made, locate_pinned
+from course_lib.diagnosis.measure import (
+    Attempt,
+    FreshRuns,
+    Run,
+    SoftmaxPath,
+    Structure,
+    Subject,
+    SubjectFailed,
+    plain_lists,
+)
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import Operation, SourceLine, storage_of, tensors_in, torch_private
 
@@ -89,6 +98,18 @@ def check_dtypes(fresh: FreshRuns) -> Iterator[Finding | str]:
         if apart is not None and apart > INEXACT:
             evidence = f"with {dtype} the output is {apart:.0%} off from that of the same weights and x in float64"
             yield Finding.unnamed("it is wrong in 16 bits", evidence)
+            return
+
+
+@rule(order=469)
+def check_plain_lists(run: Run) -> Iterator[Finding]:
+    """Whether all layers are converted with the model."""
+    code = run.subject.original
+    for path, _, name in plain_lists(code) if isinstance(code, nn.Module) else ():
+        if any(one.startswith(f"{path}.") for one in run.parameter_reads):
+            evidence = f"layers are kept in a plain list, `{path}`, so that `.to()`, `.double()`, `.eval()` and "
+            evidence += "`state_dict()` pass them by: use nn.ModuleList"
+            yield Finding.named("dtype-pinned", evidence, locate_attribute(run.subject, name))
             return
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.calling import CACHE
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import LEAKS_BEHIND, LEAKS_OUTSIDE, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import (
     locate_argument,
@@ -18,7 +18,7 @@ from course_lib.diagnosis.locate import (
     locate_unused_triangle,
     names_in,
 )
-from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility
+from course_lib.diagnosis.measure import MASKS, NO_WEIGHT, Attention, Run, SoftmaxPath, Visibility, find_leak
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, Operation, SourceLine
 
@@ -72,6 +72,20 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
         mistake = "mask-skipped-when-cached" if of_cache else "no-causal-mask"
         found = mistake, f"{who}: {leak}", where
     yield Finding.named(*found, partial(picture_of_weights, attention, path))
+
+
+@rule(order=498)
+def check_behind(visibility: Visibility) -> Iterator[Finding]:
+    """Later tokens that come in outside of attention."""
+    options = visibility.attention.options
+    if not options.causal or options.keep is not None or options.num_context:  # rows of padding may be anything
+        return
+    if visibility.leaked.any() or visibility.missing.any():
+        return
+    leak = find_leak(visibility.attention.dependence, masked=True)
+    if leak is not None and leak.other > leak.token:
+        where = leak.operation.where if leak.operation else None
+        yield Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, leak.evidence, where)
 
 
 def _tests_cache(line: SourceLine) -> bool:

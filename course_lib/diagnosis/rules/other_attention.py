@@ -65,7 +65,7 @@ def _leaking(dependence: Dependence, softmax: Operation) -> Iterator[Finding]:
     leak = None if options.has_call else find_leak(dependence)  # `call` may bring a second sequence
     if leak is None:
         return
-    evidence = f"the output of token {leak.token} moves when token {leak.other} changes"
+    evidence = leak.evidence
     where = leak.operation.where if leak.operation else None
     if options.causal and options.keep is None and bool((softmax.outputs[0].tensor > 0).all()):
         yield Finding.named("no-causal-mask", evidence, softmax.where)

@@ -22,6 +22,7 @@ from course_lib.diagnosis.measure import (
     Subject,
     SubjectFailed,
     Visibility,
+    find_leak,
     influence,
     other_paths,
 )
@@ -43,6 +44,7 @@ def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether other paths agree."""
     run = fresh.run
     right = bool((attention.seen == attention.expected).all())
+    right = right and (run.options.keep is not None or find_leak(attention.dependence) is None)
     for path in other_paths(run):
         try:
             if run.options.causal and right and path.sees_the_future(run.x):

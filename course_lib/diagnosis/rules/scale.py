@@ -35,6 +35,8 @@ from .idle_scores import hides_everything
 Element = tuple[int, int, int]  # sample, token, column of weights
 EXACT = 2.5e-3  # a scale in bfloat16 is rounded by up to 2**-9; a BatchNorm multiplies by 1 / (1 + 1e-3) ** 0.5
 
+NOT_LINEAR = {"relu", "leaky_relu", "elu", "gelu", "silu", "tanh", "sigmoid", "softplus", "clamp_min", "threshold"}
+
 
 @rule(order=280, of_dot_products=True)
 def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> Iterator[Finding | str]:
@@ -99,7 +101,17 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
     moves = _moves_of_projections(attention.structure)
     if any(None in _ratios(attention.structure, side, moves) for side in (0, 1)):
         return "queries or keys are not made by projections alone"
+    bent = _bent_by(attention.structure)
+    if bent is not None:
+        return f"queries or keys go through `{bent}` behind their projections"
     return "queries or keys are normalised, or scaled differently from head to head"
+
+
+def _bent_by(structure: Structure) -> str | None:
+    """Return the name of an operation that is not linear between projections and scores; None without one."""
+    after = structure.trace.descendants(set(structure.projection_operations))
+    made = (one for one in structure.ancestors_of(structure.score_factors) if one.number in after)
+    return next((name for one in made if (name := one.name.rstrip("_")) in NOT_LINEAR), None)
 
 
 def _factor(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -> float | None:
