@@ -12,6 +12,8 @@ IDS = torch.randint(50, (3, 7), generator=torch.Generator().manual_seed(0))
 class Model(nn.Module):
     """A model of ids whose table of positions, (token, 1, width), stands on the axis of samples if it is wrong."""
 
+    table: torch.Tensor
+
     def __init__(self, wrong):
         super().__init__()
         self.embed, self.attention = nn.Embedding(50, 12), nn.MultiheadAttention(12, 3, batch_first=True)
