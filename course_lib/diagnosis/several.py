@@ -231,6 +231,20 @@ def _keeps_samples_apart(run: Run) -> bool:
     return True
 
 
+def _moves_with_another(run: Run) -> bool:
+    """Return whether the output of the first sample moves when the last one changes."""
+    before, x = run.output.tensor, run.x.clone()
+    if len(x) < 2 or before.dim() < 2 or len(before) != len(x) or run.options.has_call:
+        return False
+    x[-1] += noise_of(x[-1].shape, seed=19).to(x.dtype)
+    try:
+        same, now = run.subject.run(run.x), run.subject.run(x)
+    except SubjectFailed:
+        return False
+    fits = now.shape == before.shape == same.shape and not changed(same, before).any()
+    return fits and bool(changed(now[0], before[0]).any())
+
+
 def _subject_of(run: Run, place: Place) -> Subject:
     if place.apart is not None:
         return ApartSubject(run.subject, place, place.apart, run.x, run.trace)
@@ -253,6 +267,8 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
     own = [one for one in findings if any(one is cause for cause in causes) and one.title not in said]
     dependence = stages.reach(Dependence)
     if dependence is None:
+        if _moves_with_another(run):
+            own.append(Finding.named(OTHER_SAMPLE, "the output of the first sample changes when the last one changes"))
         return AttentionReport("", findings=tuple(own), remarks=(*remarks, NO_ROWS))
     elsewhere = {one.mistake for one in inner} <= NOT_OF_MASKS
     if not elsewhere or any(one.of_memory for one in attentions):  # what is hidden is not known

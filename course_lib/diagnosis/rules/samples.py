@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import partial
 
 import torch
@@ -20,9 +21,12 @@ from course_lib.diagnosis.measure import (
     SubjectFailed,
     other_sizes,
 )
+from course_lib.diagnosis.measure.embedded import EmbeddedSubject
+from course_lib.diagnosis.measure.run import changed
 from course_lib.diagnosis.registry import rule
-from course_lib.tracing import VIEWS, Operation, SourceLine, Value, storage_of, tensors_in
+from course_lib.tracing import VIEWS, Operation, SourceLine, Trace, Value, storage_of, tensors_in
 
+SAME = 1e-7  # relative to the largest output
 LOOKUPS = ("index", "index_select", "gather", "embedding")
 
 
@@ -48,6 +52,39 @@ def check_samples(dependence: Dependence) -> Iterator[Finding]:
         misplaced = _locate_first(dependence, [run.output], _is_misplaced)
         where = misplaced if mixing is None else _locate_overlay(dependence, mixing) or mixing.where
         yield Finding.named("batch-mixed", evidence, where, partial(picture_of_layout, run))
+
+
+@rule(order=121)
+def check_order_of_samples(dependence: Dependence, fresh: FreshRuns) -> Iterator[Finding]:
+    """Whether a sample's place in the batch matters."""
+    run, options = fresh.run, fresh.run.options
+    if options.has_call or options.keep is not None or options.num_context or dependence.combines_samples(run.output):
+        return
+    subject = copy(run.subject)
+    if isinstance(subject, EmbeddedSubject):
+        if len(subject.template) != len(run.x):
+            return
+        subject.template = subject.template.flip(0)
+    trace, _ = subject.trace(run.x.flip(0))
+    before, now = run.output.tensor, trace.output
+    if now is None or now.tensor.shape != before.shape or len(trace.operations) != len(run.trace.operations):
+        return
+    apart = float((now.tensor.flip(0) - before).abs().nan_to_num(nan=0.0).max())
+    if apart > SAME * float(before.abs().nan_to_num(nan=0.0).max()):
+        first = next((one for one in run.live_operations if _is_of_place(dependence, one, trace)), None)
+        evidence = f"in another place of the batch, with the same samples, a sample's output is up to {apart:.4f} off"
+        where = first.where if first else None
+        yield Finding.unnamed("a sample's output depends on its place in the batch", evidence, where)
+
+
+def _is_of_place(dependence: Dependence, operation: Operation, flipped: Trace) -> bool:
+    """Return whether an operation's result has other rows for the same samples in another order."""
+    if not operation.outputs or not dependence.on_input(operation.outputs[0]):
+        return False
+    before, now = operation.outputs[0].tensor, flipped.operations[operation.number].outputs[0].tensor
+    if len(before.shape) < 2 or len(before) != dependence.sizes[0] or before.shape != now.shape:
+        return False
+    return bool(changed(now.flip(0), before).any())
 
 
 def _first_mixing(dependence: Dependence) -> Operation | None:
