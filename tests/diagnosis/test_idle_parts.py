@@ -82,6 +82,20 @@ class FirstSlope(Slopes):
         return self.slopes[:1].expand(HEADS)
 
 
+class NarrowNetwork(Attention):
+    """Makes biases of distances with a network that is as narrow as there are heads, one unit of which is off."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.last = nn.LayerNorm(HEADS), nn.Linear(HEADS, HEADS)
+        nn.init.constant_(self.norm.bias[0], -9)
+
+    def biased(self, scores):
+        at = torch.arange(scores.shape[-1], device=scores.device)
+        distance = (at - at[:, None]).abs()[..., None].to(scores) * torch.tensor([1.0, 0.3, -0.5]).to(scores)
+        return scores + self.last(self.norm(distance).relu()).permute(2, 0, 1)
+
+
 class HeadGates(Attention):
     """Multiplies each head by a learned number."""
 
@@ -132,7 +146,7 @@ class Block(nn.Module):
         return self.attention(x)
 
 
-@pytest.mark.parametrize("code", [Gated, Slopes, HeadGates, Modulated, lambda: Block(Attention())])
+@pytest.mark.parametrize("code", [Gated, Slopes, NarrowNetwork, HeadGates, Modulated, lambda: Block(Attention())])
 def test_parts_that_are_used_are_right(code):
     assert diagnose(code(), X).ok
 

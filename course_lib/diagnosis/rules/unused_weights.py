@@ -140,7 +140,10 @@ def check_elements_of_heads(attention: Attention) -> Iterator[Finding]:
     """Whether each head uses its own element of a parameter."""
     run, heads = attention.run, attention.rows.num_heads
     for name, reads in run.parameter_reads.items():
+        owner = run.subject.modules.get(name.rpartition(".")[0])
         if heads < 2 or {*(read.tensor.shape for read in reads), run.subject.parameters[name].shape} != {(heads,)}:
+            continue
+        if owner is not None and type(owner).__module__.partition(".")[0] == "torch":  # as narrow as there are heads
             continue
         idle = [head for head in range(heads) if not run.matters(reads, slice(head, head + 1))]
         if 0 < len(idle) < heads:
