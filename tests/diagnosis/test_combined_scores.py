@@ -23,6 +23,27 @@ class Talking(Parts):
         return self.merge(scores.softmax(-1) @ v)
 
 
+class Residual(Parts):
+    """Adds to the scores and to the weights what a matrix makes of the heads."""
+
+    def __init__(self, scale: float):
+        super().__init__()
+        self.before, self.after, self.scale = nn.Conv2d(3, 3, 1, bias=False), nn.Conv2d(3, 3, 1, bias=False), scale
+
+    def forward(self, x):
+        q, k, v = self.qkv(x)
+        scores = self.scores(q, k) * self.scale
+        weights = (scores + self.before(scores)).softmax(-1)
+        return self.merge((weights + self.after(weights)) @ v)
+
+
+@pytest.mark.parametrize(("scale", "mistakes"), [(1.0, ()), (3.0, ("wrong-scale",))])
+def test_what_is_combined_may_be_added_to_the_heads(scale, mistakes):
+    torch.manual_seed(3)
+    report = diagnose(Residual(scale), torch.randn(2, 6, 10), num_heads=3, causal=False, normalised=False)
+    assert report.mistakes == mistakes, report
+
+
 def examined(axis):
     torch.manual_seed(3)
     return diagnose(Talking(axis).eval(), torch.randn(2, 4, 10), num_heads=4, causal=False, lengths=[4])

@@ -286,3 +286,33 @@ class ExchangedParts(CachedParts):
 def test_parts_of_queries_that_meet_others_of_cached_keys_are_found():
     assert diagnose(CachedParts(), X).ok
     assert diagnose(ExchangedParts(), X).findings[0].mistake == "rotary-wrong-turn"
+
+
+class CappedSink(Projected):
+    """Caps the scores and lets a learned sink keep a part of each row's weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.sink = nn.Parameter(torch.tensor(0.4))
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        scores = 2 * (q @ k.mT / 2).tanh()
+        scores = scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -torch.inf)
+        sink = self.of_row(scores)
+        return torch.cat([sink, scores], -1).softmax(-1)[..., 1:] @ v
+
+    def of_row(self, scores):
+        return self.sink.expand(*scores.shape[:-1], 1)
+
+
+class SinkOfEachRow(CappedSink):
+    """Wrong: each query has a sink of its own."""
+
+    def of_row(self, scores):
+        return scores[..., :1] * self.sink
+
+
+def test_a_sink_beside_capped_scores_is_one_for_all_rows():
+    assert diagnose(CappedSink(), X).ok
+    assert "the weights of a row don't sum to 1" in str(diagnose(SinkOfEachRow(), X))

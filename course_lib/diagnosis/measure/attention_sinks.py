@@ -73,13 +73,23 @@ class TokenlessWeights:
         return propagate(trace, start)
 
 
-def has_sink(attention: Attention) -> bool:
-    """Return whether every head keeps weight from all tokens, as one more score that all queries share does."""
+def has_sink(attention: Attention, logits: Tensor | None = None) -> bool:
+    """Return whether every head keeps weight from all tokens, as one more score that all queries share does.
+
+    The first sample's logits (head, query, key) are needed where the scores are not only multiplied, as by a soft cap.
+    """
     weights, scale = attention.weights, attention.fitted_scale
-    if scale is None or any(row.tokenless for row in attention.rows.all):
+    if any(row.tokenless for row in attention.rows.all):
         return False
-    sees_itself = (attention.expected & (weights > 0)).diagonal(dim1=-2, dim2=-1)  # (batch, head, query)
-    denominator = ((scale[:, None, None] * attention.scores).exp() / weights).diagonal(dim1=-2, dim2=-1)
+    if logits is not None:
+        weights, logits = weights[:1], logits[None]
+    elif scale is not None:
+        logits = scale[:, None, None] * attention.scores
+    else:
+        return False
+    seen = attention.expected[: len(weights)] & (weights > 0)
+    sees_itself = seen.diagonal(dim1=-2, dim2=-1)  # (batch, head, query)
+    denominator = (logits.exp() / weights).diagonal(dim1=-2, dim2=-1)
     rest = denominator * (1 - weights.sum(-1))  # the sink's part before the division
     return all(_is_constant(rest[:, head][sees_itself[:, head]]) for head in range(rest.shape[1]))
 

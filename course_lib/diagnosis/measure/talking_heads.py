@@ -52,8 +52,9 @@ def find_talking_heads(trace: Trace) -> Combinations:
         product = products.get(operation.number)
         index = _combined(product, labels, size, from_input) if product else None
         heads = heads if index is None or product is None else product.size
-        if product is None and heads and (operation.name in NORMS or _adds_bias(operation, heads, from_input)):
-            index = 0
+        if product is None and heads:
+            meant = operation.name in NORMS or _adds_bias(operation, heads, from_input)
+            index = 0 if meant or _adds_combined(operation, labels, start) else None
         if index is None or not (labels[operation.args[index].number] >= 0).all():
             continue
         before = labels[operation.args[index].number].contiguous()
@@ -74,6 +75,15 @@ def _adds_bias(operation: Operation, heads: int, from_input: set[int]) -> bool:
     """Return whether an operation adds a number for each head to what a product has combined."""
     bias = operation.inputs[1] if operation.name in ADDITIONS and len(operation.inputs) > 1 else None
     return bias is not None and bias.made_by not in from_input and bias.tensor.shape == (heads,)
+
+
+def _adds_combined(operation: Operation, labels: list[Tensor], combined: Mapping[int, Tensor]) -> bool:
+    """Return whether an operation adds what a product has combined to what it was combined from."""
+    numbers = [one.number for one in operation.inputs]
+    if operation.name not in ADDITIONS or len(numbers) != 2 or combined.keys().isdisjoint(numbers):
+        return False
+    one, other = (labels[number] for number in numbers)
+    return one.shape == other.shape and bool((one >= 0).all()) and bool((one == other).all())
 
 
 def _combined(product: Contraction, labels: list[Tensor], size: int, from_input: set[int]) -> int | None:

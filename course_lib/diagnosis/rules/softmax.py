@@ -82,7 +82,7 @@ def _unexplained_sums(attention: Attention, path: SoftmaxPath, sums: str) -> Ite
     elif part := _part_of_keys(attention, path):
         evidence = f"softmax runs over {part} keys at a time; over all keys the weights sum to {sums}"
         yield Finding.named("softmax-wrong-axis", evidence, _locate_softmax(path), draw)
-    elif not _is_explained(attention):
+    elif not _is_explained(attention, path):
         yield Finding.unnamed("the weights of a row don't sum to 1", f"row sums from {sums}", where, draw)
 
 
@@ -115,7 +115,7 @@ def _is_unnormalised(attention: Attention, path: SoftmaxPath) -> bool:
                    if any(path.scores.reaches(value) for value in operation.inputs))  # fmt: skip
 
 
-def _is_explained(attention: Attention) -> bool:
+def _is_explained(attention: Attention, path: SoftmaxPath) -> bool:
     """Return whether sums other than 1 are intended.
 
     They are with a factor per row after the value product, a sink, a prefix, or a context whose attention is added.
@@ -124,7 +124,9 @@ def _is_explained(attention: Attention) -> bool:
     for weights in (applied, applied[..., : applied.shape[-1] - of_context]):
         if ((weights.sum(-1)[attention.expected.any(-1)] - 1).abs() < 1e-6).all():
             return True
-    return has_sink(attention) or TokenlessWeights(attention.rows).is_prefix
+    logits = intended_logits(attention, path)  # soft caps included
+    sink = has_sink(attention) or (logits is not None and has_sink(attention, logits))
+    return sink or TokenlessWeights(attention.rows).is_prefix
 
 
 def _follow_scores(attention: Attention) -> bool:
