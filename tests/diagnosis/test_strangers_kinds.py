@@ -1,4 +1,4 @@
-"""Kinds of published code that were accused although they are right: chunks, copies, factors, convolutions, frames."""
+"""Kinds of published code that were accused or not examined although they are right, and mistakes of the same kinds."""
 
 import pytest
 import torch
@@ -193,6 +193,12 @@ def test_a_view_of_what_a_fused_kernel_returns_is_examined():
     assert diagnose(ViewOfFused(), X, causal=False).ok
 
 
+def rotated(one, angle):
+    first, second = one.chunk(2, -1)
+    cos, sin = angle.cos(), angle.sin()
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
+
+
 class AddedContext(Projected):
     """Adds to the attention among rotated tokens that to a context, times a gate."""
 
@@ -202,13 +208,7 @@ class AddedContext(Projected):
         q, k, v = self.split(x)
         at = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None]
         angle = at * torch.logspace(0, -2, D // 2, device=x.device, dtype=x.dtype)
-
-        def turned(one):
-            first, second = one.chunk(2, -1)
-            cos, sin = angle.cos(), angle.sin()
-            return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-
-        q, k = turned(q), turned(k)
+        q, k = rotated(q, angle), rotated(k, angle)
         _, keys, values = self.split(context)
         return (q @ k.mT).softmax(-1) @ v + self.gate * ((q @ keys.mT).softmax(-1) @ values)
 
@@ -264,14 +264,8 @@ class CachedParts(Projected):
         q, k, v = self.split(x)
         at = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)[:, None]
         angle = at * torch.logspace(0, -1, D // 4, device=x.device, dtype=x.dtype)
-
-        def turned(one):
-            first, second = one[..., D // 2 :].chunk(2, -1)
-            cos, sin = angle.cos(), angle.sin()
-            return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
-
-        q = self.joined(q[..., : D // 2], turned(q))
-        self.k_cache[: len(x), : x.shape[1]] = torch.cat([k[..., : D // 2], turned(k)], -1)
+        q = self.joined(q[..., : D // 2], rotated(q[..., D // 2 :], angle))
+        self.k_cache[: len(x), : x.shape[1]] = torch.cat([k[..., : D // 2], rotated(k[..., D // 2 :], angle)], -1)
         scores = q @ self.k_cache[: len(x), : x.shape[1]].mT
         return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -torch.inf).softmax(-1) @ v
 
