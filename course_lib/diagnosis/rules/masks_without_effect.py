@@ -77,12 +77,14 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
 @rule(order=498)
 def check_behind(visibility: Visibility) -> Iterator[Finding]:
     """Later tokens that come in outside of attention."""
-    options = visibility.attention.options
+    attention, options = visibility.attention, visibility.attention.options
     if not options.causal or options.keep is not None or options.num_context:  # rows of padding may be anything
         return
-    if visibility.leaked.any() or visibility.missing.any():
+    # A number that keeps a sum from being 0 gives hidden tokens a weight, too small to be a leak, that reaches outputs.
+    hidden = attention.weights[~attention.expected]
+    if visibility.leaked.any() or visibility.missing.any() or (hidden.nan_to_num() != 0).any():
         return
-    leak = find_leak(visibility.attention.dependence, masked=True)
+    leak = find_leak(attention.dependence, masked=True)
     if leak is not None and leak.other > leak.token:
         where = leak.operation.where if leak.operation else None
         yield Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, leak.evidence, where)
