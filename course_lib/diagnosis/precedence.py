@@ -123,8 +123,8 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     for finding in left:
         if finding.mistake is not None:
             named.setdefault(finding.mistake, finding)
-    leaks = LEAKS_BEHIND if named.keys() <= NOT_OF_MASKS else UNSEEN_WINDOW
-    unseen = tuple(one for one in left if one.title == UNSEEN_WINDOW or leaks in one.title)
+    beside = (UNSEEN_WINDOW, LEAKS_BEHIND) if named.keys() <= NOT_OF_MASKS else (UNSEEN_WINDOW,)
+    unseen = tuple(one for one in left if any(text in one.title for text in beside))
     if named.keys() <= ELSEWHERE:
         differing = [one for one in left if NOT_AS_EXPECTED in one.title or RANDOM in one.title]
         measured = [one for one in left if one.mistake is None and one.examined and one.title.startswith(DIFFERS)]

@@ -297,12 +297,11 @@ def _is_of_whole(rule: Rule) -> bool:
 
 def _leaking(leak: Leak, run: Run, unknown: bool) -> Finding:
     """Return the finding of a token that is seen from outside; `unknown` if an attention was not examined."""
-    where = leak.operation.where if leak.operation else None
     evidence = leak.evidence
     statistic = None if leak.operation is None else norm_of_tokens(run, leak.operation)
     if statistic is not None:
         evidence = f"`{statistic.name}` of what queries and keys are made from runs over the tokens: {evidence}"
         return Finding.named("norm-wrong-axis", evidence, statistic.where)
     if unknown and run.options.causal and run.options.keep is None:
-        return Finding.named("no-causal-mask", evidence, where)
-    return Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, evidence, where)
+        return Finding.named("no-causal-mask", evidence, leak.where)
+    return Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, evidence, leak.where)

@@ -28,7 +28,7 @@ def add_those_without_x(report: Report, attempt: Attempt) -> Report:
 def _softmaxes_without_x(run: Run) -> list[Operation]:
     """Return the softmaxes over products of two tensors, neither a parameter, that x does not reach."""
     from_x, trace = run.trace.descendants_of_input(), run.trace
-    learned = {value.storage for reads in run.parameter_reads.values() for value in reads}
+    learned = run.parameter_storages
     found = []
     for softmax in (one for one in run.live_operations if one.name in SOFTMAXES and one.number not in from_x):
         before = run.in_order(trace.ancestors(softmax.inputs[:1]))

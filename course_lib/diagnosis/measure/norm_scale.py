@@ -51,7 +51,7 @@ def _has_mean_square_1(norm: Operation) -> bool:
 def _factor_of(structure: Structure, operation: Operation) -> float:
     """Return the plain number that an operation multiplies by; 1 for any other operation, or a learned number."""
     given = [value for value in operation.inputs if structure.dependence.on_input(value)]
-    parameters = {read.storage for reads in structure.run.parameter_reads.values() for read in reads}
+    parameters = structure.run.parameter_storages
     learned = any(value.storage in parameters for value in operation.inputs)
     number = number_of(operation) if operation.name in SCALINGS and len(given) == 1 and not learned else None
     return number if number is not None and math.isfinite(number) else 1.0

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from course_lib.tracing import Operation, Value
+from course_lib.tracing import Operation, SourceLine, Value
 
 from .dependence import Dependence
 from .run import Run
@@ -27,6 +27,11 @@ class Leak:
     other: int
     operation: Operation | None
     is_behind: bool = False
+
+    @property
+    def where(self) -> SourceLine | None:
+        """The line of the operation."""
+        return None if self.operation is None else self.operation.where
 
     @property
     def evidence(self) -> str:

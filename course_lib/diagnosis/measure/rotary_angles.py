@@ -47,7 +47,7 @@ class RotaryAngles(AfterStructure):
 
         A table of frequencies is read as such, because those are the angles at position 1.
         """
-        trace, parameters = self.trace, {one.storage for reads in self.run.parameter_reads.values() for one in reads}
+        trace, parameters = self.trace, self.run.parameter_storages
         fixed = [v for op in self.run.live_operations for v in op.inputs if v.made_by is None and v is not trace.x]
         read = {value.storage: value.tensor for value in fixed if value.storage not in parameters}
         return any(_holds_cosines(one, table) for one in read.values() for table in self._stored.values())

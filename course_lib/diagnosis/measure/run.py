@@ -106,6 +106,11 @@ class Run(Attempt):
                 found.setdefault(names[value.storage], []).append(value)
         return found
 
+    @cached_property
+    def parameter_storages(self) -> set[int]:
+        """The memory of the parameters that are read."""
+        return {value.storage for values in self.parameter_reads.values() for value in values}
+
     @property
     def unused_parameters(self) -> list[str]:
         """The idle parameters, without those of products that are left out."""

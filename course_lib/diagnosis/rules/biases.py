@@ -59,8 +59,8 @@ def check_distances(attention: Attention, path: SoftmaxPath) -> Iterator[Finding
         if all(map(_is_signed, added)):
             evidence = (
                 "what is added rises or falls from the first key to the last, whatever the query is: a distance has "
+                "no sign"
             )
-            evidence += "no sign"
             yield Finding.named("bias-wrong-sign", evidence, _locate_bias(path, operation))
             return
 
@@ -83,10 +83,9 @@ def check_added_twice(path: SoftmaxPath) -> Iterator[Finding]:
             tensor = value.tensor
             if path.scores.reaches(value) or not _is_bias(tensor):
                 continue
-            for first, before in added:
+            for first in (one for one, before in added if _are_equal(tensor, before)):
                 between = path.trace.descendants({first.number}) & path.trace.ancestors(operation.inputs)
-                normalised = any(one.number in between for one in path.softmaxes)
-                if first.number in between and not normalised and _are_equal(tensor, before):
+                if first.number in between and not any(one.number in between for one in path.softmaxes):
                     evidence = f"the same {tensor.numel()} numbers are added to the scores twice"
                     yield Finding.unnamed("a bias is added twice", evidence, operation.where)
                     return
@@ -122,8 +121,8 @@ def check_bias_of_hidden(attention: Attention, path: SoftmaxPath) -> Iterator[Fi
         if same and len(added[~expected].round(decimals=6).unique()) > 2 * len(added):
             evidence = (
                 "what is added to the scores is the same for all keys that a query sees, and differs among those "
+                "that are hidden from it"
             )
-            evidence += "that are hidden from it"
             where = _locate_distances(path, operation) or _locate_bias(path, operation)
             yield Finding.unnamed("a bias by distance counts distances the other way round", evidence, where)
             return
@@ -159,7 +158,7 @@ def _fill(path: SoftmaxPath, operation: Operation) -> float | None:
 def _scaling_after(path: SoftmaxPath, operation: Operation) -> Operation | None:
     """Return the operation that multiplies what was added or masked by a number before softmax."""
     after = path.trace.descendants({operation.number})
-    learned = {read.storage for reads in path.run.parameter_reads.values() for read in reads}
+    learned = path.run.parameter_storages
     last = path.softmaxes[0].number if path.softmaxes else len(path.trace.operations)
     for one in path.operations:
         if one.number not in after or one.number >= last or one is operation or one.name not in SCALINGS:
@@ -259,7 +258,7 @@ def _turned(attention: Attention, path: SoftmaxPath, operation: Operation) -> Te
 
 def _is_learned(attention: Attention, path: SoftmaxPath, operation: Operation) -> bool:
     """Return whether training can change the sign of what an operation adds; not of slopes that are made positive."""
-    learned = {read.storage for values in path.run.parameter_reads.values() for read in values}
+    learned = path.run.parameter_storages
     pending = [value for value in operation.inputs if not path.dependence.on_input(value)]
     while pending:
         value = pending.pop()

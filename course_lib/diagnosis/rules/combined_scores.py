@@ -17,7 +17,7 @@ def check_combined_tokens(structure: Structure) -> Iterator[Finding]:
     queries, keys = made.tensor.shape[-2:] if made.tensor.dim() > 2 else (1, 1)
     if heads is None or heads not in (queries, keys) or len(structure.score_products) > 1:
         return
-    learned = {read.storage for reads in structure.run.parameter_reads.values() for read in reads}
+    learned = structure.run.parameter_storages
     start = torch.arange(made.tensor.numel()).view(made.tensor.shape)
     labels = propagate(structure.trace, {made.number: start})
     for product in contractions(structure.trace):
@@ -30,8 +30,8 @@ def check_combined_tokens(structure: Structure) -> Iterator[Finding]:
             if same[0] and same[1] != same[2]:
                 evidence = (
                     f"a matrix for the {heads} heads sums the scores of each head over tokens: it runs with {heads} "
+                    "tokens only, as there are as many heads"
                 )
-                evidence += "tokens only, as there are as many heads"
                 where = product.operation.where
                 yield Finding.unnamed("scores of tokens are combined in place of those of heads", evidence, where)
                 return

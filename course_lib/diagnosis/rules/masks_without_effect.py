@@ -86,8 +86,7 @@ def check_behind(visibility: Visibility) -> Iterator[Finding]:
         return
     leak = find_leak(attention.dependence, masked=True)
     if leak is not None and leak.other > leak.token:
-        where = leak.operation.where if leak.operation else None
-        yield Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, leak.evidence, where)
+        yield Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, leak.evidence, leak.where)
 
 
 def _tests_cache(line: SourceLine) -> bool:

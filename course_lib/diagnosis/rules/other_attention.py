@@ -65,12 +65,10 @@ def _leaking(dependence: Dependence, softmax: Operation) -> Iterator[Finding]:
     leak = None if options.has_call else find_leak(dependence)  # `call` may bring a second sequence
     if leak is None:
         return
-    evidence = leak.evidence
-    where = leak.operation.where if leak.operation else None
     if options.causal and options.keep is None and bool((softmax.outputs[0].tensor > 0).all()):
-        yield Finding.named("no-causal-mask", evidence, softmax.where)
+        yield Finding.named("no-causal-mask", leak.evidence, softmax.where)
     else:
-        yield Finding.unnamed("hidden tokens are seen", evidence, where)
+        yield Finding.unnamed("hidden tokens are seen", leak.evidence, leak.where)
 
 
 def _reduced(dependence: Dependence) -> Operation | None:

@@ -152,7 +152,7 @@ def check_averaged(attention: Attention) -> Iterator[Finding | str]:
 
 def _multiplies_by_learned(run: Run, after: set[int]) -> bool:
     """Return whether some of the operations `after` the value products multiply by parameters, element by element."""
-    learned = {read.storage for reads in run.parameter_reads.values() for read in reads}
+    learned = run.parameter_storages
     multiplied = (one for one in run.in_order(after) if one.name in ("mul", "mul_"))
     return any(value.storage in learned for one in multiplied for value in one.inputs)
 

@@ -43,11 +43,11 @@ SAME = 1e-5  # of the largest element: paths may compute in float32
 def check_paths(attention: Attention, fresh: FreshRuns) -> Iterator[Finding]:
     """Whether other paths agree."""
     run = fresh.run
-    right = bool((attention.seen == attention.expected).all())
-    right = right and (run.options.keep is not None or find_leak(attention.dependence) is None)
+    hides = run.options.causal and bool((attention.seen == attention.expected).all())
+    hides = hides and (run.options.keep is not None or find_leak(attention.dependence) is None)
     for path in other_paths(run):
         try:
-            if run.options.causal and right and path.sees_the_future(run.x):
+            if hides and path.sees_the_future(run.x):
                 evidence = f"{path.name}, a change of the last token changes the outputs of earlier ones"
                 yield Finding.named("mask-lost-on-option", evidence, _locate(run, path, masked=True))
                 return

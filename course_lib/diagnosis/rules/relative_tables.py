@@ -30,8 +30,8 @@ def check_relative_table(run: Run) -> Iterator[Finding]:
         elif not shapes and _is_by_distance_from_one(index.reshape(tokens, tokens)):
             evidence = (
                 f"a table of {tokens} entries, one for each distance of a token of {tokens} from one in a corner, "
+                "is read at different entries for the distances of tokens from themselves"
             )
-            evidence += "is read at different entries for the distances of tokens from themselves"
         else:
             continue
         where = locate_held(run.subject, {storage}) or line

@@ -32,8 +32,8 @@ def check_shifted_side(attention: Attention) -> Iterator[Finding]:
             steps = "1 position" if abs(shift) == 1 else f"{abs(shift)} positions"
             evidence = (
                 f"the {later} are turned as tokens {steps} later are, and the {earlier} are not: a token is that far "
+                "from itself"
             )
-            evidence += "from itself"
             side = keys if later == "keys" else 1 - keys
             where = _locate_shift(structure, [pair[side] for pair in pairs], [pair[1 - side] for pair in pairs])
             yield Finding.named("rotary-wrong-turn", evidence, where or turns[side][-1].where)
@@ -49,8 +49,8 @@ def check_axes(attention: Attention) -> Iterator[Finding]:
     if any(_are_of_one_axis(one.keys) for one in rotated_rows(attention)):
         evidence = (
             "each angle turns two pairs of elements of a head, and the tokens of a row or a column of a grid are all "
+            "turned by the same angles: one axis is used for both"
         )
-        evidence += "turned by the same angles: one axis is used for both"
         keys = turns[1]
         yield Finding.named("rotary-wrong-turn", evidence, line_of_its_own(keys[-1], keys[:1]) or keys[-1].where)
 

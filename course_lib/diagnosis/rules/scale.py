@@ -237,7 +237,7 @@ def _moves_of_projections(structure: Structure) -> dict[Element, float]:
 def _is_learned(path: SoftmaxPath) -> bool:
     """Return whether a parameter scales the scores, because a learned temperature has no right value."""
     run, on_input = path.scores.run, path.scores.dependence.on_input
-    parameters = {read.storage for reads in run.parameter_reads.values() for read in reads}
+    parameters = run.parameter_storages
     last = path.softmaxes[0].number if path.softmaxes else len(path.trace.operations)
     for operation in (one for one in path.operations if one.number < last):
         factors = operation.inputs[1:] if operation.name in SCALINGS else ()

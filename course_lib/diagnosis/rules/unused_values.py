@@ -1,7 +1,6 @@
 """What is computed, kept or given must be read."""
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -21,9 +20,8 @@ from course_lib.diagnosis.locate import (
 )
 from course_lib.diagnosis.measure import Run, role_of
 from course_lib.diagnosis.registry import rule
+from course_lib.diagnosis.rules.unused_parts import GATE
 from course_lib.tracing import ModuleCall, Operation, Source, SourceLine, Value, is_foreign, source_of
-
-GATE = re.compile(r"(^|_)gat(e|ing)(_|$)", re.I)
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def _is_made_again(run: Run, made: list[Operation]) -> bool:
     """Return whether the output comes from the same numbers, of the same parameters, that are computed once more."""
     returned = run.in_order(run.returned)
     used = {value.storage for operation in returned for value in operation.inputs}
-    parameters = {value.storage for values in run.parameter_reads.values() for value in values}
+    parameters = run.parameter_storages
     read = {value.storage for operation in made for value in operation.inputs} & parameters
     made_here = [value.tensor for value in made[-1].outputs[:1]]
     alike = (value.tensor for one in returned if one.name == made[-1].name for value in one.outputs[:1])
@@ -169,26 +167,28 @@ def _is_pure(body: Body, operation: Operation) -> bool:
 @rule(order=413)
 def check_gates_of_parameters(run: Run) -> Iterator[Finding]:
     """Whether gates that no token makes are applied."""
+    read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
     for body in _bodies(run, run.trace.operations):
-        for node, evidence in _idle_gates(run, body):
+        for node, evidence in _idle_gates(run, body, read):
             yield Finding.named("gate-unused", evidence, SourceLine(body.source.file, node.lineno))
             return
 
 
-def _idle_gates(run: Run, body: Body) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield the statements that make a gate which changes no output, as one of several parts or alone."""
+def _idle_gates(run: Run, body: Body, read: set[int]) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements that make a gate which is none of the values `read`, as one of several parts or alone."""
     for store, name in dead_stores(body.source):
         shape = _unread_shape(run, body.made_in(store)) if GATE.search(name) else ""
         if shape:
             yield store, f"`{name}` {shape} is computed, and no line reads it"
-    read = {value.number for operation in run.in_order(run.returned) for value in operation.inputs}
     for node, names in named_parts(body.source):
-        cuts = [one.outputs for one in body.made_in(node) if len(one.outputs) == len(names)]
+        gates = [at for at, name in enumerate(names) if GATE.search(name)]
+        cuts = [one.outputs for one in body.made_in(node) if len(one.outputs) == len(names)] if gates else []
         if not cuts or not all(any(part.number in read for part in parts) for parts in cuts):
             continue
-        for at, name in enumerate(names):
-            if GATE.search(name) and all(parts[at].number not in read for parts in cuts):
-                yield node, f"`{name}` {tuple(cuts[0][at].tensor.shape)}, one of {len(names)} parts, changes no output"
+        for at in gates:
+            if all(parts[at].number not in read for parts in cuts):
+                shape = tuple(cuts[0][at].tensor.shape)
+                yield node, f"`{names[at]}` {shape}, one of {len(names)} parts, changes no output"
 
 
 @rule(order=406)

@@ -129,8 +129,8 @@ def check_packed(attention: Attention) -> Iterator[Finding]:
             first = [one for one in structure.ancestors_of(plain) if one.where and run.trace.x in one.inputs]
             evidence = (
                 f"rows {idle[0].start} to {idle[0].stop - 1} of `{name}` do not change the output; queries, keys or "
+                "values are made without them"
             )
-            evidence += "values are made without them"
             yield Finding.named("dead-parameter", evidence, (first[-1] if first else product.operation).where)
             return
 
