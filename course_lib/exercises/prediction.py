@@ -8,65 +8,86 @@ from typing import Any
 
 import torch
 
-NO_GUESS = "… No guess yet: write yours in place of the dots and run this cell again."
-CLOSE = 0.1  # a guessed number may be this share of the answer away
+LONGEST = 60  # characters of a guess or an answer that are printed
+YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
+WANTED = {
+    bool: '"yes" or "no", in quotes',
+    int: "a whole number",
+    float: "a number",
+    str: "a word, in quotes",
+    tuple: "several numbers, such as (2, 6)",
+}
 
 
-def predict(guess: Any, answer: Any | Callable[[], Any]) -> None:
-    """Print whether a guess is right and what the answer is; before there is a guess, print only that.
+def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0) -> None:
+    """Print whether a guess is right and what the answer is; before there is a guess, print only how to give one.
+
+    It never raises and never prints more than two lines: a guess of another kind than the answer gets a sentence.
 
     Args:
         guess: A number, a word, yes or no, or a shape such as (2, 6); `...` as long as there is none.
         answer: The same kind of value, computed from the lesson's tensors, or a function without arguments that
-            computes it. Integers, words and shapes must be equal (upper and lower case are the same); a number with
-            decimals may be 10 % away.
-
-    Raises:
-        TypeError: The guess is of another kind than the answer; the message names both.
+            computes it. Whole numbers, words and shapes must be equal (upper and lower case are the same).
+        within: How far a guess may be from an answer with decimals, in the answer's own units; 0 asks for the number.
 
     Example:
-        >>> predict(..., 0.25)
-        … No guess yet: write yours in place of the dots and run this cell again.
-        >>> predict(0.26, 0.25)
+        >>> predict(..., 0.25, within=0.01)
+        … No guess yet: write yours in place of the dots and run this cell again. Within 0.01 counts as right.
+        >>> predict(0.26, 0.25, within=0.01)
         ✓ You guessed 0.26; it is 0.25.
         >>> predict("rows", "columns")
         ✗ You guessed rows; it is columns. Read on to see why.
     """
     if guess is ...:
-        print(NO_GUESS)
+        exactness = f" Within {within:g} counts as right." if within else ""
+        print(f"… No guess yet: write yours in place of the dots and run this cell again.{exactness}")
         return
-    answer = _plain(answer() if callable(answer) else answer)
+    try:
+        answer = _plain(answer() if callable(answer) else answer)
+    except Exception as error:  # whatever a learner's own code above does
+        print(f"… The answer could not be computed ({type(error).__name__}): run the cells above, then this one again.")
+        return
     guess = _plain(guess)
-    if isinstance(answer, bool) and not isinstance(guess, bool):
-        guess = {"yes": True, "true": True, "no": False, "false": False}.get(str(guess).lower(), guess)
-    if _kind(guess) != _kind(answer):
-        raise TypeError(f"The guess {guess!r} is {_kind(guess)}; this prediction asks for {_kind(answer)}.")
-    right = _equal(guess, answer)
+    if isinstance(answer, bool) and isinstance(guess, str):
+        guess = YES_OR_NO.get(guess.strip().casefold(), guess)
+    if _kind(guess) is not _kind(answer):
+        print(f"… Your guess is {_shown(guess)}; this question asks for {WANTED.get(type(answer), _shown(answer))}.")
+        return
+    right = _equal(guess, answer, within)
     end = "." if right else ". Read on to see why."
     print(f"{'✓' if right else '✗'} You guessed {_shown(guess)}; it is {_shown(answer)}{end}")
 
 
 def _plain(value: Any) -> Any:
-    """Turn tensors of one element into numbers, and sizes and lists into tuples."""
-    if isinstance(value, torch.Tensor):
+    """Turn small tensors into numbers, sizes and lists into tuples, and what no float can hold into infinity."""
+    if isinstance(value, int) and abs(value) > 10**LONGEST:
+        return math.inf
+    if isinstance(value, torch.Tensor) and value.numel() <= LONGEST:
         value = value.item() if value.dim() == 0 else value.tolist()
-    return tuple(value) if isinstance(value, (list, torch.Size)) else value
+    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _kind(value: Any) -> str:
-    kinds = {bool: "yes or no", int: "a number", float: "a number", str: "a word", tuple: "several numbers"}
-    return kinds.get(type(value), f"a {type(value).__name__}")
+def _kind(value: Any) -> type:
+    return float if type(value) is int else type(value)
 
 
-def _equal(guess: Any, answer: Any) -> bool:
+def _equal(guess: Any, answer: Any, within: float) -> bool:
     if isinstance(answer, str):
         return guess.strip().casefold() == answer.casefold()
     if isinstance(answer, float):
-        return math.isclose(guess, answer, rel_tol=CLOSE, abs_tol=1e-9)
+        return math.isclose(guess, answer, rel_tol=1e-6, abs_tol=max(within * (1 + 1e-6), 1e-9))
     return guess == answer
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, tuple):
+        text = f"({', '.join(map(_shown, value[:LONGEST]))})"
+    else:
+        text = str(value) if isinstance(value, (int, str)) else f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

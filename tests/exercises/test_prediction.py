@@ -1,19 +1,25 @@
-"""A prediction gives nothing away before there is a guess, and compares the guess afterwards."""
+"""A prediction gives nothing away before there is a guess, compares it afterwards, and answers whatever is guessed."""
 
 import pytest
 import torch
 
 from course_lib.exercises import predict
 
+NO_GUESS = "… No guess yet: write yours in place of the dots and run this cell again."
 
-def said(capsys, *arguments) -> str:
-    predict(*arguments)
+
+def said(capsys, *arguments, **options) -> str:
+    predict(*arguments, **options)
     return capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize("answer", [37, lambda: 37, "keys", torch.tensor(0.125)])
 def test_nothing_is_given_away(answer, capsys):
-    assert said(capsys, ..., answer) == "… No guess yet: write yours in place of the dots and run this cell again."
+    assert said(capsys, ..., answer) == NO_GUESS
+
+
+def test_the_exactness_is_said_before_there_is_a_guess(capsys):
+    assert said(capsys, ..., 0.25, within=0.01) == f"{NO_GUESS} Within 0.01 counts as right."
 
 
 def test_the_answer_is_not_computed_without_a_guess(capsys):
@@ -21,25 +27,50 @@ def test_the_answer_is_not_computed_without_a_guess(capsys):
 
 
 @pytest.mark.parametrize(
-    ("guess", "answer", "shown"),
+    ("guess", "answer", "within", "shown"),
     [
-        (6, 6, "✓ You guessed 6; it is 6."),
-        (5, 6, "✗ You guessed 5; it is 6. Read on to see why."),
-        (0.24, torch.tensor(0.25), "✓ You guessed 0.24; it is 0.25."),
-        (0.2, 0.25, "✗ You guessed 0.2; it is 0.25. Read on to see why."),
-        ("Keys ", "keys", "✓ You guessed Keys ; it is keys."),
-        ("yes", True, "✓ You guessed yes; it is yes."),
-        (False, True, "✗ You guessed no; it is yes. Read on to see why."),
-        ([2, 6], torch.Size([2, 6]), "✓ You guessed (2, 6); it is (2, 6)."),
-        (1, lambda: 1.04, "✓ You guessed 1; it is 1.04."),
+        (6, 6, 0, "✓ You guessed 6; it is 6."),
+        (5, 6, 0, "✗ You guessed 5; it is 6. Read on to see why."),
+        (0.24, torch.tensor(0.25), 0.01, "✓ You guessed 0.24; it is 0.25."),
+        (0.75, torch.tensor(0.8), 0.01, "✗ You guessed 0.75; it is 0.8. Read on to see why."),
+        (0.85, 0.8, 0.01, "✗ You guessed 0.85; it is 0.8. Read on to see why."),
+        (0.24, 0.25, 0, "✗ You guessed 0.24; it is 0.25. Read on to see why."),
+        (1 / 6, torch.tensor(1 / 6), 0, "✓ You guessed 0.1667; it is 0.1667."),
+        ("Keys ", "keys", 0, "✓ You guessed Keys ; it is keys."),
+        ("yes", True, 0, "✓ You guessed yes; it is yes."),
+        (" No", True, 0, "✗ You guessed no; it is yes. Read on to see why."),
+        (False, True, 0, "✗ You guessed no; it is yes. Read on to see why."),
+        ([2, 6], torch.Size([2, 6]), 0, "✓ You guessed (2, 6); it is (2, 6)."),
+        (1, lambda: 1.04, 0.1, "✓ You guessed 1; it is 1.04."),
+        (4.0, 4, 0, "✓ You guessed 4; it is 4."),
     ],
 )
-def test_a_guess_is_compared(guess, answer, shown, capsys):
+def test_a_guess_is_compared(guess, answer, within, shown, capsys):
+    assert said(capsys, guess, answer, within=within) == shown
+
+
+@pytest.mark.parametrize(
+    ("guess", "answer", "shown"),
+    [
+        ("two", 2, "… Your guess is two; this question asks for a whole number."),
+        (3, True, '… Your guess is 3; this question asks for "yes" or "no", in quotes.'),
+        ("maybe", True, '… Your guess is maybe; this question asks for "yes" or "no", in quotes.'),
+        (torch.zeros(2000, 6, 512), "k", "… Your guess is a tensor of shape (2000, 6, 512); this question asks for a word, in quotes."),
+        (print, 0.5, "… Your guess is a builtin_function_or_method; this question asks for a number."),
+        (None, (2, 6), "… Your guess is a NoneType; this question asks for several numbers, such as (2, 6)."),
+        ("x" * 10**6, 2, f"… Your guess is {'x' * 60}…; this question asks for a whole number."),
+    ],
+)  # fmt: skip
+def test_a_guess_of_another_kind_gets_one_sentence(guess, answer, shown, capsys):
     assert said(capsys, guess, answer) == shown
 
 
-def test_a_guess_of_another_kind():
-    with pytest.raises(TypeError, match="The guess 'two' is a word; this prediction asks for a number"):
-        predict("two", 2)
-    with pytest.raises(TypeError, match="The guess 3 is a number; this prediction asks for yes or no"):
-        predict(3, True)
+@pytest.mark.parametrize("answer", [6, 0.5, "k", True, (2, 6)])
+def test_whatever_is_guessed_is_answered_in_a_line(answer, capsys):
+    for guess in (10**5000, float("nan"), (1,) * 10**6, (10**5000,), torch.zeros(10**6), {}, 1j, object(), ""):
+        assert len(said(capsys, guess, answer)) < 300
+
+
+def test_an_answer_that_fails_is_said(capsys):
+    message = "… The answer could not be computed (ZeroDivisionError): run the cells above, then this one again."
+    assert said(capsys, 3, lambda: 1 / 0) == message
