@@ -32,15 +32,17 @@ def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0)
 
     Example:
         >>> predict(..., 0.25, within=0.01)
-        … No guess yet: write yours in place of the dots and run this cell again. Within 0.01 counts as right.
+        … No guess yet: write yours in place of the dots and run this cell again.
+        Within 0.01 counts as right.
         >>> predict(0.26, 0.25, within=0.01)
         ✓ You guessed 0.26; it is 0.25.
         >>> predict("rows", "columns")
         ✗ You guessed rows; it is columns. Read on to see why.
     """
     if guess is ...:
-        exactness = f" Within {within:g} counts as right." if within else ""
-        print(f"… No guess yet: write yours in place of the dots and run this cell again.{exactness}")
+        print("… No guess yet: write yours in place of the dots and run this cell again.")
+        if within:
+            print(f"Within {within:g} counts as right.")
         return
     try:
         answer = _plain(answer() if callable(answer) else answer)

@@ -19,7 +19,7 @@ def test_nothing_is_given_away(answer, capsys):
 
 
 def test_the_exactness_is_said_before_there_is_a_guess(capsys):
-    assert said(capsys, ..., 0.25, within=0.01) == f"{NO_GUESS} Within 0.01 counts as right."
+    assert said(capsys, ..., 0.25, within=0.01) == f"{NO_GUESS}\nWithin 0.01 counts as right."
 
 
 def test_the_answer_is_not_computed_without_a_guess(capsys):
