@@ -8,12 +8,13 @@
 # apart. The numbers for "mouse" have to depend on the words around it, and **attention** is the step of a model that
 # takes these words into account.
 #
-# In this course you write attention yourself: one head first, then many heads, then the forms that today's language
-# models use, and at the end a tiny model that writes. In this lesson you check that your notebook works, help a mouse
-# to its meaning in three lines of code, see attention change a word's numbers, and learn to read its picture.
+# In this course you write attention yourself: first a single one, which is called a head, then many of them side by
+# side, then the forms that today's language models use, and at the end a tiny model that writes. In this lesson you
+# check that your notebook works, and blend the mouse with the mean of its sentence, in three lines of code. Then you
+# see attention, on another sentence, take much from some words and little from others, and learn to read its picture.
 #
-# **You need** Python, basic PyTorch (tensors, `@`, `nn.Module`), and a rough idea of what a matrix product is.
-# **It takes** about 25 minutes.
+# **You need** Python, basic PyTorch (tensors, `@`, `nn.Module`, `.backward()`), and a rough idea of what a matrix
+# product, a gradient and a standard deviation are. **It takes** about 25 minutes.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -157,12 +158,17 @@ title = "One word, two sentences, two vectors"
 draw_vectors(arrows, words=["mouse", "cheese", "keyboard"], title=title)
 
 # %%
-both = torch.stack([mouse_at_the_cheese, mouse_at_the_keyboard])
-show("'mouse'", both, "token width", ["at the cheese", "at the keyboard"], digits=2)
+mouse = table[vocabulary.index("mouse")]
+mice = torch.stack([mouse, mouse_at_the_cheese, mouse_at_the_keyboard])
+places = ["in the table", "at the cheese", "at the keyboard"]
+show("'mouse'", mice, "token width", places, digits=2)
 
 # %% [markdown]
-# One word now has two vectors. The mouse that ate the cheese has more of the animal, 0.55 against 0.40, and the mouse
-# next to the keyboard has more of the computer, 0.46 against 0.38. The table did not say so; the neighbours did.
+# One word now has two vectors. The mouse that ate the cheese is more animal than computer, 0.55 against 0.40, and the
+# mouse next to the keyboard is more computer than animal, 0.46 against 0.38. The table did not say so; the neighbours
+# did. All four numbers are smaller than the 0.60 of the table, however, so even at the keyboard the mouse has less of
+# the computer than before. That is the fault of words such as "the" and "is": both of their numbers are almost 0, and
+# they pull the mean down.
 #
 # **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
 # same vector as in "the mouse ate the cheese"? Write your guess in place of the dots and run the cell. As long as
@@ -177,14 +183,14 @@ predict(guess, lambda: torch.allclose(eaten_mouse, mouse_at_the_cheese))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It gives the same vector, because a mean does not depend on the order. Attention has the same weakness by itself, and
-# [lesson 07](07_order_and_padding.ipynb) removes it.
+# It gives the same vector, because a mean does not depend on the order. Attention has the same weakness as long as
+# no word is hidden from any other, and [lesson 07](07_order_and_padding.ipynb) removes it.
 #
 # </details>
 #
 # The mean is a crude tool: each time that "the" stands in a sentence, it counts as much as "cheese", although it
 # says nothing about mice. Attention lets each token choose: it takes much from some tokens and little from others, and
-# a model learns from which.
+# which ones is something that a model learns.
 #
 # ## Attention changes a word's numbers
 #
@@ -202,8 +208,9 @@ print("x:", tuple(x.shape), "= (batch, token, width)")
 # The layers of this course always take a **batch**, which is several sentences at once. Their input `x` therefore has
 # one axis more than `embeddings`, even if there is only one sentence in it.
 #
-# Here is an attention layer. You need not understand this cell yet, because you will write such a layer yourself in
-# [lesson 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
+# Here is an attention layer. (A **layer** is a part of a model that computes new numbers from its input, with numbers
+# of its own that are learned.) You need not understand this cell yet, because you will write such a layer yourself in [lesson
+# 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
 
 # %%
 from course_lib.attention import SingleHeadAttention
@@ -224,8 +231,10 @@ show("output", output[0], "token width", words)
 # %%
 other = x.clone()
 other[0, 0] = torch.tensor([0.1, 0.9, 0.2], device=device)  # instead of "Dream"
+# one True or False per row: is any of its numbers another one now?
+row_changes = (head(other)[0] != output[0]).any(dim=-1)
 guess = ...  # write a number from 0 to 6 in place of the dots
-predict(guess, lambda: int((head(other)[0] != output[0]).any(dim=-1).sum()))
+predict(guess, lambda: int(row_changes.sum()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -263,16 +272,18 @@ heatmap(weights, words)
 # - Each row sums to 1, because a row contains all the shares of one token's mix. (The printed numbers are rounded, so
 #   their sum may be off by a hundredth.)
 #
-# **Predict.** From which token does "and" take most? Find its row, then the brightest cell in it.
+# **Read it.** From which token does "and" take most? Find its row, then the brightest cell in it, and write your
+# answer as you write a guess.
 
 # %%
 # those of the first sentence: (batch, 1, query, key) -> (query, key)
 weight_table = weights[0, 0]
+row = weight_table[words.index("and")]
 guess = ...  # write a word in quotes in place of the dots
-predict(guess, lambda: words[weight_table[words.index("and")].argmax()])
+predict(guess, lambda: words[row.argmax()])  # the word at the row's largest number
 
 # %% [markdown]
-# <details><summary>After your guess</summary>
+# <details><summary>After your answer</summary>
 #
 # The brightest cell in the row of "and" is in the column of "it", with 0.44. If you answered "for", you went down the
 # column of "and" instead, and this column shows how much the others take from "and".
@@ -283,8 +294,8 @@ predict(guess, lambda: words[weight_table[words.index("and")].argmax()])
 #
 # The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
 # break anything: *Ctrl + Z* takes back what you typed in a cell, and *Restart Kernel and Run All Cells* in the menu
-# *Kernel* computes everything anew from the cells as they are. A term is set in bold and explained where it first
-# appears, and the course's web book has a glossary.
+# *Kernel* computes everything anew from the cells as they are. A term is set in bold in the place that explains it,
+# and the course's web book has a glossary.
 #
 # You have already met blanks and **predictions**. Guess before you run the cell, because a wrong guess shows you what
 # you have not understood yet. Here is one more blank, about the table of attention weights above.

@@ -5,7 +5,9 @@
 #
 # In this lesson you write attention. You begin with one word and numbers that you can check by hand, you see queries
 # and keys as arrows in the plane, and at the end you have a PyTorch module, `MyHead`, that gives the same numbers as
-# the head in the course's own library.
+# the head in the course's own library. This way, from six words with three numbers each to a module, is that of chapter
+# 3 of Sebastian Raschka's book [Build a Large Language Model (From
+# Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
 #
 # **You need** [lesson 00](00_start_here.ipynb). **It takes** about 40 minutes.
 
@@ -46,21 +48,22 @@ show("embeddings", embeddings, "token width", words, digits=2)
 # ## A first attempt, without anything to learn
 #
 # We want each token's vector to depend on the tokens around it. The simplest way to get there is to replace each
-# vector by a mix of all vectors, with more of those that resemble it. To measure how much two tokens resemble each
-# other, we take the **dot product** of their vectors: we multiply them number by number and add up. It is large when
-# two vectors point in similar directions, it is negative when they point in opposite ones, and it grows with their
-# lengths. Here is how much each token resembles "work". We call such a number a **score**.
+# vector by a mix of all vectors, in which some count more than others. How much a token counts is decided by the **dot
+# product** of two vectors: we multiply them number by number and add up. It is large when the vectors point in similar
+# directions, it is negative when they point in opposite ones, and it grows with their lengths. Here is the dot product
+# of each token with "work", which we call a **score**, and the length of each vector.
 
 # %%
 work = words.index("work")
 scores_of_work = embeddings @ embeddings[work]  # one dot product per token
 show("scores of 'work'", scores_of_work, "key", words, digits=3)
+show("lengths", embeddings.norm(dim=-1), "token", words, digits=2)
 
 # %% [markdown]
-# "work" resembles itself most, with a score of 1.205. To mix the tokens we need numbers that are positive and add up
-# to 1, because then they say which part of the mix comes from which token. These are the **attention weights**. The
-# usual way to get them from scores is called **softmax**: take the exponential of each score, which makes it
-# positive, and divide by the sum of them all.
+# The largest score of "work" is the one with itself, 1.205. To mix the tokens we need numbers that are positive and add
+# up to 1, because then they say which part of the mix comes from which token. These are the **attention weights**. The
+# usual way to get them from scores is called **softmax**: take the exponential of each score, which makes it positive,
+# and divide by the sum of them all.
 #
 # **Write it yourself.** Return the attention weights for one row of scores. If you leave the cell as it is, the
 # lesson goes on with the course's version.
@@ -147,7 +150,25 @@ print("row 'work' is the context by hand:", same)
 print("the scores are symmetric:", torch.equal(first_scores, first_scores.T))
 
 # %% [markdown]
-# The scores are symmetric because "work" resembles "it" exactly as much as "it" resembles "work".
+# The scores are symmetric because a dot product is the same in either order of its two vectors.
+#
+# **Predict.** "work" has its largest score with itself. Of how many of the six tokens is that true?
+
+# %%
+itself = torch.arange(6, device=device)
+# where each row has its largest score: (query, key) -> (query)
+has_most = first_scores.argmax(dim=-1)
+guess = ...  # write a number from 0 to 6 in place of the dots
+predict(guess, lambda: int((has_most == itself).sum()))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# Of three. "Dream", "big" and "for" have a larger score with "work" than with themselves, because "work" is the longest
+# of the six vectors. So a dot product does not simply measure how much two tokens resemble each other. It does so only
+# among vectors of the same length; otherwise a long vector has large scores with all that point roughly its way.
+#
+# </details>
 #
 # **Predict.** Is the table of attention weights symmetric, too? In other words, does "work" take as much from "it" as
 # "it" takes from "work"?
@@ -174,11 +195,11 @@ predict(guess, lambda: torch.allclose(first_weights, first_weights.T))
 # vectors is computed from the embedding by a matrix that is learned.
 #
 # - The **query** says what the token is looking for. It is a vector of its own because what a verb needs, such as its
-#   object, does not resemble the verb.
-# - The **key** says what the token can be found by. It is a vector of its own so that a token can be found by others
-#   that don't resemble it, and so that the score from "work" to "it" can differ from the score from "it" to "work".
-# - The **value** is what the token passes on to tokens that attend to it. It is a vector of its own because what
-#   makes a token easy to find need not be what others want to know about it.
+#   object, is seldom another verb.
+# - The **key** says what the token can be found by. With keys and queries apart, the score from "work" to "it" can
+#   differ from the score from "it" to "work".
+# - The **value** is what the token passes on to tokens that attend to it. What makes a token easy to find need not be
+#   what others want to know about it: the key may say no more than *here is a name*, and the value says which name.
 #
 # Multiplying by a learned matrix is called a **projection**, and in PyTorch it is an `nn.Linear`. Ours take three
 # numbers and return two, so that we can draw queries, keys and values in the plane.
@@ -224,10 +245,10 @@ title = "Where does the query of 'work' point?"
 draw_vectors({"key": keys, "query of 'work'": queries[work]}, words=words, title=title)
 
 # %% [markdown]
-# The query of "work" points in almost the same direction as the key of "and": the angle between them is 21°. It is
-# about at a right angle to the key of "Dream", and it points away from the four others. A dot product is positive if
-# the angle is smaller than a right angle, about 0 at a right angle, and negative beyond it. So "and" should get the
-# largest score and "Dream" the second largest.
+# The key of "and" is nearest in direction to the query of "work": the angle between them is 21°. The key of "Dream" is
+# almost at a right angle to it, and the four others point away from it. A dot product is positive if the angle is
+# smaller than a right angle, 0 at a right angle, and negative beyond it. So "and" should get the largest score and
+# "Dream" the second largest.
 #
 # ## One token by hand
 #
@@ -280,7 +301,7 @@ show("context of 'work'", context_of_work, "width")
 
 # %%
 numbers = weights_of_work.tolist()
-labels = [f"{word} {weight:.2f}" for word, weight in zip(words, numbers, strict=True)]
+labels = [f"{word} {weight:.3f}" for word, weight in zip(words, numbers, strict=True)]
 vectors = {"value": values, "context of 'work'": context_of_work}
 title = "The context is a point among the values"
 draw_vectors(vectors, words=labels, points=True, title=title)
@@ -296,7 +317,8 @@ draw_vectors(vectors, words=labels, points=True, title=title)
 #
 # The six scores of one query are one row of a matrix product, and six queries give six rows. The rows of the left
 # matrix are multiplied by the *columns* of the right one, so the keys have to be transposed: each key becomes a
-# column. The picture outlines query "work", key "and" and their dot product, which is not yet divided by anything.
+# column. The picture outlines query "work", key "and" and their dot product, which is not yet divided by anything. (The
+# columns of `keys.T` and of the products are the six words in their order: "and" is the third.)
 
 # %%
 names = ("queries", "keys.T", "products")
@@ -311,30 +333,34 @@ same = torch.allclose(weights[work], weights_of_work)
 print("row 'work' is what you computed by hand:", same)
 
 # %% [markdown]
-# `dim=-1` is the last axis, the keys, so each *row* is one token's mix and sums to 1.
+# `dim=-1` is the last axis, the keys, so each *row* is one token's mix and sums to 1. A *column* collects what the six
+# queries take from one key, and need not sum to 1.
 #
-# **Predict.** Does each *column* sum to 1, too?
+# **Predict.** If you add the sums of all six columns, what do you get?
 
 # %%
-guess = ...  # write "yes" or "no" in place of the dots
-column_sums = weights.sum(dim=0)
-predict(guess, lambda: torch.allclose(column_sums, torch.ones_like(column_sums)))
+column_sums = weights.sum(dim=0)  # (query, key) -> (key)
+guess = ...  # write a number in place of the dots
+predict(guess, lambda: column_sums.sum().item(), within=0.01)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# A row is a mix, and a mix is complete. A column only collects what six different queries take from one key. A key
-# that many queries point to, such as that of "and", gets a large sum.
+# You get 6. All columns together are the whole table, and so are all six rows, each of which sums to 1.
 #
 # </details>
 
 # %%
 heatmap(weights, words)
 
+# %%
+show("column sums", column_sums, "key", words, digits=2)
+
 # %% [markdown]
 # Read the heatmap row by row: the row is the token that looks, the column is the token it looks at. Four of the six
-# tokens take more than half of their mix from "and". In the first attempt a pair of tokens had one score for both
-# directions. Now it has two, because one token asks with its query and the other answers with its key:
+# tokens take more than half of their mix from "and", whose column collects 2.86 of all that the six have to give. In
+# the first attempt a pair of tokens had one score for both directions. Now it has two, because one token asks with its
+# query and the other answers with its key:
 
 # %%
 and_ = words.index("and")
@@ -343,9 +369,11 @@ for q, k in ((work, and_), (and_, work)):
     print(f"'{words[q]}' looks at '{words[k]}': {numbers}")
 
 # %% [markdown]
-# "work" takes more than half of its mix from "and", and "and" takes next to nothing from "work".
+# "work" takes more than half of its mix from "and", and "and" takes only 0.05 from "work", less than a third of an equal
+# share.
 #
-# The last product mixes the values. Each row of attention weights is multiplied by each column of the values:
+# The last product mixes the values, whose six rows are the words in their order. Each row of attention weights is
+# multiplied by each column of the values:
 
 # %%
 names = ("weights", "values", "context")
@@ -357,7 +385,8 @@ same = torch.allclose(context[work], context_of_work)
 print("row 'work' is the context by hand:", same)
 
 # %% [markdown]
-# Two matrix products and a softmax compute for all tokens what you computed for one.
+# Once there are queries, keys and values, two matrix products, a division and a softmax compute for all tokens what you
+# computed for one.
 #
 # **Now do** exercises 1 to 4 of [the sheet](exercises/01_exercises.ipynb). They ask for these steps as functions, and
 # exercise 3 shows why a real softmax subtracts the largest score first.
@@ -369,23 +398,29 @@ print("row 'work' is the context by hand:", same)
 # the scores spread around 0 (their standard deviation):
 
 # %%
+def random_scores(pairs, width):  # two ints -> (pair), one dot product each
+    # unpacking cuts the first axis: queries and keys are each (pair, width)
+    some_queries, some_keys = torch.randn(2, pairs, width, generator=generator)
+    return (some_queries * some_keys).sum(dim=-1)
+
+
 generator = torch.Generator().manual_seed(0)
-print("width   spread of q.k   spread / sqrt(width)")
+print("width   spread of the scores   spread / sqrt(width)")
 for width in (2, 8, 32, 128, 512):
-    q, k = torch.randn(2, 20000, width, generator=generator)
-    spread = (q * k).sum(dim=-1).std().item()
-    print(f"{width:5}   {spread:13.1f}   {spread / width**0.5:20.2f}")
+    spread = random_scores(20000, width).std().item()
+    print(f"{width:5}   {spread:20.1f}   {spread / width**0.5:20.2f}")
 
 # %% [markdown]
 # The last column stays near 1, so the spread grows like the square root of the width. The reason is that the terms of
-# the sum are independent: their variances add up, and the standard deviation is the square root of the variance.
+# the sum are independent and each has a variance of 1, the square of its standard deviation. Variances of independent
+# terms add up, so that of the sum is the width, and its square root is the spread.
 #
-# **Predict.** How far will the scores spread at a width of 2048? (Within 10 percent counts as right.)
+# **Predict.** How far will the scores spread at a width of 2048?
 
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
-q, k = torch.randn(2, 5000, 2048, generator=generator)
-predict(guess, lambda: (q * k).sum(dim=-1).std().item())
+wide_scores = random_scores(5000, 2048)
+predict(guess, lambda: wide_scores.std().item(), within=1)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -396,44 +431,49 @@ predict(guess, lambda: (q * k).sum(dim=-1).std().item())
 #
 # Large scores are a problem because softmax turns them into all or nothing. The next table takes six random keys per
 # query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
-# attention weights, on average. *Slope* is how fast that attention weight $w$ changes with its score, which is
-# $w(1-w)$.
+# attention weights, on average. The other columns are about learning. The **gradient** of a query says how a loss, here
+# a random sum of the attention weights, changes with the query. A query whose gradient is 0 has no say in what training
+# changes. The table has the lengths of these gradients, as mean and median, and the part of them below 0.001.
 
 # %%
 generator = torch.Generator().manual_seed(0)
-print("width    divided: largest  slope    not divided: largest  slope")
+print("width   scores        largest   gradient: mean   median   below 0.001")
 for width in (2, 8, 32, 128, 512):
-    q, k = torch.randn(2, 2000, 6, width, generator=generator)
-    products = q @ k.transpose(1, 2)  # (sample, query, key)
-    divided = (products / width**0.5).softmax(dim=-1).amax(dim=-1)
-    plain = products.softmax(dim=-1).amax(dim=-1)
-    slopes = [(w * (1 - w)).mean().item() for w in (divided, plain)]
-    print(
-        f"{width:5}  {divided.mean():17.2f}  {slopes[0]:5.2f}  "
-        f"{plain.mean():21.2f}  {slopes[1]:5.2f}"
-    )
+    one_query = torch.randn(4000, 1, width, generator=generator, requires_grad=True)
+    six_keys = torch.randn(4000, 6, width, generator=generator)
+    factors = torch.randn(4000, 1, 6, generator=generator)  # of the random sums
+    products = one_query @ six_keys.transpose(1, 2)  # (sample, 1, key)
+    for name, divisor in (("divided", width**0.5), ("not divided", 1.0)):
+        mix = (products / divisor).softmax(dim=-1)
+        loss = (mix * factors).sum()
+        (gradient,) = torch.autograd.grad(loss, one_query, retain_graph=True)
+        length = gradient.norm(dim=-1)  # (sample, 1)
+        below = (length < 0.001).float().mean()
+        print(f"{width:5}   {name:11}   {mix.amax(dim=-1).mean():7.2f}", end="")
+        print(f"   {length.mean():14.2f}   {length.median():6.4f}   {below:11.2f}")
 
 # %% [markdown]
-# With the division both columns stay about the same at every width. Without it, a wide head with queries and keys
-# like these takes nearly its whole mix from a single token before it has learned anything, and the slope goes to 0.
-# Training changes the weight matrices through that slope, so where the slope is almost 0, the head hardly learns to
-# look elsewhere. The paper that introduced the division suspects the same (Vaswani et al., [Attention Is All You
-# Need](https://arxiv.org/abs/1706.03762), 2017).
+# With the division all columns stay about the same from a width of 8 on. Without it, a wide head with queries and keys
+# like these takes nearly its whole mix from a single token before it has learned anything. At a width of 512 more than
+# half of its queries have next to no gradient, and so next to no say. Queries whose largest scores happen to be close
+# together get so much that the *mean* is even larger than with the division, because a score that isn't divided
+# changes faster with its query. The paper that introduced the division suspected "extremely small gradients" (Vaswani
+# et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and most queries do get them.
 #
 # In exact arithmetic it does not matter *when* you divide. In half precision (float16), which has no room for large
 # numbers, it does:
 
 # %%
-q = torch.full((1, 64), 60.0, dtype=torch.float16)
+row = torch.full((1, 64), 60.0, dtype=torch.float16)  # a query, and its only key
 print("largest float16 number:     ", torch.finfo(torch.float16).max)
-print("product first, then divided:", (q @ q.T / 8).item())
-print("query divided first:        ", (q / 8 @ q.T).item())
-print("softmax of the first:       ", (q @ q.T / 8).softmax(dim=-1).item())
+print("product first, then divided:", (row @ row.T / 8).item())
+print("query divided first:        ", ((row / 8) @ row.T).item())
+print("softmax of the first:       ", (row @ row.T / 8).softmax(dim=-1).item())
 
 # %% [markdown]
 # The product is above 65504, so it overflows to infinity before the division can help, and softmax makes `nan` of it,
 # which means *not a number*. That is why the module below and the course's library divide the queries before the
-# product.
+# product. (The cells above divide afterwards, so that you see the products first; their numbers are small.)
 #
 # ## The formula in the papers
 #
@@ -484,7 +524,7 @@ MyHead = filled("MyHead", MyHead)
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
 #         # (batch, query, key)
-#         scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
+#         scores = (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2)
 #         weights = scores.softmax(dim=-1)
 #         return weights @ values
 # ```
@@ -509,7 +549,8 @@ print("equals the matrix form:", torch.allclose(my_head(x)[0], context))
 def scored_with_values(x):
     # (token, width) -> context (token, width), attention weights (query, key)
     queries, keys, values = q_proj(x), k_proj(x), v_proj(x)
-    weights = (queries @ values.T / d_out**0.5).softmax(dim=-1)  # values, not keys
+    scores = (queries / d_out**0.5) @ values.T  # values, not keys
+    weights = scores.softmax(dim=-1)
     return weights @ values, weights
 
 
@@ -521,7 +562,8 @@ print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2
 
 # %% [markdown]
 # The shape and the row sums are right and the numbers are wrong, so neither of these two checks proves much. The
-# gradients reveal the mistake. We compute one backward pass through the wrong version.
+# gradients reveal the mistake. A training step changes each parameter by means of its gradient, and `.backward()`
+# computes the gradients of all parameters that a loss depends on. We call it once on the wrong version.
 #
 # **Predict.** One of the three projections gets no gradient at all, so that training would never change it. Which
 # one?
@@ -529,7 +571,7 @@ print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2
 # %%
 scored_with_values(embeddings)[0].square().sum().backward()
 projections = {"q": q_proj, "k": k_proj, "v": v_proj}
-without = [name for name, one in projections.items() if one.weight.grad is None]
+without = [name for name in projections if projections[name].weight.grad is None]
 guess = ...  # write "q", "k" or "v" in place of the dots
 predict(guess, lambda: without[0])
 
@@ -544,33 +586,50 @@ predict(guess, lambda: without[0])
 # ## Proof
 #
 # A comparison with a second implementation finds this mistake, too. We compare your head with the library's,
-# `SingleHeadAttention`, on two samples that differ, so that a head which mixes up the samples would be found.
-# (`causal=False` leaves out the mask, which is the subject of the next lesson.)
+# `SingleHeadAttention`. Two samples of five tokens, with three numbers in and seven out, will do: because these sizes
+# all differ, a head that confuses two of them is found. (`causal=False` leaves out the mask, which is the subject of
+# the next lesson.)
 
 # %%
 from course_lib.attention import SingleHeadAttention
 
-reference = SingleHeadAttention(d_in, d_out, causal=False).to(device)
-reference.load_state_dict(my_head.state_dict())
-other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(device)
-two_samples = torch.cat([x, other])  # (batch, token, width) = (2, 6, 3)
-torch.testing.assert_close(my_head(two_samples), reference(two_samples))
-print("equal on", len(two_samples), "samples")
-same = torch.allclose(wrong_context, reference(x)[0])
-print("does the mistake above equal it, too?", same)
+torch.manual_seed(1)
+reference = SingleHeadAttention(d_in=3, d_out=7, causal=False)
+with torch.no_grad():
+    reference.q_proj.weight *= 4
+    reference.k_proj.weight *= 4
+reference = reference.to(device)
+my_wide_head = MyHead(3, 7).to(device)
+my_wide_head.load_state_dict(reference.state_dict())  # the same weight matrices
+samples = torch.rand(2, 5, 3).to(device)  # (batch, token, d_in)
+torch.testing.assert_close(my_wide_head(samples), reference(samples))
+print("equal:", tuple(samples.shape), "->", tuple(reference(samples).shape))
 
 # %% [markdown]
-# Would this proof notice a mistake? It would not if all attention weights were the same, because then any key is as
-# good as any other. So we check that they are neither equal nor all or nothing:
+# Would this proof notice a mistake? The best answer is to make some. The next function computes the head with any
+# divisor, and with values in place of the keys if you like:
 
 # %%
-_, reference_weights = reference(two_samples, return_weights=True)
-largest = reference_weights.amax(dim=-1)
-span = f"{largest.min():.2f} to {largest.max():.2f}"
-print("largest attention weight of a query: from", span)
+def slipped(divisor, matched=reference.k_proj):
+    queries, values = reference.q_proj(samples), reference.v_proj(samples)
+    scores = (queries / divisor) @ matched(samples).transpose(1, 2)
+    return scores.softmax(dim=-1) @ values
+
+
+slips = {
+    "right": slipped(7**0.5),
+    "values in place of the keys": slipped(7**0.5, reference.v_proj),
+    "divided by the root of the batch": slipped(2**0.5),
+    "divided by the root of the tokens": slipped(5**0.5),
+    "divided by the root of d_in": slipped(3**0.5),
+    "not divided": slipped(1),
+}
+for name, wrong in slips.items():
+    print(f"{name:33}  {(wrong - reference(samples)).abs().max().item():.4f} away")
 
 # %% [markdown]
-# The largest attention weight of each query is above one sixth and well below 1, so a mistake would show.
+# All five mistakes show. Two samples with a width of *two*, like that of `my_head`, would have let the third one pass:
+# there the root of the batch is the root of the width.
 #
 # **Now do** exercises 5 and 6 of [the sheet](exercises/01_exercises.ipynb), which ask for a head as a module.
 #
@@ -588,8 +647,8 @@ print("largest attention weight of a query: from", span)
 #    torch.allclose(my_head(x.flip(1)), my_head(x).flip(1), atol=1e-6)
 #    ```
 #
-#    So attention by itself can't tell "Dream big" from "big Dream". [Lesson 07](07_order_and_padding.ipynb) adds
-#    positions.
+#    So attention in which no token is hidden can't tell "Dream big" from "big Dream". [Lesson
+#    07](07_order_and_padding.ipynb) adds positions.
 # 2. With 1, all attention weights are close to one sixth, as they are in a head of this size that nobody has trained.
 #    With 10, each row has nearly its whole mix in a single cell. The scores grow with the square of the factor, and
 #    softmax turns large differences into all or nothing, as you saw above.

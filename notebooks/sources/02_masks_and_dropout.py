@@ -54,7 +54,7 @@ head = head.to(device)
 def project(x):
     # (batch, token, width) -> scores (batch, query, key), values (batch, key, width)
     queries, keys, values = head.q_proj(x), head.k_proj(x), head.v_proj(x)
-    return queries @ keys.transpose(1, 2) / 2**0.5, values
+    return (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2), values
 
 
 scores, values = project(x)
@@ -79,7 +79,8 @@ show("keep", keep, "query key", words)
 
 # %% [markdown]
 # Each row is a query. `tril` keeps the lower triangle and the diagonal, so "Dream" may attend to itself only, and
-# "it" may attend to everything. In this course a mask is always called `keep`, and True always means *may attend*.
+# "it" may attend to everything. In the masks of this course, which are called `keep`, True means *may attend*. Where
+# True means something else, the name says so: `real`, `hidden`, `dropped`.
 #
 # The mask acts on the *scores*, before softmax. A hidden score becomes minus infinity, `-torch.inf`, whose
 # exponential is exactly 0. The hidden scores are those where `keep` is False, and `~keep` is True just there.
@@ -130,7 +131,7 @@ class MyCausalHead(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         # (batch, query, key)
-        scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
+        scores = (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2)
         num_tokens = x.shape[1]
         raise NotImplementedError  # three lines: keep, weights, and what you return
 
@@ -151,7 +152,7 @@ MyCausalHead = filled("MyCausalHead", MyCausalHead)
 #     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
 #         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
 #         # (batch, query, key)
-#         scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
+#         scores = (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2)
 #         num_tokens = x.shape[1]
 #         # (query, key)
 #         keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()
@@ -161,6 +162,17 @@ MyCausalHead = filled("MyCausalHead", MyCausalHead)
 #
 # </details>
 #
+# A mask on the wrong device causes an error, but not on a machine that has only one device. You can test it without a
+# GPU, on the device `meta`, whose tensors have a shape and no numbers:
+
+# %%
+try:
+    on_meta = MyCausalHead(3, 2).to("meta")(x.to("meta"))
+    print("The mask is on the device of the input:", tuple(on_meta.shape))
+except RuntimeError as error:
+    print("On a GPU this head would fail:", error)
+
+# %% [markdown]
 # ## Does it work? Change the last token
 #
 # How do you find out that no future leaks into the past? Change something that a token must not see, and check
@@ -248,18 +260,21 @@ for name, way in ways.items():
 #   predict.
 # - **True and False swapped:** each token sees only the future. The last one has none, so its row is `nan`.
 #
-# A mask can also be *added* to the scores: 0 for a token that may be seen, a negative number for one that is hidden. If
-# that number is finite and the sum is divided by the root of the width, as scores are, it shrinks. Here are two equal
-# scores of 0, with -20 added to the second:
+# A mask can also be *added* to the scores: 0 for a token that may be seen, a very negative number for one that is
+# hidden. Many programs take -1e9. If the sum is divided by the root of the width, as scores are, that number shrinks.
+# Here are two equal scores of 0, with -1e9 added to the second, and also with -20:
 
 # %%
+print("width   the hidden token's attention weight with -1e9   with -20")
 for width in (2, 64, 256):
-    masked = (torch.zeros(2) + torch.tensor([0.0, -20.0])) / width**0.5
-    hidden = masked.softmax(dim=0)[1]
-    print(f"width {width:3}: the hidden token gets an attention weight of {hidden:.4f}")
+    shrunk = torch.tensor([[0.0, -1e9], [0.0, -20.0]]) / width**0.5
+    large, small = shrunk.softmax(dim=-1)[:, 1].tolist()
+    print(f"{width:5}   {large:45.4f}   {small:8.4f}")
 
 # %% [markdown]
-# At a width of 2 nothing shows, and in wider heads the hidden token is seen. Add the mask after the division
+# -1e9 hides the token at any width. A small number doesn't: with -20, nothing shows at a width of 2, and in wider heads
+# the hidden token is seen. So add a mask after the division, above all if it also holds small numbers that mean
+# something, such as the distances of [lesson 07](07_order_and_padding.ipynb)
 # ([mask-scaled](https://attention-course.github.io/attention-course/mistakes/mask-scaled.html)).
 #
 # It is tempting to test a causal head by comparing its last output with that of a right one.
@@ -269,7 +284,8 @@ for width in (2, 64, 256):
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
 right, wrong = ways["right"](scores) @ values, thrown_away(scores) @ values
-predict(guess, lambda: round((wrong - right)[0, -1].abs().max().item(), 4))
+moved = (wrong - right)[0, -1].abs().max().item()
+predict(guess, lambda: moved, within=0.001)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -306,8 +322,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # Even within PyTorch two conventions exist. In `F.scaled_dot_product_attention` True means **may attend**, as in this
 # course. In `nn.MultiheadAttention` True means **hidden**. If you hand one of them the other's mask, no error is
 # reported: each token sees only what it should not see, and the last one, which has no future, sees nothing at all.
-# The picture shows the mask in both senses. Its third table is measured: both functions were run, each with its own
-# mask.
+# The picture shows the mask in both senses. (`to_torch_mask` translates; you write it in exercise 5. For the module it
+# returns `~keep`.) The third table is measured: both functions were run, each with its own mask.
 
 # %%
 mask_conventions(keep, words=words)
@@ -316,35 +332,22 @@ mask_conventions(keep, words=words)
 # The red line below the tables reports what happens if you confuse the two. To stay safe, give the mask a name that
 # says what True means, such as `keep`, and write `~keep` at the one place where a function wants the opposite.
 #
+# The rest of this section is for those who use PyTorch's own attention. If you don't, go on with the padding mask.
+#
 # Both functions also have a flag, `is_causal=True`, for the causal mask. Suppose that you give
-# `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. You want
-# its output alone, without the weights, so you write `need_weights=False`. **Predict** which of the two it reads.
+# `nn.MultiheadAttention` the flag *and* a mask that hides more: nobody may see "Dream" but "Dream" itself. Which of the
+# two does it read? That depends on whether you want the weights as well (`need_weights`):
 
 # %%
 theirs = nn.MultiheadAttention(3, 1, batch_first=True).to(device)  # width 3, one head
 hidden = ~keep  # in the sense of this module
 hidden[1:, 0] = True
-flag = theirs(x, x, x, attn_mask=~keep, need_weights=False)[0]
-both = theirs(x, x, x, attn_mask=hidden, is_causal=True, need_weights=False)[0]
-guess = ...  # write "mask" or "flag" in place of the dots
-predict(guess, lambda: "flag" if torch.allclose(both, flag) else "mask")
-
-# %% [markdown]
-# <details><summary>After your guess</summary>
-#
-# The output is that of the flag alone, so everyone sees "Dream", and no error is raised. For this module the flag is a
-# *hint* that the mask is the causal one and need not be read. `F.scaled_dot_product_attention` combines the two in some
-# of its implementations and raises an error in others.
-#
-# </details>
-#
-# By default the module returns the weights as well. Which of the two does it read then?
-
-# %%
-masked = theirs(x, x, x, attn_mask=hidden, need_weights=False)[0]
-with_weights = theirs(x, x, x, attn_mask=hidden, is_causal=True, need_weights=True)[0]
-it_reads = "mask" if torch.allclose(with_weights, masked) else "flag"
-print(f"With need_weights=True it reads the {it_reads}.")
+for need in (False, True):
+    given = {"attn_mask": hidden, "need_weights": need}
+    mask_alone = theirs(x, x, x, **given)[0]
+    both = theirs(x, x, x, is_causal=True, **given)[0]
+    it_reads = "mask" if torch.allclose(both, mask_alone) else "flag"
+    print(f"With need_weights={need} it reads the {it_reads}.")
 try:
     theirs(x, x, x, is_causal=True)
 except RuntimeError as error:
@@ -352,15 +355,17 @@ except RuntimeError as error:
 two_heads = nn.MultiheadAttention(3 + 1, 2, batch_first=True).to(device).eval()
 wide = torch.cat([x, x[..., :1]], dim=-1)  # (batch, token, 4)
 with torch.no_grad():
-    alone = two_heads(wide, wide, wide, is_causal=True)[0]
-    equal = torch.allclose(alone, two_heads(wide, wide, wide)[0])
-print("The same with two heads, after training: no error, hides nothing:", equal)
+    flag_alone = two_heads(wide, wide, wide, is_causal=True)[0]
+    equal = torch.allclose(flag_alone, two_heads(wide, wide, wide)[0])
+print("Two heads, evaluation mode, no gradients: no error, hides nothing:", equal)
 
 # %% [markdown]
-# What the two mean together depends on `need_weights` and on the mode. With `batch_first=True`, an even number of
-# heads, in evaluation mode and without gradients, PyTorch takes a faster path, which reads the mask in either case. The
-# flag alone is refused everywhere else, but this path takes it and hides nothing. So give it a mask that has the causal
-# one in it, and no flag. Give `F.scaled_dot_product_attention` one of the two
+# For this module the flag is a *hint* that the mask is the causal one and need not be read. Without the weights it
+# believes the hint, so everyone sees "Dream", and no error is raised. With `batch_first=True`, an even number of heads,
+# in evaluation mode and without gradients, PyTorch takes a faster path, which reads the mask in either case. The flag
+# alone is refused everywhere else, but this path takes it and hides nothing. So give the module a mask that has the
+# causal one in it, and no flag. `F.scaled_dot_product_attention` needs one of the two, never both: up to PyTorch 2.13
+# some of its implementations combine them and others raise an error, and from PyTorch 2.14 on all of them refuse
 # ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask
@@ -398,8 +403,8 @@ predict(guess, lambda: (keep & real[:, None]).shape)
 #
 # </details>
 #
-# The test of a padding mask is that a short sentence comes out as if it had been alone. We leave out the causal mask
-# here, so that only the padding mask protects it:
+# The test of a padding mask is that a short sentence comes out as if it had been alone. (`second[None]` is that sentence
+# as a batch of one.) We leave out the causal mask here, so that only the padding mask protects it:
 
 # %%
 def attend(x, keep):  # keep broadcasts to (batch, query, key) -> (batch, token, width)
@@ -409,7 +414,7 @@ def attend(x, keep):  # keep broadcasts to (batch, query, key) -> (batch, token,
 
 alone = head(second[None])[0]
 with_mask, without_mask = attend(batch, real[:, None])[1, :4], head(batch)[1, :4]
-near, far = ((one - alone).abs().max() for one in (with_mask, without_mask))
+near, far = ((rows - alone).abs().max() for rows in (with_mask, without_mask))
 print("with the padding mask:   ", f"{near:.4f} away from the sentence alone")
 print("without the padding mask:", f"{far:.4f} away from the sentence alone")
 
@@ -424,7 +429,7 @@ print("without the padding mask:", f"{far:.4f} away from the sentence alone")
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
 difference = causal_head(batch)[1, :4] - causal_head(second[None])[0]
-predict(guess, lambda: round(difference.abs().max().item(), 4))
+predict(guess, lambda: difference.abs().max().item(), within=0.001)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -461,39 +466,50 @@ def report(output):  # (batch, token, width)
     head.zero_grad()
     loss = output[left_real].square().sum()  # real tokens only
     loss.backward()
-    finite = {}
-    for name, one in head.named_children():
-        finite[name] = bool(one.weight.grad.isfinite().all())
-    print(f"loss {loss.item():.4f}, finite gradients: {finite}")
+    lengths = [projection.weight.grad.norm() for projection in head.children()]
+    gradients = " ".join(f"{length:8.4f}" for length in lengths)
+    print(f"loss {loss.item():.4f}, gradients of q, k, v: {gradients}")
 
 
 report(attend(left_batch, left_keep))
 
 # %% [markdown]
-# The loss is finite, but the gradient of `v_proj` is not, because the gradient of the values is the attention weights
-# times the gradient of the output, and `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` pass
-# through `masked_fill`, which sends back exactly 0 to each hidden score, and so they stay finite.) One training step
-# would put `nan` into `v_proj` for good. The usual cure has two parts. Fill with the lowest *finite* number instead
-# of minus infinity, so that softmax never divides 0 by 0. An empty row would then give every token the same attention
-# weight, so the second part sets the hidden attention weights to 0.
+# The loss is finite, but the gradient of `v_proj` is not. The output is a product of attention weights and values, so
+# the gradient of the values is the attention weights times the gradient of the output. That of the padding's output is
+# 0, but `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` stay finite: where `masked_fill` has put
+# a constant, the score no longer counts, and its gradient is exactly 0.) One training step would put `nan` into
+# `v_proj` for good.
+#
+# Two changes come to mind. Fill with the lowest *finite* number instead of minus infinity, so that softmax never
+# divides 0 by 0; or set the hidden attention weights to 0 after softmax. We try either and both:
 
 # %%
-def attend_safely(x, keep):
+def attend_safely(x, keep, fill, zeroed):
     scores, values = project(x)
-    weights = scores.masked_fill(~keep, torch.finfo(scores.dtype).min).softmax(dim=-1)
-    return weights.masked_fill(~keep, 0.0) @ values, weights.masked_fill(~keep, 0.0)
+    weights = scores.masked_fill(~keep, fill).softmax(dim=-1)
+    if zeroed:
+        weights = weights.masked_fill(~keep, 0.0)
+    return weights @ values, weights
 
 
-output, weights = attend_safely(left_batch, left_keep)
-report(output)
+lowest = torch.finfo(scores.dtype).min
+for fill, zeroed in ((lowest, False), (-torch.inf, True), (lowest, True)):
+    output, weights = attend_safely(left_batch, left_keep, fill, zeroed)
+    report(output)
+    mix = " ".join(f"{weight:.2f}" for weight in weights[1, 0].tolist())
+    print(f"    attention weights of the first padding token: {mix}")
+
+# %% [markdown]
+# Each of the two is enough for the loss and for all gradients. They differ in the rows that nobody reads: after the
+# first alone, a padding token takes the same from every token, hidden or not. We go on with both, so that a hidden
+# token has a weight of 0 in every row, and `nan` comes up nowhere.
 
 # %%
 title = "two tokens of padding on the left"
 heatmap(weights[1], left_words, keep=left_keep[1], title=title)
 
 # %% [markdown]
-# The loss is the same as before, and all gradients are finite. In the heatmap, the two rows of the padding see
-# nothing. The real tokens come out as they do alone, and as they did with the padding on the right, because this head
+# In the heatmap, the two rows of the padding see nothing. The real tokens come out as they do alone, and as they did with the padding on the right, because this head
 # doesn't know at which position a token is ([lesson 07](07_order_and_padding.ipynb) adds positions):
 
 # %%
@@ -517,7 +533,7 @@ print("equal: alone, with the padding on the left, and with the padding on the r
 # %%
 many = torch.full((1000,), 0.6)
 guess = ...  # write a number with a decimal point in place of the dots
-predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item())
+predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=0.01)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -547,13 +563,21 @@ means = {
 print(" " * 20, " ".join(f"{word:>5}" for word in words))
 for name, row in means.items():
     print(f"{name:20}", " ".join(f"{weight:.3f}" for weight in row.tolist()))
-zero_after, zero_before = ((one == 0).float().mean() for one in (after, before))
+zero_after, zero_before = ((drawn == 0).float().mean() for drawn in (after, before))
 print(f"weights that are 0: after {zero_after:.2f}, before {zero_before:.2f}")
+sums = after.sum(dim=-1)  # (draw)
+near_one = ((sums - 1).abs() < 0.01).float().mean()
+print(f"row sums after: {sums.min():.2f} to {sums.max():.2f}, near 1: {near_one:.2f}")
 
 # %% [markdown]
 # After softmax, a quarter of the attention weights is 0, and on average nothing changes. Before softmax, none of the
 # attention weights is 0, because a dropped score of 0 still counts as exp(0) = 1, and the mean is a different one: the
 # weak tokens get more, and "and" gets 0.536 instead of 0.575.
+#
+# Dropout has a price, however: in a single draw the row of "work" no longer sums to 1. Its sum is anything from 0 to
+# 1.33, and in only 4 % of the draws it is within a hundredth of 1. Not every model is trained with dropout: PaLM, for
+# example, was not (Chowdhery et al., [PaLM: Scaling Language Modeling with
+# Pathways](https://arxiv.org/abs/2204.02311), 2022).
 #
 # Dropout belongs to training only. Calling `.eval()` on a module switches off every `nn.Dropout` in it, and
 # `.train()` switches it on. If you forget `.eval()`, the answers of a model change from call to call:
@@ -571,25 +595,50 @@ print("eval:  two calls agree:", torch.equal(dropout(many), dropout(many)))
 #
 # ## Proof
 #
-# We compare your causal head with the library's, on two samples that differ:
+# We compare your causal head with the library's, again on sizes that all differ: two samples of five tokens, with three
+# numbers in and seven out.
 
 # %%
 from course_lib.attention import SingleHeadAttention
 
-reference = SingleHeadAttention(3, 2, causal=True).to(device)
-reference.load_state_dict(causal_head.state_dict())
-other = torch.rand(1, 6, 3, generator=torch.Generator().manual_seed(1)).to(device)
-two_samples = torch.cat([x, other])
-torch.testing.assert_close(causal_head(two_samples), reference(two_samples))
-_, reference_weights = reference(two_samples, return_weights=True)
-# of the last token, which may attend to all six
-largest = reference_weights[..., -1, :].amax(dim=-1)
-span = f"{largest.min():.2f} and {largest.max():.2f}"
-print("equal; the last token's largest attention weight:", span)
+torch.manual_seed(1)
+reference = SingleHeadAttention(d_in=3, d_out=7, causal=True)
+with torch.no_grad():
+    reference.q_proj.weight *= 4
+    reference.k_proj.weight *= 4
+reference = reference.to(device)
+my_wide_head = MyCausalHead(3, 7).to(device)
+my_wide_head.load_state_dict(reference.state_dict())
+samples = torch.rand(2, 5, 3).to(device)  # (batch, token, d_in)
+torch.testing.assert_close(my_wide_head(samples), reference(samples))
+print("equal:", tuple(samples.shape), "->", tuple(reference(samples).shape))
 
 # %% [markdown]
-# In both samples this is well above one sixth and well below 1. The attention is neither equal nor all or nothing, so
-# a mistake would show.
+# Would it notice a mistake? We make some, one in the scale and three in the mask:
+
+# %%
+def slipped(divisor, keep):
+    queries, values = reference.q_proj(samples), reference.v_proj(samples)
+    scores = (queries / divisor) @ reference.k_proj(samples).transpose(1, 2)
+    return scores.masked_fill(~keep, -torch.inf).softmax(dim=-1) @ values
+
+
+slips = {
+    "right": (7**0.5, keep[:5, :5]),
+    "divided by the root of the batch": (2**0.5, keep[:5, :5]),
+    "one token too far": (7**0.5, too_far[:5, :5]),
+    "no mask": (7**0.5, torch.ones_like(keep[:5, :5])),
+    "a mask for six tokens": (7**0.5, keep),
+}
+for name, slip in slips.items():
+    try:
+        away = f"{(slipped(*slip) - reference(samples)).abs().max().item():.4f} away"
+    except RuntimeError:
+        away = "an error"
+    print(f"{name:32}  {away}")
+
+# %% [markdown]
+# All four show. On two samples of *six* tokens and a width of *two*, as above, the first and the last would have passed.
 #
 # ## Your turn
 #

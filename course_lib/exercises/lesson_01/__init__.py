@@ -19,8 +19,8 @@ from . import (
 SET = ExerciseSet(
     title="one attention head",
     intro=(
-        "You will write one attention head in six small pieces. Below each piece stands its check: it runs "
-        "your code on numbers of its own, and if something is off it says what.\n\n"
+        "You will write one attention head in six small pieces. Each of them is followed by a check, which runs "
+        "your code on numbers of its own and says what is wrong with it.\n\n"
         "**You need** [lesson 01](../01_single_head.ipynb). **It takes** about thirty-five minutes. Any right way is "
         "right: loops, products, `einsum`, PyTorch's own functions. The hints below each check fold out one "
         "at a time and say more and more."

@@ -17,7 +17,7 @@ class MyHead(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         # (batch, query, key)
-        scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
+        scores = (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2)
         weights = scores.softmax(dim=-1)
         return weights @ values
 

@@ -41,7 +41,7 @@ EXERCISE = FunctionExercise(
     ),
     hints=(
         "Row q of the table holds the scores of query q.",
-        "A product takes rows of the left and columns of the right: the keys have to be turned.",
+        "A product takes rows of the left and columns of the right: the keys have to be transposed.",
         "`head_dim` is the last size of the queries, and the scores are divided by `head_dim**0.5`.",
     ),
     draw=_draw,

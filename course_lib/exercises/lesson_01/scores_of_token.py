@@ -27,7 +27,7 @@ EXERCISE = FunctionExercise(
     title="One token's scores by hand",
     difficulty=1,
     minutes=3,
-    prompt="How well does the query of one token fit each key? One number a key, not yet scaled.",
+    prompt="How well does the query of one token fit each key? Return one number for each key, not yet scaled.",
     hints=(
         "A score says how well one query fits one key: the sum of their products, number by number.",
         "Go through the keys one at a time and collect `query @ key`; or multiply once.",

@@ -28,14 +28,14 @@ EXERCISE = ModuleExercise(
     difficulty=3,
     minutes=8,
     prompt=(
-        "The function becomes a module with three projections, and the input gets a batch axis. In the lesson all "
-        "three were equally wide; here the values have a width of their own. Queries and keys are `head_dim` wide, "
+        "Now the whole module, without a template. In the lesson the three projections were equally wide; here the "
+        "values have a width of their own. The input has a batch axis, queries and keys are `head_dim` wide, "
         "the values are `d_out` wide, and so is the output. Call the projections `q_proj`, `k_proj` and `v_proj`, "
         "without bias: then the check can put weights of its own into them and compare numbers. No mask yet."
     ),
     hints=(
         "Three `nn.Linear` in `__init__`, two of them `head_dim` wide and one `d_out`; your three steps in `forward`.",
-        "With a batch axis the keys are turned in their last two axes only: `keys.transpose(1, 2)`.",
+        "With a batch axis only the last two axes of the keys are transposed: `keys.transpose(1, 2)`.",
         "Scale by the width of the queries, `queries.shape[-1] ** -0.5`, which is `head_dim`.",
     ),
     causal=False,

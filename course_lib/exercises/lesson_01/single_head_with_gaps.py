@@ -17,7 +17,7 @@ class SingleHeadWithGaps(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         # (batch, query, key)
-        scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
+        scores = (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2)
         weights = scores.softmax(dim=-1)
         return weights @ values
 
@@ -33,7 +33,7 @@ EXERCISE = ModuleExercise(
     ),
     hints=(
         "A module calls its layers like functions: `self.q_proj(x)` gives the queries.",
-        "With a batch axis `.T` would turn all axes: `transpose` takes the two that are to change places.",
+        "With a batch axis `.T` would reverse all three axes: `transpose` takes the two that you want to swap.",
         "`keys.transpose(1, 2)` is (batch, head_dim, key).",
     ),
     stub="""\
@@ -46,7 +46,7 @@ class SingleHeadWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), ..., self.v_proj(x)
-        scores = queries / queries.shape[-1] ** 0.5 @ ...  # (batch, query, key)
+        scores = (queries / queries.shape[-1] ** 0.5) @ ...  # (batch, query, key)
         weights = scores.softmax(dim=...)
         return ... @ values""",
     causal=False,

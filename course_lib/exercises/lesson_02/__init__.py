@@ -24,7 +24,7 @@ SET = ExerciseSet(
         "You will build both masks and join them, hide the future in a table of scores, translate masks for "
         "PyTorch, save a row that may look at nothing, do by hand what dropout does, and mask a few new tokens.\n\n"
         "**You need** [lesson 02](../02_masks_and_dropout.ipynb). **It takes** about fifty minutes. A mask is "
-        "called `keep` here, as everywhere in this course: bool, True = may attend."
+        "called `keep` here, as in the lesson: bool, True = may attend."
     ),
     imports="""\
 import torch

@@ -18,7 +18,7 @@ class MyCausalHead(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         # (batch, query, key)
-        scores = queries / queries.shape[-1] ** 0.5 @ keys.transpose(1, 2)
+        scores = (queries / queries.shape[-1] ** 0.5) @ keys.transpose(1, 2)
         num_tokens = x.shape[1]
         # (query, key)
         keep = torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()

@@ -29,8 +29,8 @@ EXERCISE = FunctionExercise(
     difficulty=2,
     minutes=8,
     prompt=(
-        "Sentences of these lengths stand in a batch, each filled up with padding on the right. Nobody may "
-        "look at the padding. The mask shall fit scores of (batch, head, query, key). Two functions help: "
+        "A batch holds sentences of these lengths, each filled up with padding on the right. Hide the padding from "
+        "every query, with a mask that fits scores of (batch, head, query, key). Two functions help: "
         "`torch.arange(5)` is the tensor 0, 1, 2, 3, 4, and `torch.tensor(lengths)` makes a tensor "
         "of the list."
     ),

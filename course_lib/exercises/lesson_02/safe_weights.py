@@ -57,12 +57,12 @@ EXERCISE = FunctionExercise(
     difficulty=3,
     minutes=8,
     prompt=(
-        "With padding on the left, some rows may look at nothing at all. Such a row shall get weights of 0, "
-        "not nan; all other rows are as ever. What is hidden counts for nothing, however large it is: the check also "
-        "comes with hidden scores far above the others, and with scores around 800 and around -30000."
+        "With padding on the left, some rows may look at nothing at all. Give such a row weights of 0 instead of "
+        "nan; the other rows get what softmax gives them under the mask. As in the exercise on the future, some "
+        "inputs have very large scores, hidden or visible, or scores near -30000."
     ),
     hints=(
-        "With minus infinity in the whole row, softmax divides 0 by 0. Rows without a choice shall give zeros.",
+        "With minus infinity in the whole row, softmax divides 0 by 0. Rows without a choice should be zeros.",
         "Fill with a very low finite number: no nan any more. But what do these rows hold now?",
         "After softmax, set every hidden weight to 0. In all other rows that changes nothing.",
     ),

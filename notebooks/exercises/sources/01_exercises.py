@@ -11,8 +11,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/exercises/01_exercises.ipynb)
 #
-# You will write one attention head in six small pieces. Below each piece stands its check: it runs your code on numbers
-# of its own, and if something is off it says what.
+# You will write one attention head in six small pieces. Each of them is followed by a check, which runs your code on
+# numbers of its own and says what is wrong with it.
 #
 # **You need** [lesson 01](../01_single_head.ipynb). **It takes** about thirty-five minutes. Any right way is right:
 # loops, products, `einsum`, PyTorch's own functions. The hints below each check fold out one at a time and say more and
@@ -44,7 +44,7 @@ from course_lib.exercises import check, progress
 #
 # Difficulty 1 of 5, about 3 minutes.
 #
-# How well does the query of one token fit each key? One number a key, not yet scaled.
+# How well does the query of one token fit each key? Return one number for each key, not yet scaled.
 
 # %% nbgrader={"grade": false, "grade_id": "scores_of_token", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def scores_of_token(query, keys):  # (head_dim), (key, head_dim) -> (key)
@@ -95,7 +95,7 @@ check("scaled_scores", scaled_scores)
 #
 # <details><summary>Hint 2</summary>
 #
-# A product takes rows of the left and columns of the right: the keys have to be turned.
+# A product takes rows of the left and columns of the right: the keys have to be transposed.
 #
 # </details>
 #
@@ -193,7 +193,7 @@ class SingleHeadWithGaps(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         queries, keys, values = self.q_proj(x), ..., self.v_proj(x)
-        scores = queries / queries.shape[-1] ** 0.5 @ ...  # (batch, query, key)
+        scores = (queries / queries.shape[-1] ** 0.5) @ ...  # (batch, query, key)
         weights = scores.softmax(dim=...)
         return ... @ values
 
@@ -209,7 +209,7 @@ check("SingleHeadWithGaps", SingleHeadWithGaps)
 #
 # <details><summary>Hint 2</summary>
 #
-# With a batch axis `.T` would turn all axes: `transpose` takes the two that are to change places.
+# With a batch axis `.T` would reverse all three axes: `transpose` takes the two that you want to swap.
 #
 # </details>
 #
@@ -224,9 +224,9 @@ check("SingleHeadWithGaps", SingleHeadWithGaps)
 #
 # Difficulty 3 of 5, about 8 minutes.
 #
-# The function becomes a module with three projections, and the input gets a batch axis. In the lesson all three were
-# equally wide; here the values have a width of their own. Queries and keys are `head_dim` wide, the values are `d_out`
-# wide, and so is the output. Call the projections `q_proj`, `k_proj` and `v_proj`, without bias: then the check can put
+# Now the whole module, without a template. In the lesson the three projections were equally wide; here the values have
+# a width of their own. The input has a batch axis, queries and keys are `head_dim` wide, the values are `d_out` wide,
+# and so is the output. Call the projections `q_proj`, `k_proj` and `v_proj`, without bias: then the check can put
 # weights of its own into them and compare numbers. No mask yet.
 
 # %% nbgrader={"grade": false, "grade_id": "SingleHead", "locked": false, "schema_version": 3, "solution": true, "task": false}
@@ -250,7 +250,7 @@ check("SingleHead", SingleHead)
 #
 # <details><summary>Hint 2</summary>
 #
-# With a batch axis the keys are turned in their last two axes only: `keys.transpose(1, 2)`.
+# With a batch axis only the last two axes of the keys are transposed: `keys.transpose(1, 2)`.
 #
 # </details>
 #

@@ -15,7 +15,7 @@
 # that may look at nothing, do by hand what dropout does, and mask a few new tokens.
 #
 # **You need** [lesson 02](../02_masks_and_dropout.ipynb). **It takes** about fifty minutes. A mask is called `keep`
-# here, as everywhere in this course: bool, True = may attend.
+# here, as in the lesson: bool, True = may attend.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -125,9 +125,9 @@ check("causal_weights", causal_weights)
 #
 # Difficulty 2 of 5, about 8 minutes.
 #
-# Sentences of these lengths stand in a batch, each filled up with padding on the right. Nobody may look at the padding.
-# The mask shall fit scores of (batch, head, query, key). Two functions help: `torch.arange(5)` is the tensor 0, 1, 2,
-# 3, 4, and `torch.tensor(lengths)` makes a tensor of the list.
+# A batch holds sentences of these lengths, each filled up with padding on the right. Hide the padding from every query,
+# with a mask that fits scores of (batch, head, query, key). Two functions help: `torch.arange(5)` is the tensor 0, 1,
+# 2, 3, 4, and `torch.tensor(lengths)` makes a tensor of the list.
 
 # %% nbgrader={"grade": false, "grade_id": "padding_mask", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def padding_mask(lengths, num_tokens):
@@ -240,9 +240,9 @@ check("to_torch_mask", to_torch_mask)
 #
 # Difficulty 3 of 5, about 8 minutes.
 #
-# With padding on the left, some rows may look at nothing at all. Such a row shall get weights of 0, not nan; all other
-# rows are as ever. What is hidden counts for nothing, however large it is: the check also comes with hidden scores far
-# above the others, and with scores around 800 and around -30000.
+# With padding on the left, some rows may look at nothing at all. Give such a row weights of 0 instead of nan; the other
+# rows get what softmax gives them under the mask. As in the exercise on the future, some inputs have very large scores,
+# hidden or visible, or scores near -30000.
 
 # %% nbgrader={"grade": false, "grade_id": "safe_weights", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def safe_weights(scores, keep):
@@ -255,7 +255,7 @@ check("safe_weights", safe_weights)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# With minus infinity in the whole row, softmax divides 0 by 0. Rows without a choice shall give zeros.
+# With minus infinity in the whole row, softmax divides 0 by 0. Rows without a choice should be zeros.
 #
 # </details>
 #
