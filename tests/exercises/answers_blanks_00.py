@@ -70,7 +70,7 @@ WRONG = {
     "blend_with_mean": [
         (lambda e, s: s * e + (1 - s) * e.mean(0), "the two parts exchanged"),
         (lambda e, s: (1 - s) * e + s * e.mean(1, keepdim=True), "each token's own numbers"),
-        (lambda e, s: (1 - s) * e + s * e.mean(), "it should be"),
+        (lambda e, s: (1 - s) * e + s * e.mean(), "one mean of all numbers"),
         (lambda e, s: (1 - s) * e + s * e.sum(0), "the sum of all vectors"),
         (lambda e, s: e + s * e.mean(0), "the whole vector plus"),
         (lambda e, s: e.mean(0).expand_as(e), "the mean alone"),

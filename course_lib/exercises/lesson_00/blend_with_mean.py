@@ -48,6 +48,11 @@ EXERCISE = FunctionExercise(
             hint="Over which axis is the mean taken, and do the tokens ever meet there?",
         ),
         Wrong(
+            "a blend with one mean of all numbers in the table",
+            lambda e, s: (1 - s) * e + s * e.mean(),
+            hint="`embeddings.mean()` is a single number. Over which `dim` do you get one for each column?",
+        ),
+        Wrong(
             "a blend with the sum of all vectors instead of their mean",
             lambda e, s: (1 - s) * e + s * e.sum(0),
             hint="What does a mean divide by?",
