@@ -167,7 +167,7 @@ show("'mouse'", mice, "token width", places, digits=2)
 # One word now has two vectors. The mouse that ate the cheese is more animal than computer, 0.55 against 0.40, and the
 # mouse next to the keyboard is more computer than animal, 0.46 against 0.38. The table did not say so; the neighbours
 # did. All four numbers are smaller than the 0.60 of the table, however, so even at the keyboard the mouse has less of
-# the computer than before. That is the fault of words such as "the" and "is": both of their numbers are almost 0, and
+# the computer than before. That is the fault of words such as "the" and "is": both of their numbers are close to 0, and
 # they pull the mean down.
 #
 # **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
@@ -209,8 +209,8 @@ print("x:", tuple(x.shape), "= (batch, token, width)")
 # one axis more than `embeddings`, even if there is only one sentence in it.
 #
 # Here is an attention layer. (A **layer** is a part of a model that computes new numbers from its input, with numbers
-# of its own that are learned.) You need not understand this cell yet, because you will write such a layer yourself in [lesson
-# 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
+# of its own that are learned.) You need not understand this cell yet, because you will write such a layer yourself in
+# [lesson 01](01_single_head.ipynb). It takes our sentence and returns two numbers per token.
 
 # %%
 from course_lib.attention import SingleHeadAttention

@@ -5,8 +5,8 @@
 #
 # In this lesson you write attention. You begin with one word and numbers that you can check by hand, you see queries
 # and keys as arrows in the plane, and at the end you have a PyTorch module, `MyHead`, that gives the same numbers as
-# the head in the course's own library. This way, from six words with three numbers each to a module, is that of chapter
-# 3 of Sebastian Raschka's book [Build a Large Language Model (From
+# the head in the course's own library. The path, from six words with three numbers each to a module, follows chapter 3
+# of Sebastian Raschka's book [Build a Large Language Model (From
 # Scratch)](https://github.com/rasbt/LLMs-from-scratch) (2024).
 #
 # **You need** [lesson 00](00_start_here.ipynb). **It takes** about 40 minutes.
@@ -196,8 +196,8 @@ predict(guess, lambda: torch.allclose(first_weights, first_weights.T))
 #
 # - The **query** says what the token is looking for. It is a vector of its own because what a verb needs, such as its
 #   object, is seldom another verb.
-# - The **key** says what the token can be found by. With keys and queries apart, the score from "work" to "it" can
-#   differ from the score from "it" to "work".
+# - The **key** says what the token can be found by. Because keys differ from queries, the score from "work" to
+#   "it" can differ from the score from "it" to "work".
 # - The **value** is what the token passes on to tokens that attend to it. What makes a token easy to find need not be
 #   what others want to know about it: the key may say no more than *here is a name*, and the value says which name.
 #
@@ -364,13 +364,14 @@ show("column sums", column_sums, "key", words, digits=2)
 
 # %%
 and_ = words.index("and")
-for q, k in ((work, and_), (and_, work)):
-    numbers = f"score {scores[q, k]:5.2f}, attention weight {weights[q, k]:.2f}"
-    print(f"'{words[q]}' looks at '{words[k]}': {numbers}")
+for query, key in ((work, and_), (and_, work)):
+    score, weight = scores[query, key], weights[query, key]
+    numbers = f"score {score:5.2f}, attention weight {weight:.2f}"
+    print(f"'{words[query]}' looks at '{words[key]}': {numbers}")
 
 # %% [markdown]
-# "work" takes more than half of its mix from "and", and "and" takes only 0.05 from "work", less than a third of an equal
-# share.
+# "work" takes more than half of its mix from "and", and "and" takes only 0.05 from "work", less than a third of an
+# equal share.
 #
 # The last product mixes the values, whose six rows are the words in their order. Each row of attention weights is
 # multiplied by each column of the values:
@@ -432,8 +433,9 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 # Large scores are a problem because softmax turns them into all or nothing. The next table takes six random keys per
 # query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
 # attention weights, on average. The other columns are about learning. The **gradient** of a query says how a loss, here
-# a random sum of the attention weights, changes with the query. A query whose gradient is 0 has no say in what training
-# changes. The table has the lengths of these gradients, as mean and median, and the part of them below 0.001.
+# a random sum of the attention weights, changes with the query. Training follows the gradients, so a query without one
+# asks for no change in what its token attends to. The table has the lengths of these gradients, as mean and median, and
+# the part of them below 0.001.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -455,9 +457,9 @@ for width in (2, 8, 32, 128, 512):
 # %% [markdown]
 # With the division all columns stay about the same from a width of 8 on. Without it, a wide head with queries and keys
 # like these takes nearly its whole mix from a single token before it has learned anything. At a width of 512 more than
-# half of its queries have next to no gradient, and so next to no say. Queries whose largest scores happen to be close
-# together get so much that the *mean* is even larger than with the division, because a score that isn't divided
-# changes faster with its query. The paper that introduced the division suspected "extremely small gradients" (Vaswani
+# half of its queries have next to no gradient. Others, whose largest scores happen to be close together, have such a
+# large one that the *mean* is even larger than with the division, because a score that isn't divided changes faster
+# with its query. The paper that introduced the division suspected "extremely small gradients" (Vaswani
 # et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and most queries do get them.
 #
 # In exact arithmetic it does not matter *when* you divide. In half precision (float16), which has no room for large
@@ -572,7 +574,7 @@ print("largest difference: ", f"{(wrong_context - context).abs().max().item():.2
 scored_with_values(embeddings)[0].square().sum().backward()
 projections = {"q": q_proj, "k": k_proj, "v": v_proj}
 without = [name for name in projections if projections[name].weight.grad is None]
-guess = ...  # write "q", "k" or "v" in place of the dots
+guess = ...  # write "q", "k" or "v", with the quotes, in place of the dots
 predict(guess, lambda: without[0])
 
 # %% [markdown]
@@ -628,8 +630,8 @@ for name, wrong in slips.items():
     print(f"{name:33}  {(wrong - reference(samples)).abs().max().item():.4f} away")
 
 # %% [markdown]
-# All five mistakes show. Two samples with a width of *two*, like that of `my_head`, would have let the third one pass:
-# there the root of the batch is the root of the width.
+# All five mistakes show. If the width were *two*, like that of `my_head`, the head that divides by the root of the batch
+# would have passed, because two samples have the same root.
 #
 # **Now do** exercises 5 and 6 of [the sheet](exercises/01_exercises.ipynb), which ask for a head as a module.
 #

@@ -79,8 +79,8 @@ show("keep", keep, "query key", words)
 
 # %% [markdown]
 # Each row is a query. `tril` keeps the lower triangle and the diagonal, so "Dream" may attend to itself only, and
-# "it" may attend to everything. In the masks of this course, which are called `keep`, True means *may attend*. Where
-# True means something else, the name says so: `real`, `hidden`, `dropped`.
+# "it" may attend to everything. In the masks of this course, most of which are called `keep`, True means *may attend*.
+# Where True means something else, the name says so: `real`, `hidden`, `dropped`.
 #
 # The mask acts on the *scores*, before softmax. A hidden score becomes minus infinity, `-torch.inf`, whose
 # exponential is exactly 0. The hidden scores are those where `keep` is False, and `~keep` is True just there.
@@ -272,9 +272,9 @@ for width in (2, 64, 256):
     print(f"{width:5}   {large:45.4f}   {small:8.4f}")
 
 # %% [markdown]
-# -1e9 hides the token at any width. A small number doesn't: with -20, nothing shows at a width of 2, and in wider heads
-# the hidden token is seen. So add a mask after the division, above all if it also holds small numbers that mean
-# something, such as the distances of [lesson 07](07_order_and_padding.ipynb)
+# -1e9 hides the token at each of these widths. With -20, nothing shows at a width of 2, and in wider heads the hidden
+# token is seen. So add a mask after the division, above all if it also holds small numbers that mean something, such
+# as the distances of [lesson 07](07_order_and_padding.ipynb)
 # ([mask-scaled](https://attention-course.github.io/attention-course/mistakes/mask-scaled.html)).
 #
 # It is tempting to test a causal head by comparing its last output with that of a right one.
@@ -322,7 +322,7 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 # Even within PyTorch two conventions exist. In `F.scaled_dot_product_attention` True means **may attend**, as in this
 # course. In `nn.MultiheadAttention` True means **hidden**. If you hand one of them the other's mask, no error is
 # reported: each token sees only what it should not see, and the last one, which has no future, sees nothing at all.
-# The picture shows the mask in both senses. (`to_torch_mask` translates; you write it in exercise 5. For the module it
+# The picture shows the mask in both senses. (`to_torch_mask` is the library's function that translates: it
 # returns `~keep`.) The third table is measured: both functions were run, each with its own mask.
 
 # %%
@@ -403,8 +403,8 @@ predict(guess, lambda: (keep & real[:, None]).shape)
 #
 # </details>
 #
-# The test of a padding mask is that a short sentence comes out as if it had been alone. (`second[None]` is that sentence
-# as a batch of one.) We leave out the causal mask here, so that only the padding mask protects it:
+# The test of a padding mask is that a short sentence comes out as if it had been alone. (`second[None]` is that
+# sentence as a batch of one.) We leave out the causal mask here, so that only the padding mask protects it:
 
 # %%
 def attend(x, keep):  # keep broadcasts to (batch, query, key) -> (batch, token, width)
@@ -475,8 +475,8 @@ report(attend(left_batch, left_keep))
 
 # %% [markdown]
 # The loss is finite, but the gradient of `v_proj` is not. The output is a product of attention weights and values, so
-# the gradient of the values is the attention weights times the gradient of the output. That of the padding's output is
-# 0, but `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` stay finite: where `masked_fill` has put
+# the gradient of the values is the attention weights times the gradient of the output. For the rows of the padding the
+# latter is 0, but `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` stay finite: where `masked_fill` has put
 # a constant, the score no longer counts, and its gradient is exactly 0.) One training step would put `nan` into
 # `v_proj` for good.
 #
@@ -509,8 +509,9 @@ title = "two tokens of padding on the left"
 heatmap(weights[1], left_words, keep=left_keep[1], title=title)
 
 # %% [markdown]
-# In the heatmap, the two rows of the padding see nothing. The real tokens come out as they do alone, and as they did with the padding on the right, because this head
-# doesn't know at which position a token is ([lesson 07](07_order_and_padding.ipynb) adds positions):
+# In the heatmap, the two rows of the padding see nothing. The real tokens come out as they do alone, and as they did
+# with the padding on the right, because this head doesn't know at which position a token is ([lesson
+# 07](07_order_and_padding.ipynb) adds positions):
 
 # %%
 torch.testing.assert_close(output[1, 2:], causal_head(second[None])[0])
@@ -574,9 +575,9 @@ print(f"row sums after: {sums.min():.2f} to {sums.max():.2f}, near 1: {near_one:
 # attention weights is 0, because a dropped score of 0 still counts as exp(0) = 1, and the mean is a different one: the
 # weak tokens get more, and "and" gets 0.536 instead of 0.575.
 #
-# Dropout has a price, however: in a single draw the row of "work" no longer sums to 1. Its sum is anything from 0 to
-# 1.33, and in only 4 % of the draws it is within a hundredth of 1. Not every model is trained with dropout: PaLM, for
-# example, was not (Chowdhery et al., [PaLM: Scaling Language Modeling with
+# In a single draw, however, the row of "work" no longer sums to 1. Its sum is anything from 0 to 1.33, and in only 4 %
+# of the draws it is within a hundredth of 1. Not every model is trained with dropout: PaLM, for example, was not
+# (Chowdhery et al., [PaLM: Scaling Language Modeling with
 # Pathways](https://arxiv.org/abs/2204.02311), 2022).
 #
 # Dropout belongs to training only. Calling `.eval()` on a module switches off every `nn.Dropout` in it, and
@@ -638,7 +639,8 @@ for name, slip in slips.items():
     print(f"{name:32}  {away}")
 
 # %% [markdown]
-# All four show. On two samples of *six* tokens and a width of *two*, as above, the first and the last would have passed.
+# All four show. On two samples of *six* tokens and with a width of *two*, as above, the first and the last would have
+# passed.
 #
 # ## Your turn
 #
