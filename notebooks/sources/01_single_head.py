@@ -279,7 +279,7 @@ show("attention weights of 'work'", weights_of_work, "key", words)
 # %%
 equal_scores = torch.stack([queries[work] @ keys[0]] * 6)
 guess = ...  # write a number such as 0.25 in place of the dots
-predict(guess, lambda: attention_weights(equal_scores)[0].item())
+predict(guess, lambda: attention_weights(equal_scores)[0].item(), within=0.005)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
