@@ -24,8 +24,12 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import copy
+
 import torch
 from torch import nn
+from torch.utils.benchmark import Timer
+from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import MultiHeadAttentionWrapper, causal_keep
 from course_lib.device import course_device
@@ -42,25 +46,50 @@ words, embeddings, x = dream_big(device=device)
 # ## Why more than one head
 #
 # A head gives each query one row of attention weights, and every column of the values is mixed with that same row.
-# Suppose that "it" needs two different things: the first number from the token "Dream" and the second number from the
-# token "work". Let us write values in which these two numbers are easy to recognise, and try several ways to divide the
-# attention between the two tokens:
+# Suppose that "it" looks at two words and needs the first number of one and the second number of the other. Here are
+# values in which the numbers are easy to recognise, and several ways to divide the attention between the two words:
 
 # %%
-values = torch.zeros(6, 2, device=device)  # (key, width)
-values[words.index("Dream")] = torch.tensor([2.0, -1.0], device=device)
-values[words.index("work")] = torch.tensor([-1.0, 2.0], device=device)
+# (word, width): of "Dream", of "work"
+values = torch.tensor([[2.0, -1.0], [-1.0, 2.0]], device=device)
 for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
-    weights_of_it = torch.zeros(6, device=device)
-    weights_of_it[words.index("Dream")] = on_dream
-    weights_of_it[words.index("work")] = 1 - on_dream
+    weights_of_it = torch.tensor([on_dream, 1 - on_dream], device=device)
     shares = f"{on_dream:.2f} on 'Dream', {1 - on_dream:.2f} on 'work':"
     print(shares, (weights_of_it @ values).tolist())
 
 # %% [markdown]
-# We want the result [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it
-# loses in the other. This is not a matter of finding better attention weights: the row of "Dream" and the row of "work"
-# both add up to 1 and all other rows add up to 0, so the two numbers of any mix add up to 1 at most, and we want 4.
+# We want [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it loses in the
+# other: each row of the values adds up to 1, and so does any mix of them.
+#
+# But a head makes its values itself, with $W^V$. Can't it make better ones? For this one text it can: half of [4, 0] and
+# half of [0, 4] is [2, 2]. The trouble is that a head has a single $W^V$ for *all* texts, so a word has the same value
+# wherever it stands. (Lesson 07 gives a word its position.) So let us look at three texts of two words. In each of them
+# "it" needs the first number of the first word and the second number of the second word:
+
+# %%
+two_words = embeddings[[0, 3]]  # "Dream" and "work"
+W_v = torch.linalg.pinv(two_words) @ (4 * torch.eye(2, device=device))
+other_values = two_words @ W_v  # [4, 0] and [0, 4]
+texts = {"Dream work": (0, 1), "Dream Dream": (0, 0), "work work": (1, 1)}
+on_first = torch.linspace(0, 1, 101, device=device)[:, None]  # 101 ways to divide
+
+
+def least_error(table, first, second):  # of the best of these ways
+    wanted = torch.stack([values[first, 0], values[second, 1]])
+    mixes = on_first * table[first] + (1 - on_first) * table[second]  # (way, width)
+    return (mixes - wanted).norm(dim=-1).min().item()
+
+
+for text, (first, second) in texts.items():
+    errors = [least_error(table, first, second) for table in (values, other_values)]
+    print(f"{text:11} misses by {errors[0]:.2f} with the values above", end=", ")
+    print(f"by {errors[1]:.2f} with the others")
+
+# %% [markdown]
+# The other values help the first text and spoil the two in which a word stands twice. Would a third choice do for all
+# three? No: a mix of two equal values is that value, whatever the attention weights. So "Dream Dream" asks for the value
+# [2, -1] of "Dream", "work work" asks for [-1, 2] of "work", and with these two "Dream work" can't be had. This is what
+# one head cannot do. Its one row of attention weights serves all columns, and its one $W^V$ serves all texts.
 #
 # The remedy is to let the two columns be mixed by two different rows of attention weights. Each such row, with the
 # columns that it mixes, is a **head**.
@@ -90,71 +119,76 @@ two_mixes = filled("two_mixes", two_mixes)
 # </details>
 
 # %%
-dream, work = words.index("Dream"), words.index("work")
-on_dream, on_work = torch.eye(6, device=device)[[dream, work]]  # zeros and a single 1
-print("two heads:", two_mixes(on_dream, on_work, values).tolist())
+# each head looks at one word alone: head 0 at the first, head 1 at the second
+on_dream, on_work = torch.eye(2, device=device)
+print("Dream work: ", two_mixes(on_dream, on_work, values).tolist())
+print("Dream Dream:", two_mixes(on_dream, on_dream, values).tolist())
+print("work work:  ", two_mixes(on_work, on_work, values).tolist())
 
 # %% [markdown]
-# With two heads we get exactly what we wanted. Vaswani et al. give this reason in [Attention Is All You
+# Two heads make all three results from the same values. Vaswani et al. give this reason in [Attention Is All You
 # Need](https://arxiv.org/abs/1706.03762) (2017): with a single head, the averaging stands in the way of attending to
 # different kinds of information at different positions.
 #
 # ## What several heads cost
 #
-# You might expect two heads to cost twice as much as one. They don't, because the heads *share* the width: if the
-# output is to have eight numbers per token, then one head produces all eight, two heads produce four each, and eight
-# heads produce one each.
+# You might expect two heads to cost twice as much as one. But the heads *share* the width: if the output is to have eight
+# numbers per token, then one head produces all eight, two heads four each, and eight heads one each. We count what the
+# library's wrapper needs, which is like the one that you write below:
 
 # %%
-d_in, d_out = x.shape[-1], 8
 for num_heads in (1, 2, 4, 8):
-    head_dim = d_out // num_heads
-    # queries, keys, values of every head
-    in_projections = num_heads * 3 * d_in * head_dim
-    in_scores = num_heads * head_dim  # multiplications per pair of a query and a key
-    cost = f"{in_projections} parameters, {in_scores} multiplications per pair"
-    print(f"heads {num_heads}, width {head_dim}: {cost}")
+    wrapper = MultiHeadAttentionWrapper(3, 8, num_heads).to(device)
+    parameters = sum(parameter.numel() for parameter in wrapper.parameters())
+    # counts multiplications and additions in matrix products
+    with FlopCounterMode(display=False) as counter:
+        _, weights = wrapper(x, return_weights=True)
+    counted = f"{parameters} parameters, {counter.get_total_flops()} operations"
+    print(f"heads {num_heads}: {counted}, {weights.numel()} attention weights")
 
 # %% [markdown]
-# All four lines have the same number of parameters and the same number of multiplications per pair of tokens. (The
-# output projection, which you meet below, is equally large in all four cases, too. What does grow is the number of
-# attention weights, because each head has a table of its own.) The price is that each head becomes narrower, and a
-# narrow head can express fewer patterns. We can measure this. The scores of a query put the keys into an order, from
-# the lowest score to the highest. If all queries of a head put the keys into the same order, the head can hardly treat
-# the tokens differently. Let us count how many different orders the six queries of a head produce, for five heads with
-# random weight matrices:
+# Parameters and products stay the same. The attention weights grow, because each head has a table of its own. And the
+# time? A list of heads is a loop, with small products and a softmax for each head. This is what a wrapper of width 512
+# took for 128 tokens on the machine that made this page:
+
+# %% tags=["timing", "nbval-ignore-output"]
+sample = torch.randn(1, 128, 512, device=device)
+for num_heads in (1, 2, 8, 64):
+    wide = MultiHeadAttentionWrapper(512, 512, num_heads).to(device)
+    timer = Timer("wide(sample)", globals={"wide": wide, "sample": sample})
+    print(f"heads {num_heads:2}: {1000 * timer.blocked_autorange().median:6.1f} ms")
+
+# %% [markdown]
+# Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? The
+# scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before the division), and the table $W^Q {W^K}^{\top}$ is 3 by 3
+# for tokens of three numbers, however wide the head. The **rank** of a table says how many of its rows are new, that is,
+# no mix of the rows before. Here it is for heads with random matrices:
 
 # %%
-def different_orders(head_dim, seed):
-    generator = torch.Generator().manual_seed(seed)
-    w_q, w_k = torch.randn(2, 3, head_dim, generator=generator).to(device)
-    queries, keys = (embeddings - embeddings.mean(0)) @ w_q, embeddings @ w_k
-    # (query, key), from lowest to highest score
-    orders = (queries @ keys.T).argsort(dim=-1)
-    return len(orders.unique(dim=0))
+def rank(head_dim):
+    generator = torch.Generator().manual_seed(0)
+    w_q, w_k = torch.randn(2, 3, head_dim, generator=generator)  # (d_in, head_dim) each
+    return torch.linalg.matrix_rank(w_q @ w_k.T).item()
 
 
-orders = [different_orders(2, seed) for seed in range(5)]
-print("orders in five heads of width 2:", orders)
+print("rank at width 1:", rank(1), " at width 2:", rank(2))
 
 # %% [markdown]
-# (The mean of the embeddings is subtracted before the queries are computed, so that some of the queries' numbers are
-# negative.) In these five heads of width 2 the six queries produce four orders or more, and in one of the heads each
-# query has an order of its own. (Some other heads of width 2 have fewer than four.)
+# In a head of width 1 all three rows are multiples of one. A score is the product of two plain numbers, the query and
+# the key, so all positive queries put the keys into the same order, and all negative ones into the reverse order.
 #
-# **Predict.** How many different orders does a head of width 1 produce at most?
+# **Predict.** What is the rank in a head of width 8, for the same tokens of three numbers?
 
 # %%
-guess = ...  # write a number from 1 to 6 in place of the dots
-predict(guess, lambda: max(different_orders(1, seed) for seed in range(100)))
+guess = ...  # a whole number
+predict(guess, lambda: rank(8))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# A head of width 1 produces two orders, in each of the hundred heads that were tried. In a head of width 1, the score
-# is the product of two plain numbers, the query and the key. A positive query therefore prefers the largest keys, a
-# negative one prefers the smallest keys, and no third order is possible. This is one reason why real models don't
-# divide their width into heads of width 1. Most of them use heads that are around a hundred numbers wide.
+# It is 3. The rank can be no larger than the width of the head, and no larger than the table, which has three rows. So
+# for our tokens a head of width 3 loses nothing against one of width 8; only widths 1 and 2 are narrow. In real models
+# a token has thousands of numbers, and most heads are around a hundred wide: every head is narrow there.
 #
 # </details>
 #
@@ -182,8 +216,7 @@ with torch.no_grad():
 
 # %% [markdown]
 # As in lesson 01, we multiply the weight matrices of queries and keys by 4, because an untrained head as narrow as
-# these gives nearly the same attention weight to every token, and there would be no pattern to look at. The pattern is
-# still random, and there is no meaning in it.
+# these attends to all tokens nearly alike. The pattern is still random, without a meaning.
 
 # %%
 context_0, context_1 = head_0(x), head_1(x)  # each (batch, token, head_dim)
@@ -208,9 +241,8 @@ weights_0, weights_1 = weights_of(head_0), weights_of(head_1)
 compare(weights_0, weights_1, words, names=("head 0", "head 1"))
 
 # %% [markdown]
-# Compare the last rows. In head 0 "it" attends mostly to itself, and in head 1 it attends mostly to "and" and "Dream".
-# A single head would have to choose, or to blend the two. Both heads obey the same mask, so the hatched cells are the
-# same.
+# The third table is the difference, head 0 minus head 1. Compare the last rows. In head 0 "it" attends mostly to itself, and in head 1 it attends mostly to "and" and "Dream".
+# A single head would have to choose, or to blend the two.
 
 # %%
 for name, weights in (("head 0", weights_0), ("head 1", weights_1)):
@@ -218,13 +250,11 @@ for name, weights in (("head 0", weights_0), ("head 1", weights_1)):
     print(f"{name}: 'it' attends most to {words[row.argmax()]!r}, with {row.max():.2f}")
 
 # %% [markdown]
-# Each head has one row of attention weights for "it", and the two rows differ. This is what the first section asked
-# for: two mixes of the same six tokens.
+# Two different rows for "it": this is what the first section asked for.
 #
 # ## Join the heads
 #
-# Now we put the two contexts side by side: columns 0 to 3 come from head 0, and columns 4 to 7 come from head 1. The
-# second cell draws this step.
+# Now we put the two contexts side by side: columns 0 to 3 come from head 0, and columns 4 to 7 come from head 1.
 
 # %%
 # 2 x (batch, token, head_dim) -> (batch, token, d_out)
@@ -246,10 +276,9 @@ layout_steps(record(join, context_0, context_1), words=words)
 #
 # ## What W^O does
 #
-# So far, each number of the joined rows comes from a single head. The next layer of a model would have to combine them,
-# and so multi-head attention ends with a linear layer that does so: the **output projection**, `out_proj` in code and
-# $W^O$ in the formulas. To see what it mixes, we switch head 1 off and look at which columns change, at first
-# without the projection:
+# Multi-head attention has one more linear layer after the join: the **output projection**, `out_proj` in code and $W^O$
+# in the formulas. To see what it does, we switch head 1 off and look at which columns change, at first without the
+# projection:
 
 # %%
 torch.manual_seed(6)
@@ -259,7 +288,7 @@ change = (joined - head_1_off).abs().amax(dim=(0, 1))  # largest change in each 
 show("largest change without W^O", change, "width", digits=2)
 
 # %% [markdown]
-# Columns 0 to 3 don't change, because they belong to head 0.
+# Columns 0 to 3 belong to head 0, and they don't change.
 #
 # **Predict.** How many of the eight columns change if the output projection comes after the join?
 
@@ -272,23 +301,22 @@ predict(guess, lambda: int((difference > 1e-6).sum()))
 # <details><summary>After your guess</summary>
 #
 # All eight change. Each output number is a weighted sum of all eight joined numbers, and so each of them depends on
-# both heads.
+# both heads. Up to the join, each number comes from a single head; the output projection mixes the heads.
 #
 # </details>
 #
 # There is a second way to read the output projection. It is the reason why one can speak of what a head adds to the
 # output, as Elhage et al. do in [A Mathematical Framework for Transformer
-# Circuits](https://transformer-circuits.pub/2021/framework/index.html) (2021). The columns of $W^O$ belong to the
-# heads, just as the columns of the joined rows do. So we can project each head by its own block of columns, and *add*
-# the results:
+# Circuits](https://transformer-circuits.pub/2021/framework/index.html) (2021). The first `head_dim` rows of $W^O$ meet
+# the columns of head 0 in the joined rows, the next ones meet those of head 1, and so on. So we can project each head by
+# its own block of rows, and *add* the results:
 #
 # $$
-# \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, {W^O}^{\top}
-# = \mathrm{head}_0\, {W^O_0}^{\top} + \mathrm{head}_1\, {W^O_1}^{\top}
+# \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, W^O = \mathrm{head}_0\, W^O_0 + \mathrm{head}_1\, W^O_1
 # $$
 #
-# (`nn.Linear` keeps its matrix as (width out, width in) and multiplies by the transpose. This is where the $\top$ comes
-# from.)
+# In code you meet $W^O$ lying on its side: `nn.Linear` keeps its matrix as (width out, width in) and multiplies by the
+# transpose. A head's rows of $W^O$ are therefore its *columns* of `out_proj.weight`, which is `w_o` below.
 #
 # **Write it yourself.** Project the context of one head by that head's block of columns.
 
@@ -367,8 +395,8 @@ MyWrapper = filled("MyWrapper", MyWrapper)
 #
 # </details>
 #
-# `d_out` is the width over *all* heads, here and everywhere in this course. Other code may mean the width of one head
-# by it, so look before you compare.
+# In every class with several heads `d_out` is the width over *all* heads. In a class of one head, such as
+# `MyCausalHead`, it is the width of that head. Other code mixes the two up, so look before you compare.
 
 # %%
 my_wrapper = MyWrapper(d_in, d_out, num_heads).to(device)
@@ -376,8 +404,7 @@ for name, parameter in my_wrapper.named_parameters():
     print(f"{name:22} {tuple(parameter.shape)}")
 
 # %% [markdown]
-# You see three small matrices per head and the large one that mixes. `nn.Linear` prints its shape as (width out, width
-# in), and so a head's matrix is 4 by 3.
+# You see three small matrices per head, (width out, width in), and the large one that mixes.
 #
 # ## A mistake: copy, paste, forget
 #
@@ -401,8 +428,8 @@ print("causal:       ", torch.allclose(pasted(other_ending)[:, :-1], pasted(x)[:
 print("numbers right:", torch.allclose(pasted(x), joined))
 
 # %% [markdown]
-# No error is raised, the output has the right shape, and it is even causal. Again the gradients reveal the mistake,
-# because a parameter that the output doesn't depend on receives none.
+# The output has the right shape, and it is even causal. Again the gradients reveal the mistake, because a parameter
+# that the output doesn't depend on receives none.
 #
 # **Predict.** How many of the six weight matrices receive no gradient here?
 
@@ -428,7 +455,8 @@ predict(guess, lambda: sum(gradient is None for gradient in gradients))
 # ## Proof: two heads by hand = your wrapper = the library's
 #
 # We put the two heads from above into your wrapper and copy all parameters into the library's class. For the comparison
-# we take two *different* samples, the sentence and its reverse, so that a mix-up of samples would show:
+# we take random samples, all different, and sizes of which no two are equal, so that a mix-up of samples or of axes
+# would show: 5 samples, 7 tokens, 3 numbers in and 8 out, 2 heads of width 4.
 
 # %%
 my_wrapper.heads = nn.ModuleList([head_0, head_1])
@@ -436,24 +464,38 @@ my_wrapper.out_proj = out_proj
 reference = MultiHeadAttentionWrapper(d_in, d_out, num_heads).to(device)
 reference.load_state_dict(my_wrapper.state_dict())
 
-two_samples = torch.cat([x, x.flip(1)])  # (batch 2, token, d_in)
-by_hand = out_proj(torch.cat([head_0(two_samples), head_1(two_samples)], dim=-1))
-torch.testing.assert_close(my_wrapper(two_samples), by_hand)
-torch.testing.assert_close(reference(two_samples), by_hand)
-print("all three agree on", tuple(two_samples.shape), "->", tuple(by_hand.shape))
+generator = torch.Generator().manual_seed(7)
+samples = torch.randn(5, 7, d_in, generator=generator).to(device)
+by_hand = out_proj(torch.cat([head_0(samples), head_1(samples)], dim=-1))
+torch.testing.assert_close(my_wrapper(samples), by_hand)
+torch.testing.assert_close(reference(samples), by_hand)
+print("all three agree on", tuple(samples.shape), "->", tuple(by_hand.shape))
 
 # %% [markdown]
-# Would this proof notice a mistake? We look at the attention weights again:
+# Would this proof notice a mistake? We plant three of them in copies of the library's wrapper. (A multiplied `q_proj`
+# does what a division by another number would do.)
 
 # %%
-_, weights = reference(two_samples, return_weights=True)  # (batch, head, query, key)
-# (batch, head), of the last token, which may attend to all six
-largest = weights[:, :, -1].amax(dim=-1)
-span = f"{largest.min():.2f} to {largest.max():.2f}"
-print("the last token's largest attention weight: from", span)
+def planted(change):
+    wrong = copy.deepcopy(reference)
+    with torch.no_grad():
+        for head in wrong.heads:
+            change(head)
+        return (wrong(samples) - by_hand).abs().max()
+
+
+mistakes = {
+    "not divided": lambda head: head.q_proj.weight.mul_(4**0.5),
+    "divided by the root of the batch":
+        lambda head: head.q_proj.weight.mul_((4 / 5) ** 0.5),
+    "all heads with the queries of head 0":
+        lambda head: head.q_proj.weight.copy_(head_0.q_proj.weight),
+}
+for name, change in mistakes.items():
+    print(f"{name:36} off by up to {planted(change):.2f}")
 
 # %% [markdown]
-# In both heads and both samples this is above one sixth and well below 1. It matters, because untrained heads attend to
+# All three show in the first or second decimal. It matters that the attention is not flat here: untrained heads attend to
 # all tokens nearly alike, and then even a wrong head returns almost the right numbers. In "Your turn" you measure how
 # nearly.
 #
@@ -485,7 +527,6 @@ print("the last token's largest attention weight: from", span)
 #    # work   -0.5787  -0.0943   0.5621   0.3388
 #    # for    -0.5593  -0.0436   0.5509   0.3046
 #    # it     -0.5287  -0.0033   0.5277   0.2743
-#    import copy
 #
 #    for wrapper in (fresh, my_wrapper):
 #        wrong = copy.deepcopy(wrapper)  # the heads of the lesson stay as they are

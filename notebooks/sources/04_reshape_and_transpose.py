@@ -42,8 +42,8 @@ words, embeddings, x = dream_big(device=device)
 #
 # In lesson 03 each head had a projection of its own. If the heads' weight matrices are put one below the other, a
 # single product gives the queries of all heads at once. Its shape is (batch, token, width), and in each row come the
-# numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23, so that you can
-# see where each of them goes.
+# numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23 as **labels**, so
+# that you can see where each of them goes.
 
 # %%
 batch, num_tokens, num_heads, head_dim = 1, 6, 2, 2
@@ -93,12 +93,16 @@ slot_of = filled("slot_of", slot_of)
 # </details>
 
 # %%
+generator = torch.Generator().manual_seed(3)
+memory = torch.randperm(24, generator=generator)  # 0 to 23 in a random order
+shuffled = memory.view(split.shape)
 index = (0, words.index("work"), 1, 0)  # batch, token, head, number
-slot = slot_of(split.stride(), index)
-print("slot:", slot, " the number there:", split[index].item())
+slot = slot_of(shuffled.stride(), index)
+print("slot:", slot, " in it:", memory[slot].item(), " by index:", shuffled[index].item())
 
 # %% [markdown]
-# The slot and the number are equal, because the labels were put into the memory in this order.
+# The memory was shuffled, so that the number in a slot is not the number of the slot, and a wrong slot would show. In
+# `split` slot 14 holds the label 14, because its labels lie in memory in their order.
 #
 # ## Step 2: `transpose` exchanges tokens and heads
 #
@@ -125,8 +129,9 @@ split[0, words.index("work"), 1, 0] = 14  # and put it back
 # %% [markdown]
 # ## Let the code draw itself
 #
-# You need not take any of this on trust. `record` runs a function and notes every operation with its shape, its
-# strides, its memory and its line of code. Here are both steps as one function:
+# You have just checked by hand that all three share one memory. For longer code this becomes tedious, so the course has a
+# tool: `record` runs a function and notes every operation with its shape, its strides, its memory and its line of code.
+# Here are both steps as one function:
 
 # %%
 def two_steps(queries):
@@ -178,18 +183,21 @@ memory_row(
 # After the last number of head 0 it goes back to the first number of head 1. The memory is the same in all three; only
 # the sizes and the strides differ, and they decide the order of reading.
 #
-# In lesson 05 the keys are transposed once more, in their last two axes. **Predict.** What are the strides of
-# `by_head.transpose(2, 3)`?
+# In lesson 05 the keys are transposed once more, in their last two axes. **Predict.** What are the strides of the keys
+# after that, for the same six tokens in a model with 12 heads of width 64?
 
 # %%
+keys = torch.empty(1, 6, 12 * 64).view(1, 6, 12, 64).transpose(1, 2).transpose(2, 3)
 guess = ...  # four numbers in parentheses, such as (24, 4, 2, 1)
-predict(guess, lambda: by_head.transpose(2, 3).stride())
+predict(guess, lambda: keys.stride())
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The strides of `by_head` with the last two exchanged. A transpose exchanges two sizes and the two strides that go with
-# them, and it never does anything else.
+# As it was made, a step to the next token moves by the width of all heads, 12 * 64 = 768 slots, to the next head by 64,
+# within a head by 1, and to the next sample by 6 * 768 = 4608. The first transpose exchanges the strides of tokens and
+# heads, the second those of tokens and numbers: (4608, 64, 1, 768). A transpose exchanges two sizes and the two strides
+# that go with them, and it never does anything else.
 #
 # </details>
 #
@@ -212,8 +220,8 @@ draw_wrong_view(queries, num_heads=num_heads, words=words)
 
 # %% [markdown]
 # Head 1 never sees the first three words, and its first row, which should be its part of "Dream", is the part of "work"
-# that belongs to head 0. The shape is right and no error is raised, so this mistake can stay in a model for a long
-# time.
+# that belongs to head 0. The shape is right and no error is raised, so nothing tells you that the heads are
+# scrambled.
 #
 # **Predict.** Suppose that there are four heads of width 1 instead of two of width 2, and that somebody takes the same
 # shortcut. Which label is then the first number of head 1? (In a correct split it is the label 1.)
@@ -288,8 +296,7 @@ torch.testing.assert_close(real_by_head[:, 1], x @ weight_1.T)
 print("one wide product, then split = two narrow products")
 
 # %% [markdown]
-# It does, up to rounding. Now do exercises 1 to 3 of [the sheet](exercises/04_exercises.ipynb), if you like to practise
-# at once.
+# It does, up to rounding. Now do exercises 1 to 3 of [the sheet](exercises/04_exercises.ipynb).
 #
 # ## The way back
 #
@@ -338,7 +345,8 @@ layout_steps(joining, words=words, origin=queries)
 # `view` never moves anything, and it raises an error if it would have to. For the way back from `by_head` it would be
 # enough, because transposing twice gives the original order of the memory again. But where attention is computed step
 # by step, the context is a *new* tensor, because the product of attention weights and values is written to new memory,
-# head by head. Here `view` refuses:
+# head by head. Below each token attends to itself alone (weight 1), so that the product is new but the labels stay the
+# same. Here `view` refuses:
 
 # %%
 def view_works(tensor):  # (batch, token, head, head_dim)
@@ -349,9 +357,8 @@ def view_works(tensor):  # (batch, token, head, head_dim)
     return True
 
 
-context_by_head = by_head.contiguous()  # the same numbers, written head by head ...
-product = torch.ones(num_tokens, num_tokens, device=device) @ by_head.float()
-assert product.stride() == context_by_head.stride()  # ... as a product is
+itself_alone = torch.eye(num_tokens, device=device)  # attention weights: (query, key)
+context_by_head = (itself_alone @ by_head.float()).long()  # (b, h, t, d), new memory
 context = context_by_head.transpose(1, 2)
 print("view joins the heads of by_head:", view_works(by_head.transpose(1, 2)))
 print("view joins the heads of context:", view_works(context))
@@ -460,21 +467,34 @@ layout_steps(mine, words=words)
 #
 # ## Proof
 #
-# Splitting and merging are exact inverses for any sizes, and head i of the split is a block of columns of the wide
-# tensor. We check both on sizes that all differ, so that no axis can be mistaken for another:
+# Splitting and merging are exact inverses wherever the heads divide the width, and head i of the split is a block of
+# columns of the wide tensor. We check both on several sizes, in each of which no two are equal, so that no axis can be
+# mistaken for another:
 
 # %%
 generator = torch.Generator().manual_seed(0)
-sample = torch.randn(2, 5, 21, generator=generator).to(device)  # 3 heads of 7
-heads = to_heads(sample, num_heads=3)
-torch.testing.assert_close(from_heads(heads), sample, rtol=0, atol=0)
-for i in range(3):
-    own = sample[:, :, 7 * i : 7 * (i + 1)]
-    torch.testing.assert_close(heads[:, i], own, rtol=0, atol=0)
-print("to_heads:  ", tuple(sample.shape), "->", tuple(heads.shape))
-print("from_heads:", tuple(heads.shape), "->", tuple(from_heads(heads).shape))
+for batch, num_tokens, num_heads, head_dim in ((2, 5, 3, 7), (4, 6, 5, 3), (7, 2, 4, 1)):
+    sample = torch.randn(batch, num_tokens, num_heads * head_dim, generator=generator)
+    heads = to_heads(sample, num_heads)
+    torch.testing.assert_close(from_heads(heads), sample, rtol=0, atol=0)
+    for i in range(num_heads):
+        own = sample[:, :, head_dim * i : head_dim * (i + 1)]
+        torch.testing.assert_close(heads[:, i], own, rtol=0, atol=0)
+    print(tuple(sample.shape), "->", tuple(heads.shape), "and back")
 
 # %% [markdown]
+# What if the heads don't divide the width? Two heads can't share five numbers. With the course's `to_heads`, `view` finds
+# no such shape and raises an error:
+
+# %%
+try:
+    to_heads(torch.zeros(1, 6, 5), num_heads=2)
+except RuntimeError as error:
+    print(error)
+
+# %% [markdown]
+# This is why the classes of the course's library check the sizes first, and say which number to change.
+#
 # ## Your turn
 #
 # 1. Is `queries.transpose(1, 2).view(1, 2, 2, 6).transpose(2, 3)` another way to the right heads? Work it out with the

@@ -41,6 +41,7 @@ from course_lib.pictures import (
 )
 from course_lib.recorder import record
 from course_lib.show import show
+from course_lib.timing import Case, compare_times
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
@@ -291,8 +292,9 @@ context = context_by_head.transpose(1, 2)
 print(tuple(context_by_head.shape), "->", tuple(context.shape))
 
 # %% [markdown]
-# The next picture shows steps 6 to 9 within each head, from the queries to the context, before the transpose. Only the
-# scores are left out. Nothing of head 0 appears in head 1:
+# The next picture shows steps 6 to 9 within each head, from the queries to the context, before the transpose. Two things
+# are left out: the division of the queries by $\sqrt{4}$, which belongs to the arrow, and the scores. So to check a
+# weight by hand, halve the query first. Nothing of head 0 appears in head 1:
 
 # %%
 draw_attention(queries_by_head, keys_by_head, values_by_head, keep=keep, words=words)
@@ -436,21 +438,29 @@ mistakes = ("straight_view", "mask_dropped", "merged_at_once", "unscaled")
 torch.testing.assert_close(attend(x), mine(x))
 
 # %% [markdown]
-# **Predict.** How many of the four mistakes give an output of another shape, or an error?
+# None of them raises an error or changes the shape of the output. The numbers are different, though:
 
 # %%
-def is_noticed(name):
-    try:
-        # with this one switch on
-        return attend(x, **{name: True}).shape != output.shape
-    except RuntimeError:
-        return True
-
-
-guess = ...  # a number from 0 to 4
-predict(guess, lambda: sum(is_noticed(name) for name in mistakes))
+outputs = {name: attend(x, **{name: True}) for name in mistakes}
+changes = {name: (one - output).abs().max().item() for name, one in outputs.items()}
+print("shapes right:", all(one.shape == output.shape for one in outputs.values()))
 
 # %% [markdown]
+# **Predict.** Which of the four changes the output least?
+
+# %%
+guess = ...  # one of the four names, in quotation marks
+predict(guess, lambda: min(changes, key=changes.get))
+
+# %% [markdown]
+# <details><summary>After your guess</summary>
+#
+# It is `unscaled`. Each token still reads its own row, in its own head, and only what it may see; without the division
+# the attention weights are merely sharper than they should be. The other three let numbers of wrong tokens in. (These
+# are the changes in this module; print `changes` to see them.)
+#
+# </details>
+#
 # **Predict.** Lesson 02 had a test for causal attention: change the last token, and see whether the output of an
 # earlier token changes. How many of the four mistakes does this test find?
 
@@ -466,9 +476,9 @@ guess = ...  # a number from 0 to 4
 predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 
 # %% [markdown]
-# <details><summary>After your guesses</summary>
+# <details><summary>After your guess</summary>
 #
-# No mistake changes the shape or raises an error. The last-token test finds three of the four. With `mask_dropped`
+# The last-token test finds three of the four. With `mask_dropped`
 # every token sees the future, and `straight_view` and `merged_at_once` mix the tokens, so that an earlier output
 # depends on a later token. The test can't find `unscaled`, because that mistake still hides what should be hidden. You
 # can print who is found with `{name: found_by_last_token(name) for name in mistakes}`.
@@ -478,7 +488,6 @@ predict(guess, lambda: sum(found_by_last_token(name) for name in mistakes))
 # A comparison with an output that is known to be right finds all four of them:
 
 # %%
-outputs = {name: attend(x, **{name: True}) for name in mistakes}
 differ = [name for name, one in outputs.items() if not torch.allclose(one, output)]
 print("differ:", differ)
 
@@ -488,9 +497,11 @@ print("differ:", differ)
 #
 # ## Proof: wrapper = weight split = `nn.MultiheadAttention`
 #
-# A comparison proves something only if it could fail. It is therefore made in float64, on two samples, with sizes that
-# differ wherever they can, and with queries and keys that are scaled up until the attention is neither flat nor all on
-# one token. `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals `d_out` here:
+# A comparison proves something only if it could fail. It is therefore made on two samples, with sizes that differ
+# wherever they can, and with queries and keys that are scaled up until the attention is neither flat nor all on one
+# token in most rows. The numbers are float64, with about sixteen digits: float32 has about seven, and a small mistake
+# could hide among its roundings. `nn.MultiheadAttention` requires queries as wide as its output, and so `d_in` equals
+# `d_out` here:
 
 # %%
 width, heads, tokens = 12, 3, 5
@@ -517,17 +528,19 @@ hidden = to_torch_mask(causal_keep(tokens, device=device))  # True = hidden
 by_torch, _ = torch_module(samples, samples, samples, attn_mask=hidden)
 
 # %%
-# the largest attention weight of each last row: (sample, head)
-largest = attention[:, :, -1].amax(dim=-1)
-rounded = [round(one, 2) for one in largest.flatten().tolist()]
-print("largest weights:", rounded, " in a flat row:", 1 / tokens)
+# the largest attention weight of each row but the first: (sample, head, row)
+largest = attention[:, :, 1:].amax(dim=-1)
+flat = 1 / torch.arange(2, tokens + 1, device=device)  # of a row that is flat
+sharp, apart = (largest > 0.95).sum().item(), (largest > flat * 1.05).sum().item()
+print(f"of {largest.numel()} rows {sharp} are nearly all on one token,", end=" ")
+print(f"and in {apart} the largest weight is above that of a flat row by 5 % or more")
 for result in (by_split, by_wrapper, by_torch):
     torch.testing.assert_close(yours(samples), result, rtol=0, atol=1e-12)
 print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals")
 
 # %% [markdown]
-# The first line checks the input: in a flat row each number would be 0.2, and 1 would mean all on one token. The second
-# line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module compute the
+# The first line checks the input. (The first row of each table isn't counted: its token can attend only to itself.) The
+# second line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module compute the
 # same function.
 #
 # In the next module each sample takes the values of the *other* sample. This is done by a **hook**, a function that
@@ -578,20 +591,48 @@ torch.testing.assert_close(torch_module.in_proj_weight, stacked)
 # ## What it buys
 #
 # For the projections the wrapper runs three small products per head, and the weight split runs three wide ones with the
-# same arithmetic. The time that this saves depends on the machine and the sizes. The more important gain is that all
-# heads are now one tensor, because the next lesson, the cache of lesson 08 and the fast code of lesson 11 need that.
+# same arithmetic. What does that save? The next cell gives both the same weights and the same input, and divides the
+# time of the wrapper by that of the weight split:
+
+# %% tags=["timing", "nbval-ignore-output"]
+for width, heads, tokens in ((96, 12, 16), (768, 12, 1), (768, 12, 16), (768, 12, 128)):
+    wide = MultiHeadAttention(width, width, heads).to(device)
+    narrow = split_to_wrapper(wide)
+    text = torch.randn(4, tokens, width, device=device)
+    cases = [Case("split", lambda: wide(text)), Case("wrapper", lambda: narrow(text))]
+    with torch.no_grad():
+        split_time, wrapper_time = compare_times(cases, rounds=15)
+    ratio = f"the wrapper takes {wrapper_time.ratio:.1f} times as long"
+    print(f"width {width}, {heads} heads, {tokens:3} tokens: {ratio}")
+
+# %% [markdown]
+# On the machine that made this page the loop cost most where the products are small: in a narrow model, or with few
+# tokens, as when a model writes one token after another. With long texts in a wide model the two were close. The other
+# gain is in the code. All heads are now one tensor, and the next lesson, the cache of lesson 08 and the fused function
+# of lesson 11 work on it as it is; with a list of heads each of them would be a loop again.
 #
 # ## Your turn
 #
-# 1. In step 10, write `context_by_head.reshape(batch, num_tokens, d_out)`, without the transpose of step 9. Does
-#    anything fail? Which comparison finds it?
+# 1. Exchange the two heads: swap the two blocks of four rows in `W_q`, `W_k` and `W_v`, which `W_q.roll(4, 0)` does.
+#    Does the output change? What has to be done to `W_o` so that it doesn't?
 # 2. Make the library's `MultiHeadAttention` with the sizes of this lesson and one more argument, d_v=6. Print the
 #    shapes of its four weight matrices. Which of them have changed? And which change with d_qk=6?
 #
 # <details><summary>Answers</summary>
 #
-# 1. Nothing fails, and the shape is right. The comparison with `wrapper(x)` in step 11 finds it; this is the mistake
-#    `merged_at_once`.
+# 1. It changes, because `W_o` still expects head 0 in the first four columns. Swap its two blocks of *columns* as well,
+#    with `W_o.roll(4, 1)`, and the output is the old one: the order of the heads means nothing. This prints False and
+#    True:
+#
+#    ```python
+#    with torch.no_grad():
+#        for layer in (mine.q_proj, mine.k_proj, mine.v_proj):
+#            layer.weight.copy_(layer.weight.roll(4, 0))
+#        print(torch.allclose(mine(x), output, atol=1e-6))
+#        mine.out_proj.weight.copy_(W_o.roll(4, 1))
+#        print(torch.allclose(mine(x), output, atol=1e-6))
+#    ```
+#
 # 2. With d_v=6 the matrix of the values becomes (6, 3), and `out_proj` becomes (8, 6), because it takes the merged
 #    values. With d_qk=6 the matrices of queries *and* keys become (6, 3). These two must be equally wide, because a
 #    score is their dot product; the values may have another width.

@@ -32,9 +32,9 @@ EXERCISE = FunctionExercise(
     difficulty=2,
     minutes=5,
     prompt=(
-        "What the heads gave comes as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Mix means: the "
-        "heads stand side by side, the first one first, and the output projection makes each token's output of them, "
-        "as `nn.Linear` without bias would."
+        "You get the contexts of the heads as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Put the "
+        "heads side by side, the first one first, and apply the output projection to each token's row, as `nn.Linear` "
+        "without bias would."
     ),
     hints=(
         "There are two ways to write it: join first, or project each head and add.",

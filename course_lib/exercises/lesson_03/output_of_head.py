@@ -42,7 +42,7 @@ EXERCISE = FunctionExercise(
     minutes=4,
     prompt=(
         "`w_o` is the weight of the output projection, (width out, width in), as `nn.Linear` keeps it. Its columns "
-        "belong to the heads, a block of `head_dim` columns per head. Project what one head gave by its own block."
+        "belong to the heads, a block of `head_dim` columns per head. Project the context of one head by its own block."
     ),
     hints=(
         "Head 1 owns the columns from `head_dim` to `2 * head_dim`.",

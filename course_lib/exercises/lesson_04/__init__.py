@@ -9,8 +9,8 @@ from . import from_heads, merge_heads, needs_copy, number_at, slot_of, split_hea
 SET = ExerciseSet(
     title="reshape and transpose",
     intro=(
-        "You will read memory by strides, foretell the strides of a tensor of heads, cut heads out and put "
-        "them back, and predict which joins need a copy.\n\n"
+        "You will read memory by strides, predict the strides of a tensor of heads, cut heads out and put "
+        "them back, and say which joins need a copy.\n\n"
         "**You need** [lesson 04](../04_reshape_and_transpose.ipynb). **It takes** about half an hour."
     ),
     imports="""\

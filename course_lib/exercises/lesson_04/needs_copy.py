@@ -62,7 +62,7 @@ EXERCISE = FunctionExercise(
     minutes=11,
     prompt=(
         "You know the shape and the strides of a tensor. Two neighbouring axes, `axis` and `axis + 1`, are to become "
-        "one, and all others stay. Can `view` do that, or does `reshape` have to copy? Give back True if a copy is "
+        "one, and all others stay. Can `view` do that, or does `reshape` have to copy? Return True if a copy is "
         "needed. All sizes are 2 or more; no axis is repeated by `expand`. Compute it from the numbers alone, without "
         "making a tensor.\n\n"
         "For example, shape (2, 3, 4) with strides (12, 4, 1) is a tensor as it was made: axes 1 and 2 can be joined "

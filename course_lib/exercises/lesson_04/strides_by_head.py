@@ -1,4 +1,4 @@
-"""Foretell the strides."""
+"""Predict the strides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
 
 EXERCISE = FunctionExercise(
     strides_by_head,
-    title="Foretell the strides",
+    title="Predict the strides",
     difficulty=3,
     minutes=5,
     prompt=(
