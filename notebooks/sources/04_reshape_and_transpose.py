@@ -98,7 +98,8 @@ memory = torch.randperm(24, generator=generator)  # 0 to 23 in a random order
 shuffled = memory.view(split.shape)
 index = (0, words.index("work"), 1, 0)  # batch, token, head, number
 slot = slot_of(shuffled.stride(), index)
-print("slot:", slot, " in it:", memory[slot].item(), " by index:", shuffled[index].item())
+print("slot:", slot, " in it:", memory[slot].item(), end=" ")
+print(" by index:", shuffled[index].item())
 
 # %% [markdown]
 # The memory was shuffled, so that the number in a slot is not the number of the slot, and a wrong slot would show. In
@@ -473,7 +474,8 @@ layout_steps(mine, words=words)
 
 # %%
 generator = torch.Generator().manual_seed(0)
-for batch, num_tokens, num_heads, head_dim in ((2, 5, 3, 7), (4, 6, 5, 3), (7, 2, 4, 1)):
+sizes = (2, 5, 3, 7), (4, 6, 5, 3), (7, 2, 4, 1)
+for batch, num_tokens, num_heads, head_dim in sizes:
     sample = torch.randn(batch, num_tokens, num_heads * head_dim, generator=generator)
     heads = to_heads(sample, num_heads)
     torch.testing.assert_close(from_heads(heads), sample, rtol=0, atol=0)

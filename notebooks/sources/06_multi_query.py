@@ -5,7 +5,7 @@
 #
 # You will let all heads share one set of keys and values, which is called multi-query attention. You write it, prove
 # that it is multi-head attention whose key and value heads are equal, and count the memory that it saves. At the end
-# you find the hidden copy that can lose the whole saving again.
+# you find a hidden copy in your own class, which can lose the saved time again, and remove it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -25,7 +25,10 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+from functools import partial
+
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -33,6 +36,8 @@ from course_lib.attention import (
     GroupedQueryAttention,
     MultiHeadAttention,
     MultiQueryAttention,
+    attend,
+    attend_fused,
     causal_keep,
 )
 from course_lib.attention.convert import (
@@ -46,11 +51,10 @@ from course_lib.pictures import (
     draw_kv_cache,
     draw_kv_sharing,
     head_heatmaps,
-    layout_steps,
 )
 from course_lib.recorder import record
 from course_lib.show import show
-from course_lib.timing import compare_times, multi_query_decode
+from course_lib.timing import Case, broadcast_attention, compare_times, random_tensors
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
@@ -58,7 +62,8 @@ words, embeddings, x = dream_big(device=device)
 # %% [markdown]
 # ## What a model has to remember
 #
-# A model that writes text produces one token at a time. The query of the newest token is compared with the keys of
+# A model that writes text produces one token at a time, which is added to the text before the next one is computed. (You
+# build this loop in lesson 08.) The query of the newest token is compared with the keys of
 # *all* tokens so far, and its context is mixed from all their values. Computing these keys and values again for every
 # new token would be a waste, because a causal mask makes them independent of what comes later. They are therefore kept
 # from step to step in a **KV cache**. The queries are not kept, because each of them is used only once, for its own
@@ -109,19 +114,18 @@ print("queries:", shapes[0], " keys:", shapes[1], " values:", shapes[2])
 
 # %% [markdown]
 # Your `to_heads` of lesson 04 has split the queries. The keys have nothing to split, because they are one head already.
-# They only need an axis of size 1 in the place where the queries count their heads, and `[:, None]` inserts it. Here is
-# what happens to the keys:
+# They only need an axis of size 1 in the place where the queries count their heads, and `[:, None]` inserts it. Then
+# tokens and width change places, because a product takes columns of its right side:
 
 # %%
 def as_one_head(keys):
     return keys[:, None].transpose(2, 3)  # (b, t, d) -> (b, 1, t, d) -> (b, 1, d, t)
 
 
-layout_steps(record(as_one_head, keys), words=words)
+print("one table of keys:", tuple(as_one_head(keys).shape))
 
 # %% [markdown]
-# There is one table of keys, and its tokens become columns, because a product takes columns of its right side. The
-# queries have four tables, one per head, whose rows are the tokens.
+# The queries have four tables, one per head, whose rows are the tokens.
 #
 # **Predict.** What is the shape of the product of the two, `queries @ as_one_head(keys)`?
 
@@ -235,14 +239,16 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 #
 # ## Proof 1: it is the library's
 #
-# Your module gets the matrices of the library's. The comparison is made on two *different* samples, the sentence and
-# the sentence backwards, because a module that confuses the samples may pass on two equal ones:
+# Your module gets the matrices of the library's. The comparison is made on random samples, all different, with sizes of which
+# no two are equal: 5 samples, 7 tokens, 3 numbers in and 8 out, 4 heads of width 2. A module that confuses samples,
+# or takes one size for another, can't pass then:
 
 # %%
 mine = MyMultiQueryAttention(d_in, d_out, num_heads).to(device)
 mine.load_state_dict(reference.state_dict())
-two_samples = torch.cat([x, x.flip(1)])
-torch.testing.assert_close(mine(two_samples), reference(two_samples))
+generator = torch.Generator().manual_seed(3)
+samples = torch.randn(5, 7, d_in, generator=generator).to(device)
+torch.testing.assert_close(mine(samples), reference(samples))
 print("your module and the library's give the same output")
 
 # %% [markdown]
@@ -255,7 +261,7 @@ print("your module and the library's give the same output")
 multi_head = multi_query_to_multi_head(reference)
 one, four = (module.k_proj.weight.shape for module in (reference, multi_head))
 print("k_proj:", tuple(one), "->", tuple(four))
-torch.testing.assert_close(multi_head(two_samples), mine(two_samples))
+torch.testing.assert_close(multi_head(samples), mine(samples))
 print("the outputs are equal")
 
 # %% [markdown]
@@ -265,7 +271,7 @@ print("the outputs are equal")
 
 # %%
 def gradient_of_keys(module):
-    loss = module(two_samples).square().sum()
+    loss = module(samples).square().sum()
     return torch.autograd.grad(loss, module.k_proj.weight)[0]
 
 
@@ -294,10 +300,14 @@ predict(guess, lambda: next(way for way in same if same[way]))
 #
 # ## The middle ground: grouped queries
 #
-# One set of keys and values for all heads is the extreme. Four heads could also share *two* sets, heads 0 and 1 the
-# first, heads 2 and 3 the second. This is **grouped-query attention** (GQA). Each set is called a **kv head**, and
-# their number is `num_kv_heads` ([Ainslie et al., GQA: Training Generalized Multi-Query Transformer Models,
+# One set of keys and values for all heads is the extreme. Four heads could also share *two* sets. This is
+# **grouped-query attention** (GQA). Each set is called a **kv head**, and their number is `num_kv_heads` ([Ainslie et
+# al., GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints,
 # 2023](https://arxiv.org/abs/2305.13245)).
+#
+# Why stop in the middle? Because of quality, which is not measured here. Shazeer reports a "minor quality degradation"
+# with one set. Ainslie et al. write that it "can lead to quality degradation", and that their grouped models come close
+# to multi-head attention in quality and to multi-query attention in speed.
 #
 # **Write it yourself.** Consecutive query heads share a kv head. Which one does query head number `query_head` read, if
 # all are counted from 0?
@@ -308,7 +318,6 @@ def kv_head_of(query_head, num_heads, num_kv_heads):  # three ints -> int
 
 
 kv_head_of = filled("kv_head_of", kv_head_of)
-print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
 
 # %% [markdown]
 # <details><summary>Solution</summary>
@@ -320,7 +329,11 @@ print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
 # ```
 #
 # </details>
-#
+
+# %%
+print("4 heads, 2 kv heads:", [kv_head_of(head, 4, 2) for head in range(4)])
+
+# %% [markdown]
 # The list is a convention. A model could also be trained with 0, 1, 0, 1, but if you run a trained model with the other
 # convention, the shapes are the same and the numbers are wrong, and no error tells you. To give each query head a copy
 # of its keys, `keys.repeat_interleave(2, dim=1)` follows the convention, while `keys.repeat(1, 2, 1, 1)` breaks it:
@@ -344,7 +357,7 @@ with torch.no_grad():
 for form, num_kv_heads in ((full, 4), (reference, 1)):
     grouped = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads).to(device)
     grouped.load_state_dict(form.state_dict())
-    torch.testing.assert_close(grouped(two_samples), form(two_samples))
+    torch.testing.assert_close(grouped(samples), form(samples))
 print("num_kv_heads = 4: multi-head; num_kv_heads = 1: multi-query")
 
 # %% [markdown]
@@ -360,8 +373,7 @@ draw_kv_sharing(forms, x)
 
 # %% [markdown]
 # A trained multi-head model can be turned into a grouped one: the key matrices of a group are replaced by their
-# **mean**, and so are its value matrices. This changes the output. In this small module it changes more when fewer kv
-# heads are left:
+# **mean**, and so are its value matrices. This changes the output:
 
 # %%
 for num_kv_heads in (4, 2, 1):
@@ -371,7 +383,8 @@ for num_kv_heads in (4, 2, 1):
     print(f"kv heads {num_kv_heads}: the output differs by {percent:.0f} % of its size")
 
 # %% [markdown]
-# The matrices here are random, so don't expect these percentages of a trained model. Its output changes, too, and so
+# In this small module the output changes more when fewer kv heads are left. But the matrices here are random (with other
+# seeds the order can be the reverse), so don't expect these percentages of a trained model. Its output changes, too, and so
 # the authors train it further, which they call *uptraining*. By their account (it is not measured here) this takes
 # about 5 % of the computation of the original training.
 #
@@ -442,8 +455,8 @@ for name, (layers, heads, kv_heads, width) in models.items():
 # tokens fit into it, for all users together?
 
 # %%
-guess = ...  # thousands of tokens, within 10 %
-predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000)
+guess = ...  # thousands of tokens
+predict(guess, lambda: 24 * 2**30 / cache_bytes(1, 32, 8, 128, 2) / 1000, within=5)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -466,22 +479,32 @@ def operations(num_kv_heads):
     return counter.get_total_flops()
 
 
-guess = ...  # a number, within 10 %
-predict(guess, lambda: operations(8) / operations(1))
+guess = ...  # a number
+predict(guess, lambda: operations(8) / operations(1), within=0.01)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
 # It is 1. Each of the eight heads still compares all its queries with all keys, although they are now the same keys for
-# all heads. What becomes smaller is the number of keys that must be *stored and read*, not the number of products.
+# all heads. What becomes smaller in this product is the number of keys that must be *stored and read*.
 #
 # </details>
 #
-# ## How to lose it again
+# The module as a whole does compute a little less, because its `k_proj` and `v_proj` make fewer numbers:
+
+# %%
+for form, module in forms.items():
+    with FlopCounterMode(display=False) as counter:
+        module(x)
+    print(f"{form:14} {counter.get_total_flops()} operations for the sentence")
+
+# %% [markdown]
+# ## The hidden copy in your class
 #
-# The broadcast product above gives the right numbers, but how does PyTorch compute it? The next cell records one step,
-# in which one new token is compared with 1,024 cached ones. The recording's method `expand()` also shows, with a dash,
-# the operations that PyTorch runs inside each step. Look for new memory in the column *memory*:
+# The broadcast product gives the right numbers, but how does PyTorch compute it? The next cell records one step, in
+# which one new token is compared with 1,024 cached ones. The recording's method `expand()` also shows, with a dash, the
+# operations that PyTorch runs inside each step. Two rows matter, `expand` and `clone`: look at the stride of the one and at
+# the new memory of the other.
 
 # %%
 # 2 samples, 32 heads, one new token
@@ -500,14 +523,56 @@ print("copied with one sample:", "clone" in str(one_sample))
 record(broadcast, one_query, cached_keys).expand()
 
 # %% [markdown]
-# The row `clone` has 16,777,216 bytes, which is 32 times the size of the keys. PyTorch's batched product (`bmm`) has a
-# single axis for all samples and heads, and no single stride reads the keys of the first sample 32 times and then those
-# of the second 32 times. So with two samples or more the keys are copied *for each of the 32 heads*; one sample is read
-# again and again with a stride of 0. The cache is small, but what it saved is lost: the keys are read once, written 32
-# times and read 32 times again.
+# `expand` repeats the keys for 32 heads without copying, with a stride of 0. The row `clone` then has 16,777,216 bytes,
+# which is 32 times the size of the keys. PyTorch's batched product (`bmm`) has a single axis for all samples and heads,
+# and no single stride reads the keys of the first sample 32 times and then those of the second 32 times. So with two
+# samples or more the keys are copied *for each of the 32 heads*. The cache stays small, and the copy is freed after the
+# product. What is lost is time: the keys are read once, written 32 times and read 32 times again.
 #
-# The remedy is to treat the queries of 32 heads as 32 queries of one head, because all heads use the same keys. The
-# head axis takes the place of the query axis for the product, and goes back to its place afterwards:
+# This product stands in your `multi_query` and in your `MyMultiQueryAttention`, once for the keys and once for the values.
+# Here are the copies that your class makes of 128 tokens, whose keys take 16,384 bytes:
+
+# %%
+def copies(module, x):  # what the products of scores and context copy
+    inside = [op for step in record(module, x).steps for op in step.aten_ops]
+    products = [at for at, op in enumerate(inside) if op.op == "bmm"]
+    found = [op for op in inside[: products[-1]] if op.op == "clone"]
+    return [f"{tuple(op.shape)}, {op.nbytes:,} bytes" for op in found]
+
+
+torch.manual_seed(5)
+wide = MyMultiQueryAttention(64, 512, 32).to(device)  # 32 heads of 16
+long_text = torch.randn(2, 128, 64, device=device)
+print("copies:", *copies(wide, long_text), sep="\n")
+
+# %% [markdown]
+# The keys, (2, 32, 16, 128), and the values, (2, 32, 128, 16), are each copied to 32 times their size. (The first copy is
+# that of the queries.) The repair is to write the products with `einsum`, which takes one letter per axis. The keys have
+# no letter *h*, and `einsum` makes the queries of all heads the rows of one table:
+
+# %%
+class WithoutCopies(MyMultiQueryAttention):
+    def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
+        # (b, h, t, d)
+        queries = self.q_proj(x).unflatten(2, (-1, self.head_dim)).transpose(1, 2)
+        keys, values = self.k_proj(x), self.v_proj(x)  # (b, t, d), without heads
+        scaled = queries * self.head_dim**-0.5
+        scores = torch.einsum("bhqd,bkd->bhqk", scaled, keys)
+        hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1).bool()
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        context = torch.einsum("bhqk,bkd->bhqd", weights, values)
+        # (b, h, t, d) -> (b, t, h * d)
+        return self.out_proj(context.transpose(1, 2).flatten(2))
+
+
+repaired = WithoutCopies(64, 512, 32).to(device)
+repaired.load_state_dict(wide.state_dict())
+torch.testing.assert_close(repaired(long_text), wide(long_text))
+print("copies:", *copies(repaired, long_text), sep="\n")
+
+# %% [markdown]
+# The output is the same, and only the copy of the queries is left. By hand it goes like this: the heads take the place
+# of the queries for the product, and go back to their place afterwards.
 
 # %%
 def fold(one_query, cached_keys):
@@ -523,26 +588,57 @@ torch.testing.assert_close(folding.output, broadcast(one_query, cached_keys))
 print("copies inside:", str(folding.expand()).count(" copy"))
 
 # %% [markdown]
-# Nothing is copied now, and the scores are equal to those above. If the time of a step is the time of its reading and
-# writing, then the folded step should be faster by the factor by which it moves fewer bytes:
+# If a step takes as long as its reading and writing, it should be faster by the factor by which it moves fewer bytes:
 
 # %%
 print("keys read and written by broadcasting:", 1 + 32 + 32, end=" ")
 print("times their size; by folding: once")
 
 # %% [markdown]
-# This is what was measured on the machine that made this page, for one step of 8 samples with 32 heads and a long
-# cache. `attend` is the library's function, which folds for any number of kv heads, and `attend_fused` takes the same
-# step with PyTorch's fused kernel, which lesson 11 explains:
+# This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads and
+# 4,096 cached tokens. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU without a copy from
+# version 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and `attend_fused` calls
+# the fused function, which lesson 11 explains:
 
 # %% tags=["timing", "nbval-ignore-output"]
+shapes = (8, 32, 1, 64), (8, 1, 4096, 64), (8, 1, 4096, 64)
+q, k, v = random_tensors(str(device), "float32", *shapes)
+
+
+fused = F.scaled_dot_product_attention
+
+
+def with_einsum():
+    weights = torch.einsum("bhqd,bkd->bhqk", q * 64**-0.5, k[:, 0]).softmax(dim=-1)
+    return torch.einsum("bhqk,bkd->bhqd", weights, v[:, 0])
+
+
+cases = [
+    Case("broadcast", lambda: broadcast_attention(q, k, v)),
+    Case("einsum", with_einsum),
+    Case("enable_gqa", partial(fused, q, k, v, enable_gqa=True)),
+    Case("attend", lambda: attend(q, k, v)[0]),
+    Case("attend_fused", lambda: attend_fused(q, k, v)),
+]
 with torch.no_grad():
-    for row in compare_times(multi_query_decode(str(device), quick=False), rounds=5):
-        speed = f"{row.speedup:5.1f} times as fast as broadcasting"
-        print(f"{row.name:17} {row.median_ms:8.2f} ms   {speed}")
+    for row in compare_times(cases, rounds=5):
+        speed = f"{row.speedup:6.1f} times as fast as broadcasting"
+        print(f"{row.name:13} {row.median_ms:8.2f} ms   {speed}")
 
 # %% [markdown]
-# The computed factor counts nothing but the keys, so expect the measured one to be of that order, but not the same.
+# The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same. And
+# all this is about a step with a cache. In your class a whole text goes through at once, with as many queries as keys, so
+# that the copied keys are no larger than the queries. What is the repair worth there?
+
+# %% tags=["timing", "nbval-ignore-output"]
+whole = [Case(name, partial(one, long_text)) for name, one in
+         (("broadcast", wide), ("einsum", repaired))]
+with torch.no_grad():
+    _, row = compare_times(whole, rounds=15)
+print(f"whole text: einsum {row.speedup:.1f} times as fast as broadcasting")
+
+# %% [markdown]
+# Little or nothing. The copy does its harm in the steps that a model takes when it writes, one new token at a time.
 #
 # ## Proof 3: a cache changes nothing
 #
@@ -557,7 +653,7 @@ all_values = torch.cat([cached_v, v_proj(new)], dim=1)
 new_query = to_heads(q_proj(new), num_heads)  # (b, 1, h * d) -> (b, h, 1, d)
 
 # %%
-# one query, and it may see all six keys: no mask is needed
+# one sample, one query, and it may see all six keys: no mask is needed
 context = multi_query(new_query, all_keys, all_values)
 step_output = reference.out_proj(context.transpose(1, 2).flatten(2))[:, 0]
 torch.testing.assert_close(step_output, mine(x)[:, 5])

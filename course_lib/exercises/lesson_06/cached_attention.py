@@ -50,7 +50,7 @@ EXERCISE = ModuleExercise(
         "(batch, token, d_in) and `output` (batch, token, d_out); an output projection, (d_out, d_out), mixes the "
         "heads. Queries, keys and values are each a projection of `x` itself, without a layer in front of all three. "
         "A text comes in pieces of one token or more: the first call has no cache, and each later call gets "
-        "the cache that the call before gave back. All pieces together must give what one pass over the whole text "
+        "the cache that the call before returned. All pieces together must give what one pass over the whole text "
         "gives: a token attends to everything before it, in this piece and in earlier ones. What the cache looks like "
         "is up to you. Everything must be in it, because the check runs two texts in turn on the same module. Any "
         "names and any layout of the weights pass; biases may be there or not."
@@ -58,7 +58,7 @@ EXERCISE = ModuleExercise(
     hints=(
         "What does a new token need from the old ones? Their keys and values. Are their queries ever needed again?",
         "Project the new tokens only, and split them into heads. If there is a cache, join along the tokens: "
-        "`torch.cat([cache[0], keys], dim=2)`. Give back `(keys, values)` as the new cache.",
+        "`torch.cat([cache[0], keys], dim=2)`. Return `(keys, values)` as the new cache.",
         "The mask has a row per new token and a column per token so far. The last row is the last token: "
         "`torch.ones(num_new, num_keys, dtype=torch.bool, device=x.device).tril(num_keys - num_new)`.",
     ),

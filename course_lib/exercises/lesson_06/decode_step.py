@@ -9,17 +9,17 @@ from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
 
-from .share_heads import share_heads
-
 
 def decode_step(queries, key, value, cached_keys, cached_values):
     # -> (b, h, 1, d), two of (b, g, past + 1, d)
     keys = torch.cat([cached_keys, key], dim=2)  # -> (b, g, past + 1, d)
     values = torch.cat([cached_values, value], dim=2)
-    num_heads = queries.shape[1]
-    scaled = queries * queries.shape[-1] ** -0.5
-    scores = scaled @ share_heads(keys, num_heads).transpose(2, 3)  # (b, h, 1, k)
-    return scores.softmax(dim=-1) @ share_heads(values, num_heads), keys, values
+    # (b, h, 1, d) -> (b, g, h / g, d): the heads that share a kv head become its queries
+    folded = queries.reshape(*keys.shape[:2], -1, queries.shape[-1])
+    # (b, g, h / g, d) @ (b, g, d, k) -> (b, g, h / g, k)
+    scores = (folded * queries.shape[-1] ** -0.5) @ keys.transpose(2, 3)
+    context = scores.softmax(dim=-1) @ values  # (b, g, h / g, d)
+    return context.reshape(queries.shape), keys, values
 
 
 def _step(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
@@ -73,15 +73,16 @@ EXERCISE = FunctionExercise(
         "One new token comes in, for each sample of a batch. `queries` is (batch, head, 1, head_dim); its `key` and "
         "`value` are (batch, kv head, 1, head_dim); the cache holds those of all tokens before it, `cached_keys` and "
         "`cached_values`, (batch, kv head, past, head_dim). There may be fewer kv heads than heads; consecutive heads "
-        "then share one. Give back a tuple of three: what attention gives for the new token, "
+        "then share one. Return a tuple of three: the context of the new token, "
         "(batch, head, 1, head_dim), and the grown caches of keys and values, (batch, kv head, past + 1, head_dim), "
         "with the new token last. The cached tensors themselves must not be changed."
     ),
     hints=(
         "First grow both caches, then let the new query attend to all of it. A token may attend to itself, too.",
         "`torch.cat([cached_keys, key], dim=2)` joins them along the tokens. No mask is needed: nothing is later.",
-        "For the product, bring the grown keys and values to as many heads as `queries` has, with `share_heads`. Give "
-        "back `weights @ shared_values, keys, values`.",
+        "`share_heads` copies keys and values for each query head: right numbers, at a price that the lesson measures. "
+        "Without a copy, one `reshape` makes the heads that share a kv head its queries, (batch, kv head, heads per kv "
+        "head, head_dim); at the end go back to the shape of `queries`.",
     ),
     draw=_draw,
     arguments={

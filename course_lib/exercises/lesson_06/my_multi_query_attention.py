@@ -37,7 +37,7 @@ EXERCISE = ModuleExercise(
     minutes=5,
     prompt=(
         "Write the class `MyMultiQueryAttention(d_in, d_out, num_heads)`, an "
-        "`nn.Module` whose `forward(x)` takes (batch, token, d_in) and gives back (batch, token, d_out). All heads "
+        "`nn.Module` whose `forward(x)` takes (batch, token, d_in) and returns (batch, token, d_out). All heads "
         "share one head of keys and one of values; a token may attend to itself and to those before it. `d_out` is "
         "the width over all query heads, and an output projection, (d_out, d_out), mixes them. Queries, keys and "
         "values are each a projection of `x` itself, without a layer in front of all three. Any names and any layout "

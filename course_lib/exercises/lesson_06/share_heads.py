@@ -39,7 +39,7 @@ EXERCISE = FunctionExercise(
         "Two functions of PyTorch repeat along an axis. For heads 0, 1 and twice as many query heads, "
         "`keys.repeat(1, 2, 1, 1)` gives 0, 1, 0, 1, and `keys.repeat_interleave(2, dim=1)` gives 0, 0, 1, 1.",
         "`keys.repeat_interleave(num_heads // num_kv_heads, dim=1)`, where `num_kv_heads` is `keys.shape[1]`. (It "
-        "copies. For one kv head the lesson shows how to do without the copy.)",
+        "copies. Exercise 6 does without the copy.)",
     ),
     draw=_draw,
     arguments={"keys": "batch kv_head token head_dim"},
