@@ -61,10 +61,10 @@ for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
 # We want [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it loses in the
 # other: each row of the values adds up to 1, and so does any mix of them.
 #
-# But a head makes its values itself, with $W^V$. Can't it make better ones? For this one text it can: half of [4, 0] and
-# half of [0, 4] is [2, 2]. The trouble is that a head has a single $W^V$ for *all* texts, so a word has the same value
-# wherever it stands. (Lesson 07 gives a word its position.) So let us look at three texts of two words. In each of them
-# "it" needs the first number of the first word and the second number of the second word:
+# But a head makes its values itself, with $W^V$. Can't it make better ones? For this one text it can: half of [4, 0]
+# and half of [0, 4] is [2, 2]. The trouble is that a head has a single $W^V$ for *all* texts, so a word has the same
+# value wherever it stands. (Lesson 07 gives a word its position.) So let us look at three texts of two words. In each
+# of them "it" needs the first number of the first word and the second number of the second word:
 
 # %%
 two_words = embeddings[[0, 3]]  # "Dream" and "work"
@@ -87,9 +87,9 @@ for text, (first, second) in texts.items():
 
 # %% [markdown]
 # The other values help the first text and spoil the two in which a word stands twice. Would a third choice do for all
-# three? No: a mix of two equal values is that value, whatever the attention weights. So "Dream Dream" asks for the value
-# [2, -1] of "Dream", "work work" asks for [-1, 2] of "work", and with these two "Dream work" can't be had. This is what
-# one head cannot do. Its one row of attention weights serves all columns, and its one $W^V$ serves all texts.
+# three? No: a mix of two equal values is that value, whatever the attention weights. So "Dream Dream" asks for the
+# value [2, -1] of "Dream", "work work" asks for [-1, 2] of "work", and with these two "Dream work" can't be had. This
+# is what one head cannot do. Its one row of attention weights serves all columns, and its one $W^V$ serves all texts.
 #
 # The remedy is to let the two columns be mixed by two different rows of attention weights. Each such row, with the
 # columns that it mixes, is a **head**.
@@ -132,9 +132,9 @@ print("work work:  ", two_mixes(on_work, on_work, values).tolist())
 #
 # ## What several heads cost
 #
-# You might expect two heads to cost twice as much as one. But the heads *share* the width: if the output is to have eight
-# numbers per token, then one head produces all eight, two heads four each, and eight heads one each. We count what the
-# library's wrapper needs, which is like the one that you write below:
+# You might expect two heads to cost twice as much as one. But the heads *share* the width: if the output is to have
+# eight numbers per token, then one head produces all eight, two heads four each, and eight heads one each. We count
+# what the library's wrapper needs, which is like the one that you write below:
 
 # %%
 for num_heads in (1, 2, 4, 8):
@@ -161,8 +161,8 @@ for num_heads in (1, 2, 8, 64):
 # %% [markdown]
 # Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? The
 # scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before the division), and the table $W^Q {W^K}^{\top}$ is 3 by 3
-# for tokens of three numbers, however wide the head. The **rank** of a table says how many of its rows are new, that is,
-# no mix of the rows before. Here it is for heads with random matrices:
+# for tokens of three numbers, however wide the head. The **rank** of a table says how many of its rows are new, that
+# is, no mix of the rows before. Here it is for heads with random matrices:
 
 # %%
 def rank(head_dim):
@@ -241,8 +241,8 @@ weights_0, weights_1 = weights_of(head_0), weights_of(head_1)
 compare(weights_0, weights_1, words, names=("head 0", "head 1"))
 
 # %% [markdown]
-# The third table is the difference, head 0 minus head 1. Compare the last rows. In head 0 "it" attends mostly to itself, and in head 1 it attends mostly to "and" and "Dream".
-# A single head would have to choose, or to blend the two.
+# The third table is the difference, head 0 minus head 1. Compare the last rows. In head 0 "it" attends mostly to
+# itself, and in head 1 it attends mostly to "and" and "Dream". A single head would have to choose, or to blend the two.
 
 # %%
 for name, weights in (("head 0", weights_0), ("head 1", weights_1)):
@@ -308,8 +308,8 @@ predict(guess, lambda: int((difference > 1e-6).sum()))
 # There is a second way to read the output projection. It is the reason why one can speak of what a head adds to the
 # output, as Elhage et al. do in [A Mathematical Framework for Transformer
 # Circuits](https://transformer-circuits.pub/2021/framework/index.html) (2021). The first `head_dim` rows of $W^O$ meet
-# the columns of head 0 in the joined rows, the next ones meet those of head 1, and so on. So we can project each head by
-# its own block of rows, and *add* the results:
+# the columns of head 0 in the joined rows, the next ones meet those of head 1, and so on. So we can project each head
+# by its own block of rows, and *add* the results:
 #
 # $$
 # \mathrm{concat}(\mathrm{head}_0, \mathrm{head}_1)\, W^O = \mathrm{head}_0\, W^O_0 + \mathrm{head}_1\, W^O_1
@@ -495,9 +495,9 @@ for name, change in mistakes.items():
     print(f"{name:36} off by up to {planted(change):.2f}")
 
 # %% [markdown]
-# All three show in the first or second decimal. It matters that the attention is not flat here: untrained heads attend to
-# all tokens nearly alike, and then even a wrong head returns almost the right numbers. In "Your turn" you measure how
-# nearly.
+# All three show in the first or second decimal. It matters that the attention is not flat here: untrained heads attend
+# to all tokens nearly alike, and then even a wrong head returns almost the right numbers. In "Your turn" you measure
+# how nearly.
 #
 # ## Your turn
 #

@@ -42,8 +42,8 @@ words, embeddings, x = dream_big(device=device)
 #
 # In lesson 03 each head had a projection of its own. If the heads' weight matrices are put one below the other, a
 # single product gives the queries of all heads at once. Its shape is (batch, token, width), and in each row come the
-# numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23 as **labels**, so
-# that you can see where each of them goes.
+# numbers of head 0 first and then those of head 1. In place of real queries we use the numbers 0 to 23 as **labels**,
+# so that you can see where each of them goes.
 
 # %%
 batch, num_tokens, num_heads, head_dim = 1, 6, 2, 2
@@ -130,9 +130,9 @@ split[0, words.index("work"), 1, 0] = 14  # and put it back
 # %% [markdown]
 # ## Let the code draw itself
 #
-# You have just checked by hand that all three share one memory. For longer code this becomes tedious, so the course has a
-# tool: `record` runs a function and notes every operation with its shape, its strides, its memory and its line of code.
-# Here are both steps as one function:
+# You have just checked by hand that all three share one memory. For longer code this becomes tedious, so the course has
+# a tool: `record` runs a function and notes every operation with its shape, its strides, its memory and its line of
+# code. Here are both steps as one function:
 
 # %%
 def two_steps(queries):
@@ -485,8 +485,8 @@ for batch, num_tokens, num_heads, head_dim in sizes:
     print(tuple(sample.shape), "->", tuple(heads.shape), "and back")
 
 # %% [markdown]
-# What if the heads don't divide the width? Two heads can't share five numbers. With the course's `to_heads`, `view` finds
-# no such shape and raises an error:
+# What if the heads don't divide the width? Two heads can't share five numbers. With the course's `to_heads`, `view`
+# finds no such shape and raises an error:
 
 # %%
 try:

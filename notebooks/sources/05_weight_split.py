@@ -292,9 +292,9 @@ context = context_by_head.transpose(1, 2)
 print(tuple(context_by_head.shape), "->", tuple(context.shape))
 
 # %% [markdown]
-# The next picture shows steps 6 to 9 within each head, from the queries to the context, before the transpose. Two things
-# are left out: the division of the queries by $\sqrt{4}$, which belongs to the arrow, and the scores. So to check a
-# weight by hand, halve the query first. Nothing of head 0 appears in head 1:
+# The next picture shows steps 6 to 9 within each head, from the queries to the context, before the transpose. Two
+# things are left out: the division of the queries by $\sqrt{4}$, which belongs to the arrow, and the scores. So to
+# check a weight by hand, halve the query first. Nothing of head 0 appears in head 1:
 
 # %%
 draw_attention(queries_by_head, keys_by_head, values_by_head, keep=keep, words=words)
@@ -541,8 +541,8 @@ print("yours, the library's, the wrapper, and PyTorch's agree to twelve decimals
 
 # %% [markdown]
 # The first two lines check the input. (The first row of each table isn't counted: its token can attend only to itself.)
-# The third line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module compute the
-# same function.
+# The third line is the proof. Your module, the library's weight split, a loop over three heads, and PyTorch's module
+# compute the same function.
 #
 # In the next module each sample takes the values of the *other* sample. This is done by a **hook**, a function that
 # PyTorch calls with what `v_proj` returns and that may replace it:

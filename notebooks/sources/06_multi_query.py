@@ -62,8 +62,8 @@ words, embeddings, x = dream_big(device=device)
 # %% [markdown]
 # ## What a model has to remember
 #
-# A model that writes text produces one token at a time, which is added to the text before the next one is computed. (You
-# build this loop in lesson 08.) The query of the newest token is compared with the keys of
+# A model that writes text produces one token at a time, which is added to the text before the next one is computed.
+# (You build this loop in lesson 08.) The query of the newest token is compared with the keys of
 # *all* tokens so far, and its context is mixed from all their values. Computing these keys and values again for every
 # new token would be a waste, because a causal mask makes them independent of what comes later. They are therefore kept
 # from step to step in a **KV cache**. The queries are not kept, because each of them is used only once, for its own
@@ -239,9 +239,9 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 #
 # ## Proof 1: it is the library's
 #
-# Your module gets the matrices of the library's. The comparison is made on random samples, all different, with sizes of which
-# no two are equal: 5 samples, 7 tokens, 3 numbers in and 8 out, 4 heads of width 2. A module that confuses samples,
-# or takes one size for another, can't pass then:
+# Your module gets the matrices of the library's. The comparison is made on random samples, all different, with sizes of
+# which no two are equal: 5 samples, 7 tokens, 3 numbers in and 8 out, 4 heads of width 2. A module that confuses
+# samples, or takes one size for another, can't pass then:
 
 # %%
 mine = MyMultiQueryAttention(d_in, d_out, num_heads).to(device)
@@ -383,10 +383,10 @@ for num_kv_heads in (4, 2, 1):
     print(f"kv heads {num_kv_heads}: the output differs by {percent:.0f} % of its size")
 
 # %% [markdown]
-# In this small module the output changes more when fewer kv heads are left. But the matrices here are random (with other
-# seeds the order can be the reverse), so don't expect these percentages of a trained model. Its output changes, too, and so
-# the authors train it further, which they call *uptraining*. By their account (it is not measured here) this takes
-# about 5 % of the computation of the original training.
+# In this small module the output changes more when fewer kv heads are left. But the matrices here are random (with
+# other seeds the order can be the reverse), so don't expect these percentages of a trained model. Its output changes,
+# too, and so the authors train it further, which they call *uptraining*. By their account (it is not measured here)
+# this takes about 5 % of the computation of the original training.
 #
 # Now do exercises 1 to 5 of [the sheet](exercises/06_exercises.ipynb).
 #
@@ -503,8 +503,8 @@ for form, module in forms.items():
 #
 # The broadcast product gives the right numbers, but how does PyTorch compute it? The next cell records one step, in
 # which one new token is compared with 1,024 cached ones. The recording's method `expand()` also shows, with a dash, the
-# operations that PyTorch runs inside each step. Two rows matter, `expand` and `clone`: look at the stride of the one and at
-# the new memory of the other.
+# operations that PyTorch runs inside each step. Two rows matter, `expand` and `clone`: look at the stride of the one
+# and at the new memory of the other.
 
 # %%
 # 2 samples, 32 heads, one new token
@@ -529,8 +529,8 @@ record(broadcast, one_query, cached_keys).expand()
 # samples or more the keys are copied *for each of the 32 heads*. The cache stays small, and the copy is freed after the
 # product. What is lost is time: the keys are read once, written 32 times and read 32 times again.
 #
-# This product stands in your `multi_query` and in your `MyMultiQueryAttention`, once for the keys and once for the values.
-# Here are the copies that your class makes of 128 tokens, whose keys take 16,384 bytes:
+# This product stands in your `multi_query` and in your `MyMultiQueryAttention`, once for the keys and once for the
+# values. Here are the copies that your class makes of 128 tokens, whose keys take 16,384 bytes:
 
 # %%
 def copies(module, x):  # what the products of scores and context copy
@@ -546,9 +546,9 @@ long_text = torch.randn(2, 128, 64, device=device)
 print("copies:", *copies(wide, long_text), sep="\n")
 
 # %% [markdown]
-# The keys, (2, 32, 16, 128), and the values, (2, 32, 128, 16), are each copied to 32 times their size. (The first copy is
-# that of the queries.) The repair is to write the products with `einsum`, which takes one letter per axis. The keys have
-# no letter *h*, and `einsum` makes the queries of all heads the rows of one table:
+# The keys, (2, 32, 16, 128), and the values, (2, 32, 128, 16), are each copied to 32 times their size. (The first copy
+# is that of the queries.) The repair is to write the products with `einsum`, which takes one letter per axis. The keys
+# have no letter *h*, and `einsum` makes the queries of all heads the rows of one table:
 
 # %%
 class WithoutCopies(MyMultiQueryAttention):
@@ -595,10 +595,10 @@ print("keys read and written by broadcasting:", 1 + 32 + 32, end=" ")
 print("times their size; by folding: once")
 
 # %% [markdown]
-# This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads and
-# 4,096 cached tokens. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU without a copy from
-# version 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and `attend_fused` calls
-# the fused function, which lesson 11 explains:
+# This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads
+# and 4,096 cached tokens. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU without a
+# copy from version 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and
+# `attend_fused` calls the fused function, which lesson 11 explains:
 
 # %% tags=["timing", "nbval-ignore-output"]
 shapes = (8, 32, 1, 64), (8, 1, 4096, 64), (8, 1, 4096, 64)
@@ -626,9 +626,9 @@ with torch.no_grad():
         print(f"{row.name:13} {row.median_ms:8.2f} ms   {speed}")
 
 # %% [markdown]
-# The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same. And
-# all this is about a step with a cache. In your class a whole text goes through at once, with as many queries as keys, so
-# that the copied keys are no larger than the queries. What is the repair worth there?
+# The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same.
+# And all this is about a step with a cache. In your class a whole text goes through at once, with as many queries as
+# keys, so that the copied keys are no larger than the queries. What is the repair worth there?
 
 # %% tags=["timing", "nbval-ignore-output"]
 whole = [Case(name, partial(one, long_text)) for name, one in

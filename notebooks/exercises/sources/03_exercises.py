@@ -88,9 +88,9 @@ check("two_heads", two_heads)
 #
 # Difficulty 2 of 5, about 5 minutes.
 #
-# What the heads gave comes as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Mix means: the heads
-# stand side by side, the first one first, and the output projection makes each token's output of them, as `nn.Linear`
-# without bias would.
+# You get the contexts of the heads as a list, and W^O as `nn.Linear` keeps it: (width out, width in). Put the heads
+# side by side, the first one first, and apply the output projection to each token's row, as `nn.Linear` without bias
+# would.
 
 # %% nbgrader={"grade": false, "grade_id": "mix_heads", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def mix_heads(contexts, w_o):

@@ -3,8 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/04_exercises.ipynb)
 #
-# You will read memory by strides, foretell the strides of a tensor of heads, cut heads out and put them back, and
-# predict which joins need a copy.
+# You will read memory by strides, predict the strides of a tensor of heads, cut heads out and put them back, and say
+# which joins need a copy.
 #
 # **You need** [lesson 04](../04_reshape_and_transpose.ipynb). **It takes** about half an hour.
 
@@ -80,7 +80,7 @@ check("number_at", number_at)
 # </details>
 
 # %% [markdown]
-# ## 2. Foretell the strides
+# ## 2. Predict the strides
 #
 # Difficulty 3 of 5, about 5 minutes.
 #
@@ -215,8 +215,8 @@ check("merge_heads", merge_heads)
 # Difficulty 3 of 5, about 11 minutes.
 #
 # You know the shape and the strides of a tensor. Two neighbouring axes, `axis` and `axis + 1`, are to become one, and
-# all others stay. Can `view` do that, or does `reshape` have to copy? Give back True if a copy is needed. All sizes are
-# 2 or more; no axis is repeated by `expand`. Compute it from the numbers alone, without making a tensor.
+# all others stay. Can `view` do that, or does `reshape` have to copy? Return True if a copy is needed. All sizes are 2
+# or more; no axis is repeated by `expand`. Compute it from the numbers alone, without making a tensor.
 #
 # For example, shape (2, 3, 4) with strides (12, 4, 1) is a tensor as it was made: axes 1 and 2 can be joined by a view.
 # With strides (12, 1, 3) they can't.

@@ -141,8 +141,8 @@ check("share_heads", share_heads)
 #
 # <details><summary>Hint 3</summary>
 #
-# `keys.repeat_interleave(num_heads // num_kv_heads, dim=1)`, where `num_kv_heads` is `keys.shape[1]`. (It copies. For
-# one kv head the lesson shows how to do without the copy.)
+# `keys.repeat_interleave(num_heads // num_kv_heads, dim=1)`, where `num_kv_heads` is `keys.shape[1]`. (It copies.
+# Exercise 6 does without the copy.)
 #
 # </details>
 
@@ -261,8 +261,8 @@ check("GroupedQueryWithGaps", GroupedQueryWithGaps)
 #
 # The whole module, causal, from an empty class. `d_out` is the width over all query heads. There are `num_kv_heads`
 # heads of keys and of values, each d_out // num_heads wide, and consecutive query heads share one. Call the projections
-# `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` of exercise 2 may help. No copying from the
-# gaps above.
+# `q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias. `share_heads` of exercise 2 may help; it copies keys and
+# values, which exercise 6 avoids. No peeking at the gaps above.
 
 # %% nbgrader={"grade": false, "grade_id": "GroupedQuery", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class GroupedQuery(nn.Module):
@@ -325,10 +325,9 @@ check("GroupedQuery", GroupedQuery)
 #
 # One new token comes in, for each sample of a batch. `queries` is (batch, head, 1, head_dim); its `key` and `value` are
 # (batch, kv head, 1, head_dim); the cache holds those of all tokens before it, `cached_keys` and `cached_values`,
-# (batch, kv head, past, head_dim). There may be fewer kv heads than heads; consecutive heads then share one. Give back
-# a tuple of three: what attention gives for the new token, (batch, head, 1, head_dim), and the grown caches of keys and
-# values, (batch, kv head, past + 1, head_dim), with the new token last. The cached tensors themselves must not be
-# changed.
+# (batch, kv head, past, head_dim). There may be fewer kv heads than heads; consecutive heads then share one. Return a
+# tuple of three: the context of the new token, (batch, head, 1, head_dim), and the grown caches of keys and values,
+# (batch, kv head, past + 1, head_dim), with the new token last. The cached tensors themselves must not be changed.
 
 # %% nbgrader={"grade": false, "grade_id": "decode_step", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def decode_step(queries, key, value, cached_keys, cached_values):
@@ -336,10 +335,12 @@ def decode_step(queries, key, value, cached_keys, cached_values):
     ### BEGIN SOLUTION
     keys = torch.cat([cached_keys, key], dim=2)  # -> (b, g, past + 1, d)
     values = torch.cat([cached_values, value], dim=2)
-    num_heads = queries.shape[1]
-    scaled = queries * queries.shape[-1] ** -0.5
-    scores = scaled @ share_heads(keys, num_heads).transpose(2, 3)  # (b, h, 1, k)
-    return scores.softmax(dim=-1) @ share_heads(values, num_heads), keys, values
+    # (b, h, 1, d) -> (b, g, h / g, d): the heads that share a kv head become its queries
+    folded = queries.reshape(*keys.shape[:2], -1, queries.shape[-1])
+    # (b, g, h / g, d) @ (b, g, d, k) -> (b, g, h / g, k)
+    scores = (folded * queries.shape[-1] ** -0.5) @ keys.transpose(2, 3)
+    context = scores.softmax(dim=-1) @ values  # (b, g, h / g, d)
+    return context.reshape(queries.shape), keys, values
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_decode_step", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -363,8 +364,9 @@ check("decode_step", decode_step)
 #
 # <details><summary>Hint 3</summary>
 #
-# For the product, bring the grown keys and values to as many heads as `queries` has, with `share_heads`. Give back
-# `weights @ shared_values, keys, values`.
+# `share_heads` copies keys and values for each query head: right numbers, at a price that the lesson measures. Without
+# a copy, one `reshape` makes the heads that share a kv head its queries, (batch, kv head, heads per kv head, head_dim);
+# at the end go back to the shape of `queries`.
 #
 # </details>
 
@@ -377,7 +379,7 @@ check("decode_step", decode_step)
 # attention as an `nn.Module` with `forward(x, cache=None) -> (output, cache)`. `x` is (batch, token, d_in) and `output`
 # (batch, token, d_out); an output projection, (d_out, d_out), mixes the heads. Queries, keys and values are each a
 # projection of `x` itself, without a layer in front of all three. A text comes in pieces of one token or more: the
-# first call has no cache, and each later call gets the cache that the call before gave back. All pieces together must
+# first call has no cache, and each later call gets the cache that the call before returned. All pieces together must
 # give what one pass over the whole text gives: a token attends to everything before it, in this piece and in earlier
 # ones. What the cache looks like is up to you. Everything must be in it, because the check runs two texts in turn on
 # the same module. Any names and any layout of the weights pass; biases may be there or not.
@@ -431,7 +433,7 @@ check("CachedAttention", CachedAttention)
 # <details><summary>Hint 2</summary>
 #
 # Project the new tokens only, and split them into heads. If there is a cache, join along the tokens:
-# `torch.cat([cache[0], keys], dim=2)`. Give back `(keys, values)` as the new cache.
+# `torch.cat([cache[0], keys], dim=2)`. Return `(keys, values)` as the new cache.
 #
 # </details>
 #
