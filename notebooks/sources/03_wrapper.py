@@ -156,7 +156,8 @@ sample = torch.randn(1, 128, 512, device=device)
 for num_heads in (1, 2, 8, 64):
     wide = MultiHeadAttentionWrapper(512, 512, num_heads).to(device)
     timer = Timer("wide(sample)", globals={"wide": wide, "sample": sample})
-    print(f"heads {num_heads:2}: {1000 * timer.blocked_autorange().median:6.1f} ms")
+    seconds = timer.blocked_autorange(min_run_time=1).median
+    print(f"heads {num_heads:2}: {1000 * seconds:6.1f} ms")
 
 # %% [markdown]
 # Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? The

@@ -63,11 +63,10 @@ words, embeddings, x = dream_big(device=device)
 # ## What a model has to remember
 #
 # A model that writes text produces one token at a time, which is added to the text before the next one is computed.
-# (You build this loop in lesson 08.) The query of the newest token is compared with the keys of
-# *all* tokens so far, and its context is mixed from all their values. Computing these keys and values again for every
-# new token would be a waste, because a causal mask makes them independent of what comes later. They are therefore kept
-# from step to step in a **KV cache**. The queries are not kept, because each of them is used only once, for its own
-# token.
+# (You build this loop in lesson 08.) The query of the newest token is compared with the keys of *all* tokens so far,
+# and its context is mixed from all their values. Computing these keys and values again for every new token would be a
+# waste, because a causal mask makes them independent of what comes later. They are therefore kept from step to step in
+# a **KV cache**. The queries are not kept, because each of them is used only once, for its own token.
 #
 # In multi-head attention every head has keys and values of its own. This is how many numbers one token adds to the
 # cache in each layer, with four heads of width 2:
@@ -362,9 +361,7 @@ print("num_kv_heads = 4: multi-head; num_kv_heads = 1: multi-query")
 
 # %% [markdown]
 # The next picture is measured: the keys and values of each kv head were changed in turn, and a line leads to every
-# query head whose output changed. The lower boxes are what goes into the cache: four, two, and one per token. The
-# parameters of `k_proj` and `v_proj` become fewer in the same way. The other two matrices keep their size, so that here
-# more than half of all parameters remain.
+# query head whose output changed. The lower boxes are what goes into the cache: four, two, and one per token.
 
 # %%
 in_groups = GroupedQueryAttention(d_in, d_out, num_heads, num_kv_heads=2).to(device)
@@ -598,7 +595,7 @@ print("times their size; by folding: once")
 # This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads
 # and 4,096 cached tokens. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU without a
 # copy from version 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and
-# `attend_fused` calls the fused function, which lesson 11 explains:
+# `attend_fused` calls the fused function, which lesson 11 explains. All ran on one thread:
 
 # %% tags=["timing", "nbval-ignore-output"]
 shapes = (8, 32, 1, 64), (8, 1, 4096, 64), (8, 1, 4096, 64)
@@ -620,25 +617,23 @@ cases = [
     Case("attend", lambda: attend(q, k, v)[0]),
     Case("attend_fused", lambda: attend_fused(q, k, v)),
 ]
+threads = torch.get_num_threads()
+torch.set_num_threads(1)
 with torch.no_grad():
     for row in compare_times(cases, rounds=5):
         speed = f"{row.speedup:6.1f} times as fast as broadcasting"
         print(f"{row.name:13} {row.median_ms:8.2f} ms   {speed}")
+    classes = (("your class", wide), ("repaired", repaired))
+    whole = [Case(name, partial(module, long_text)) for name, module in classes]
+    _, row = compare_times(whole, rounds=15)
+torch.set_num_threads(threads)
+print(f"the repaired class on a whole text: {row.speedup:.1f} times as fast as yours")
 
 # %% [markdown]
 # The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same.
-# And all this is about a step with a cache. In your class a whole text goes through at once, with as many queries as
-# keys, so that the copied keys are no larger than the queries. What is the repair worth there?
-
-# %% tags=["timing", "nbval-ignore-output"]
-whole = [Case(name, partial(one, long_text)) for name, one in
-         (("broadcast", wide), ("einsum", repaired))]
-with torch.no_grad():
-    _, row = compare_times(whole, rounds=15)
-print(f"whole text: einsum {row.speedup:.1f} times as fast as broadcasting")
-
-# %% [markdown]
-# Little or nothing. The copy does its harm in the steps that a model takes when it writes, one new token at a time.
+# The last line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
+# larger than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model
+# takes when it writes, one new token at a time.
 #
 # ## Proof 3: a cache changes nothing
 #

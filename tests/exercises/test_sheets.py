@@ -50,7 +50,7 @@ def test_the_first_sheet_counts_its_pieces():
         ("causal_weights", "From scores, already scaled, to weights"),
         ("MultiHeadWithGaps", "causal"),
         ("MultiHeadWithGaps", "`hidden` is True"),
-        ("mix_heads", "Mix means"),
+        ("mix_heads", "side by side, the first one first"),
         ("joined_mask", "`a[:, None]`"),
         ("padding_mask", "torch.arange(5)"),
         ("padding_mask", "torch.tensor(lengths)"),
