@@ -195,10 +195,10 @@ predict(guess, lambda: keys.stride())
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# As it was made, a step to the next token moves by the width of all heads, 12 * 64 = 768 slots, to the next head by 64,
-# within a head by 1, and to the next sample by 6 * 768 = 4608. The first transpose exchanges the strides of tokens and
-# heads, the second those of tokens and numbers: (4608, 64, 1, 768). A transpose exchanges two sizes and the two strides
-# that go with them, and it never does anything else.
+# In the projected keys a step to the next token moves by the width of all heads, `12 * 64` slots, to the next head by
+# 64, within a head by 1, and to the next sample by six tokens. The first transpose exchanges the strides of tokens and
+# heads, the second those of tokens and numbers, which gives `(4608, 64, 1, 768)`. A transpose exchanges two sizes and
+# the two strides that go with them, and it never does anything else.
 #
 # </details>
 #

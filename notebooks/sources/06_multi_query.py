@@ -527,7 +527,7 @@ record(broadcast, one_query, cached_keys).expand()
 # product. What is lost is time: the keys are read once, written 32 times and read 32 times again.
 #
 # This product stands in your `multi_query` and in your `MyMultiQueryAttention`, once for the keys and once for the
-# values. Here are the copies that your class makes of 128 tokens, whose keys take 16,384 bytes:
+# values. Here are the copies that your class makes of 128 tokens:
 
 # %%
 def copies(module, x):  # what the products of scores and context copy
@@ -540,7 +540,8 @@ def copies(module, x):  # what the products of scores and context copy
 torch.manual_seed(5)
 wide = MyMultiQueryAttention(64, 512, 32).to(device)  # 32 heads of 16
 long_text = torch.randn(2, 128, 64, device=device)
-print("copies:", *copies(wide, long_text), sep="\n")
+print(f"keys: {wide.k_proj(long_text).nbytes:,} bytes; copies:")
+print(*copies(wide, long_text), sep="\n")
 
 # %% [markdown]
 # The keys, (2, 32, 16, 128), and the values, (2, 32, 128, 16), are each copied to 32 times their size. (The first copy
@@ -594,7 +595,7 @@ print("times their size; by folding: once")
 # %% [markdown]
 # This is what was measured on the machine that made this page, for one new token in each of 8 samples, with 32 heads
 # and 4,096 cached tokens. PyTorch's fused function takes shared heads, too, with `enable_gqa=True` (on a CPU without a
-# copy from version 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and
+# copy from PyTorch 2.9 on). `attend` is the library's function, which folds for any number of kv heads, and
 # `attend_fused` calls the fused function, which lesson 11 explains. All ran on one thread:
 
 # %% tags=["timing", "nbval-ignore-output"]

@@ -14,7 +14,7 @@ def decode_step(queries, key, value, cached_keys, cached_values):
     # -> (b, h, 1, d), two of (b, g, past + 1, d)
     keys = torch.cat([cached_keys, key], dim=2)  # -> (b, g, past + 1, d)
     values = torch.cat([cached_values, value], dim=2)
-    # (b, h, 1, d) -> (b, g, h / g, d): the heads that share a kv head become its queries
+    # (b, h, 1, d) -> (b, g, h / g, d): heads that share a kv head become its queries
     folded = queries.reshape(*keys.shape[:2], -1, queries.shape[-1])
     # (b, g, h / g, d) @ (b, g, d, k) -> (b, g, h / g, k)
     scores = (folded * queries.shape[-1] ** -0.5) @ keys.transpose(2, 3)
