@@ -79,30 +79,29 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=2)
 #
 # </details>
 #
-# Coming round is not what the larger base prevents: Llama 2's slowest pair doesn't do it either, and most pairs do it in
-# every model (lesson 07). What it changes is how fast a score fades with the distance. Take a query and a key that point
-# the same way in each pair, so that their score is 1 at distance 0, and put the key far away:
+# Coming round is not what the larger base prevents: Llama 2's slowest pair doesn't do it either, and most pairs do it
+# in every model (lesson 07). What it changes is how fast a score fades with the distance. Take a query and a key that
+# point the same way in each pair, so that their score is 1 at distance 0, and put the key far away:
 
 # %%
-speeds = {name: base ** (-torch.arange(64) / 64) for name, base in bases.items()}
+speeds = [base ** (-torch.arange(64) / 64) for base in bases.values()]
 for distance in (10, 100, 1000):
-    for name, speed in speeds.items():
-        score = (distance * speed).cos().mean()
-        print(f"distance {distance:4}, {name}: {score:.2f}", end="\n" if "3" in name else ", ")
+    scores = [(distance * speed).cos().mean() for speed in speeds]
+    print(f"distance {distance:4}: Llama 2 {scores[0]:.2f}, Llama 3 {scores[1]:.2f}")
 
 # %% [markdown]
 # Slower pairs keep more of the score at a distance of 1000, which is the reason that Xiong et al. ([Effective
-# Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039), 2023) give for a larger base. The authors
-# of Llama 3 took 500000 from them.
+# Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039), 2023) give for a larger base. The
+# authors of Llama 3 took 500000 from them.
 #
 # ## Write it
 #
 # **Write it yourself.** The stub holds everything that you have written before. (`register_buffer` keeps a tensor that
 # `.to(device)` moves with the module and no training changes; `max_len` is the number of positions in the table.) Three
-# things are missing, and their order matters: rotate the queries and keys; if there is a cache, hand it the new keys and
-# values and take those of all tokens so far; and fold the queries. In lesson 06 the query heads that share a kv head
-# became rows of one head, so that no key is copied. Here there are several kv heads, and each takes the rows of its own
-# query heads, with all their tokens.
+# things are missing, and their order matters: rotate the queries and keys; if there is a cache, hand it the new keys
+# and values and take those of all tokens so far; and fold the queries. In lesson 06 the query heads that share a kv
+# head became rows of one head, so that no key is copied. Here there are several kv heads, and each takes the rows of
+# its own query heads, with all their tokens.
 
 # %%
 class MyLlamaAttention(nn.Module):
@@ -178,7 +177,7 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
 #         if cache is not None:
 #             keys, values = cache(keys, values)  # those of all tokens so far
-#         # (b, h, q, d) -> (b, g, h / g * q, d): heads that share keys become one head's rows
+#         # (b, h, q, d) -> (b, g, h / g * q, d): heads that share keys become rows
 #         folded = queries.reshape(len(x), self.num_kv_heads, -1, self.head_dim)
 #         # (b, g, h / g * q, d) @ (b, g, d, k) -> (b, g, h / g * q, k)
 #         scores = (folded * self.head_dim**-0.5) @ keys.transpose(2, 3)
@@ -199,8 +198,8 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #
 # Why this order? The keys go into the cache rotated, because a key's position never changes, so it has to be rotated
 # only once. And the queries are folded, where much published code repeats each kv head for its query heads with
-# `repeat_interleave`. The numbers are the same, but the copies would be made again in each step, from all cached tokens,
-# and what the small cache saves would be lost (lesson 06).
+# `repeat_interleave`. The numbers are the same, but in each step all cached tokens would be copied again, and the time
+# that the small cache saves would be lost (lesson 06).
 #
 # ## Proof: it is the one in transformers
 #
@@ -297,10 +296,10 @@ if llama:
 #
 # ## A cache, one token at a time
 #
-# A model writes one word after the other. It could read the whole text again for each of them, and would write the same.
-# But the keys and values of the words so far don't change when a new word comes, because the mask keeps every word from
-# looking ahead, so they are kept, and each step computes those of the new word only (lesson 06). The cache, a module so
-# that `.to(device)` moves it, reserves room once and fills it.
+# A model writes one word after the other. It could read the whole text again for each of them, and would write the
+# same. But the keys and values of the words so far don't change when a new word comes, because the mask keeps every
+# word from looking ahead, so they are kept, and each step computes those of the new word only (lesson 06). The cache, a
+# module so that `.to(device)` moves it, reserves room once and fills it.
 #
 # **Write it yourself:** put the new keys and values behind those that are there, add to the length, and return all
 # tokens so far.
@@ -371,8 +370,8 @@ with torch.no_grad():
 # Each step got one word and gave the row that the whole sentence gives. The word's position came from `cache.length`.
 # Without it, each word would be rotated as if it were the first.
 #
-# And what does it save? Here a wider layer reads a text of 500 tokens, one token more in each step, first the whole text
-# again and again, then with a cache:
+# And what does it save? Here a wider layer reads a text of 500 tokens, one token more in each step, first the whole
+# text again and again, then with a cache:
 
 # %% tags=["timing", "nbval-ignore-output"]
 wide = MyLlamaAttention(256, 256, 8, 2).to(device)
@@ -570,8 +569,8 @@ for step in range(150):
 
 # %% [markdown]
 # The loss falls from about 3.6 to nearly 0.06. It can't reach 0, because after a first word "the" no model can know
-# whether "night" or "morning" comes. Three first words begin two sentences each, and for each of these six sentences the
-# best guess costs $\ln 2$:
+# whether "night" or "morning" comes. Three first words begin two sentences each, and for each of these six sentences
+# the best guess costs $\ln 2$:
 
 # %%
 six, targets = 6 * torch.tensor(2.0).log(), (ids[:, 1:] >= 0).sum()

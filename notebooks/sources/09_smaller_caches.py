@@ -145,8 +145,8 @@ predict(guess, lambda: int(by_triangles(6, 3)[-1].sum()))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It sees four, because `triu(-window)` keeps the diagonal at distance `window`, too; `triu(1 - window)` is right. A test
-# of this mistake needs a text that is longer than the window
+# It sees four, because `triu(-window)` keeps the diagonal at distance `window`, too; `triu(1 - window)` is right. A
+# test of this mistake needs a text that is longer than the window
 # ([window-off-by-one](https://attention-course.github.io/attention-course/mistakes/window-off-by-one.html)).
 #
 # </details>
@@ -292,8 +292,8 @@ predict(guess, lambda: without_first[0] / with_first[1], within=0.2)
 #
 # </details>
 #
-# The remedy is cheap. You keep the first few tokens besides the window (the paper keeps four). In the library's mask and
-# in its rolling cache these are the `num_sinks`:
+# The remedy is cheap. You keep the first few tokens besides the window (the paper keeps four). In the library's mask
+# and in its rolling cache these are the `num_sinks`:
 
 # %%
 keep = window_keep(6, 6, 2, num_sinks=1, device=device)
@@ -303,9 +303,9 @@ heatmap(with_sink, words, keep=keep, title="A window of 2, and one sink")
 # %% [markdown]
 # The first column stays visible for every query. Exercise 1 of the sheet asks for this mask.
 #
-# With rotary positions the mask is only half of the remedy. The paper stores the keys *before* the rotation, and rotates
-# them in each step by their positions *within the cache*, which it calls crucial: after a window of four
-# keys a sink is always four positions behind the query, however long the text. The library rotates each key once, by its
+# With rotary positions the mask is only half of the remedy. The paper stores the keys *before* the rotation, and
+# rotates them in each step by their positions *within the cache*, which it calls crucial: after a window of four keys a
+# sink is always four positions behind the query, however long the text. The library rotates each key once, by its
 # position in the text, and so a sink falls further and further behind. Here is the score of one query and one sink in
 # both forms:
 
@@ -321,12 +321,13 @@ def sink_score(distance):  # of the query and a key that is so far behind it
 
 for position in (4, 100, 10_000, 100_000):
     in_text, in_cache = sink_score(position), sink_score(min(position, 4))
-    print(f"token {position:7,}: in the text {in_text:5.2f}, in the cache {in_cache:5.2f}")
+    both_forms = f"in the text {in_text:5.2f}, in the cache {in_cache:5.2f}"
+    print(f"token {position:7,}: {both_forms}")
 
 # %% [markdown]
-# In the paper's form the score stays what it was. In the library's it changes with every token, at distances that a model
-# may never have met in training. So the library's form serves texts that are no longer than those; for an endless one,
-# take the paper's.
+# In the paper's form the score stays what it was. In the library's it changes with every token, at distances that a
+# model may never have met in training. So the library's form serves texts that are no longer than those; for an endless
+# one, take the paper's.
 #
 # ## A sink that is learned
 #
@@ -494,8 +495,8 @@ torch.testing.assert_close(mix @ value_up_by_head.transpose(1, 2), mla_context)
 # $$
 #
 # The rotation is now between the query and $W$. Could we still absorb? For head 0, we compute the matrix between $q$
-# and the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances. (A rotation is a matrix,
-# and rotating the rows of the identity gives its rows.)
+# and the latent, $R_m R_n^{\top} W$, for the query at position 5 and keys at several distances. (A rotation is a
+# matrix, and rotating the rows of the identity gives its rows.)
 
 # %%
 cos, sin = (one.to(device, torch.float64) for one in rotary_table(6, head_dim))
@@ -671,10 +672,10 @@ print(f"Mistral's reach: 32 * (4096 - 1) = {32 * (4096 - 1):,} tokens")
 # successor v0.2 gave the window up again.) In Gemma 3 and gpt-oss almost all of the memory belongs to the layers that
 # see everything.
 #
-# A small cache is no merit by itself, and no proof of this lesson says how well a model *learns* in such a form. That has
-# to be measured: in the experiments of DeepSeek-V2 (appendix D) multi-head attention did better than sharing heads, and
-# latent attention better than both; for Gemma 3 the report finds that the windows hardly change how well it predicts
-# text.
+# A small cache is no merit by itself, and no proof of this lesson says how well a model *learns* in such a form. That
+# has to be measured: in the experiments of DeepSeek-V2 (appendix D) multi-head attention did better than sharing heads,
+# and latent attention better than both; for Gemma 3 the report finds that the windows hardly change how well it
+# predicts text.
 #
 # Newer models go further than this lesson: some replace most attention layers by linear attention, whose memory doesn't
 # grow with the text, others let each query choose the few keys that it reads.

@@ -43,8 +43,8 @@ torch.set_num_threads(1)
 # %% [markdown]
 # ## A task that attention can solve
 #
-# In our task 4 to 12 random letters, all different, form a round, which is repeated until 16 letters are full (so the last
-# round often breaks off). The model has to **say the next letter**.
+# In our task 4 to 12 random letters, all different, form a round, which is repeated until 16 letters are full (so the
+# last round often breaks off). The model has to **say the next letter**.
 
 # %%
 alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -226,9 +226,9 @@ look(model, layer=1)
 # In layer 1 the first five rows are bright in the first column, as we will see later. Then a line begins. The second D
 # looks at the first R, the letter that came *after* the first D, which is the answer. (In our run the line is not all:
 # one of the heads still looks back at the first D in some of these rows, where that is no answer, and leaves the answer
-# to the other head.) Such heads are called **induction heads** (Elhage et al., [A Mathematical Framework for Transformer
-# Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
-# Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
+# to the other head.) Such heads are called **induction heads** (Elhage et al., [A Mathematical Framework for
+# Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context
+# Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
 #
 # ## Measure the first habit
 #
@@ -370,8 +370,8 @@ assert min(before[160], after[160]) > 0.6
 
 # %% [markdown]
 # The habits grow together, mostly between step 60 and step 140, while the loss falls to a small part of what it was. It
-# has fallen before that, too. At step 40 it has lost a quarter to a third, and hardly any weight goes to what comes after a
-# copy: the model has learned something that needs neither habit ("Your turn" asks what).
+# has fallen before that, too. At step 40 it has lost a quarter to a third, and hardly any weight goes to what comes
+# after a copy: the model has learned something that needs neither habit ("Your turn" asks what).
 #
 # ## Switch a head off
 #
@@ -443,10 +443,10 @@ assert min(accuracy_without(model, 1, head) for head in (0, 1)) > 0.9
 #
 # If the story is true, the model should say the letter *before*. To replace a part of one run by that of another is
 # called **activation patching**. A swap between two ordinary inputs, such as ours, is an *interchange intervention*
-# (Geiger et al., [Causal Abstractions of Neural Networks](https://arxiv.org/abs/2106.02997), 2021). The *causal tracing*
-# of Meng et al. ([Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022) brings clean
-# states into a run whose input was made noisy. We take 300 random words of five letters, and look at the middle letters,
-# which have a neighbour on both sides.
+# (Geiger et al., [Causal Abstractions of Neural Networks](https://arxiv.org/abs/2106.02997), 2021). The *causal
+# tracing* of Meng et al. ([Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022)
+# brings clean states into a run whose input was made noisy. We take 300 random words of five letters, and look at the
+# middle letters, which have a neighbour on both sides.
 
 
 # %%
@@ -454,7 +454,7 @@ words = draw(300, torch.Generator().manual_seed(9), 5, 5)[0][:, :5]
 both_ways = torch.cat([words, words.flip(1)]).repeat(1, 2)  # forward, then backward
 
 
-def exchanged(heads):  # an edit that gives forward words what heads found in backward ones
+def exchanged(heads):  # gives forward words what these heads found in backward ones
     def exchange(by_head):
         # (2 * b, h, 2 * t, d): first the forward words, then the backward ones
         forward, backward = by_head.chunk(2)
@@ -486,8 +486,8 @@ assert before > 0.85 and after < 0.1
 # %% [markdown]
 # The letters were not moved, and the answers are reversed. So layer 1 really reads what this head wrote, where the
 # ablation showed only that the head matters. But the story says more: it says *how* layer 1 reads the message. The
-# exchange changed all that layer 1 gets, its queries, its keys and its values. So exchange one of these alone, and leave
-# the rest of the run as it was:
+# exchange changed all that layer 1 gets, its queries, its keys and its values. So exchange one of these alone, and
+# leave the rest of the run as it was:
 
 
 # %%
@@ -537,8 +537,8 @@ for name, (after, before) in reversed_by.items():
 # total weight of 1, and the first token takes what isn't needed, and adds nearly nothing to the answer (lesson
 # [09](09_smaller_caches.ipynb)).
 #
-# **Predict.** Is it one here, too? Then the model would not copy the first letter, and would say it in less than half of
-# the cases.
+# **Predict.** Is it one here, too? Then the model would not copy the first letter, and would say it in less than half
+# of the cases.
 
 
 # %%

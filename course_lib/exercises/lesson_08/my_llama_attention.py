@@ -59,7 +59,7 @@ class MyLlamaAttention(nn.Module):
         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
         if cache is not None:
             keys, values = cache(keys, values)  # those of all tokens so far
-        # (b, h, q, d) -> (b, g, h / g * q, d): heads that share keys become one head's rows
+        # (b, h, q, d) -> (b, g, h / g * q, d): heads that share keys become rows
         folded = queries.reshape(len(x), self.num_kv_heads, -1, self.head_dim)
         # (b, g, h / g * q, d) @ (b, g, d, k) -> (b, g, h / g * q, k)
         scores = (folded * self.head_dim**-0.5) @ keys.transpose(2, 3)
