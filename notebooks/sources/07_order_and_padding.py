@@ -447,7 +447,8 @@ def alibi(sign):  # -> (head, key): the attention weights of the last word
     return (sign * slopes[:, None] * distance).softmax(dim=-1)
 
 
-show("heads 0, 1 and 7", alibi(-1)[[0, 1, 7]], "head key")
+names = ("head 0", "head 1", "head 7")
+show("attention weights of the last word", alibi(-1)[[0, 1, 7]], "head key", names)
 
 # %% [markdown]
 # **Predict** the place (0 to 5) that the last word attends to most in head 0 if someone *adds* the bias.
