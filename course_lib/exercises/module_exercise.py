@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .answer import Answer
 from .exercise import Exercise, Wrong
 from .input_generator import InputGenerator
-from .modules import ModuleJudge
+from .modules import ModuleJudge, Sizes
 from .verdict import Verdict, not_passed
 
 
@@ -41,8 +41,12 @@ class ModuleExercise(Exercise):
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """The names of the arguments of the class, such as ("d_in", "d_out", "num_heads")."""
-        return tuple(inspect.signature(self.solution).parameters)
+        """The names of the arguments that the class is constructed with, such as ("d_in", "d_out", "num_heads").
+
+        An argument with a default that is no size of the judge's keeps its default.
+        """
+        arguments = inspect.signature(self.solution).parameters.items()
+        return tuple(name for name, one in arguments if one.default is one.empty or name in Sizes._fields)
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
         if answer.kind == "instance":

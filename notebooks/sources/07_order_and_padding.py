@@ -4,9 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/07_order_and_padding.ipynb)
 #
 # "The dog bites the man" and "the man bites the dog" are the same words in another order, and attention by itself does
-# not notice the difference. In this lesson you measure that, and you mend it with the rotary positions of Llama, which
-# you write from their formula. Then you put sentences of different lengths into one batch, and let one sentence ask
-# another.
+# not notice the difference. In this lesson you measure that, and you fix it with the rotary positions of Llama, which
+# you write from their formula. Then you put sentences of different lengths into one batch, and let one sentence attend
+# to another.
 #
 # **You need** lessons [02](02_masks_and_dropout.ipynb) and [05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -74,7 +74,7 @@ show("Dream big", mix(embed("Dream big"))[0, :, :4], "token width", ("Dream", "b
 show("big Dream", mix(embed("big Dream"))[0, :, :4], "token width", ("big", "Dream"))
 
 # %% [markdown]
-# The two rows of "Dream" are the same numbers. A score compares two words, whatever their places, and the order in
+# Both rows of "Dream" hold the same numbers. A score compares two words, whatever their places, and the order in
 # which the weighted vectors are added doesn't matter, so swapping the words swaps the output rows and changes nothing
 # else. Weight matrices don't help, because they treat a word alike wherever it is.
 #
@@ -119,7 +119,11 @@ predict(guess, lambda: moved(two_layers) > 1e-5)
 #
 # </details>
 #
-# Almost all models are told the positions explicitly, and Llama does it with a rotation.
+# Almost all models are told the positions explicitly. Many, such as GPT-2, add a vector for each position to the
+# embeddings, and then a score depends on *where* two words are and not only on how far they are apart. But grammar is
+# the same at the beginning and in the middle of a text: what counts is the distance. So we want to change the queries
+# and keys in such a way that their score depends on the two words and on the difference of their positions. Rotations
+# have this property.
 #
 # ## Rotate two numbers
 #
@@ -160,11 +164,11 @@ for query_at, key_at in ((1, 1), (3, 0), (5, 0)):
     print(f"query at {query_at}, key at {key_at}: score {score(query_at, key_at):7.4f}")
 
 # %% [markdown]
-# **Predict** the score if the query is at position 100 and the key at position 97. (An answer within a tenth counts.)
+# **Predict** the score if the query is at position 100 and the key at position 97.
 
 # %%
 guess = ...
-predict(guess, lambda: score(100, 97))
+predict(guess, lambda: score(100, 97), within=0.02)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -233,11 +237,29 @@ predict(guess, lambda: turns >= 1)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It doesn't, because it covers less than a tenth of a turn. In a text many times as long it would come round, and a
-# pair that does so can't tell a distance from that distance plus one turn. The much longer texts of Llama 3.1 therefore
-# need a larger base (lesson 08).
+# It doesn't, because it covers less than a tenth of a turn.
 #
 # </details>
+#
+# Most of the other pairs do come round. Such a pair can't tell a distance from that distance plus one turn, but this
+# does no harm: a score is the sum over all pairs, and the others can tell. Take a query and a key that point the same
+# way in each of the 64 pairs, so that their score is 1 at distance 0, and compare two short distances with the same
+# distances plus a full turn of the slowest pair:
+
+# %%
+speed = 10000.0 ** (-torch.arange(64, dtype=torch.float64) / 64)
+come_round = (4096 * speed >= 2 * torch.pi).sum()
+print(f"{come_round} of 64 pairs come round within 4096 tokens")
+full_turn = round((2 * torch.pi / speed[-1]).item())  # of the slowest pair, in tokens
+for distance in (1, 10):
+    near, far = ((one * speed).cos().mean() for one in (distance, distance + full_turn))
+    print(f"distance {distance}: {near:.2f}; {full_turn:,} tokens further: {far:.2f}")
+
+# %% [markdown]
+# So this is not why models for longer texts slow their rotations. One reason that is given: in a text longer than those
+# of training, the slow pairs turn by angles that the model has never met (Chen et al., [Extending Context Window of
+# Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595), 2023). Lesson 08 measures
+# another.
 #
 # ## Rotate a head
 #
@@ -267,7 +289,8 @@ rotate = filled("rotate", rotate)
 #
 # </details>
 #
-# The next cell makes queries, keys and values of two heads, and draws what your function does to the queries of head 0:
+# The next cell makes queries, keys and values of two heads, and draws what your function does to one query of head 0,
+# if it is put at all six positions:
 
 # %%
 torch.manual_seed(6)
@@ -281,11 +304,14 @@ def project(x, weight):  # (b, t, m), (h, m, d) -> (b, h, t, d)
 
 queries, keys, values = (project(sentence, weight) for weight in (w_q, w_k, w_v))
 words = vocabulary[:6]
-draw_rotary(queries[0, 0], rotate(queries, cos, sin)[0, 0], words=words)
+# the query of "big", at six positions
+same = queries[:1, :1, 1:2].expand(-1, -1, 6, -1)
+places = [f"big at {position}" for position in range(6)]
+draw_rotary(same[0, 0], rotate(same, cos, sin)[0, 0], words=places)
 
 # %% [markdown]
-# Each dial is one pair of one word's query, dashed before and solid after the rotation. Along a row the blue angle
-# grows by the same step, which is large for pair 0 and small for pair 2.
+# Each dial is one pair of the query of "big", dashed before and solid after the rotation, at one of six positions.
+# Along a row the blue angle grows by the same step, which is large for pair 0 and small for pair 2.
 #
 # Compare your two functions with the library's, on queries of two samples:
 
@@ -405,25 +431,37 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 #
 # ## A bias in place of the rotation
 #
-# Some models, such as BLOOM, rotate nothing. They *subtract* from each score the distance times a slope, which differs
-# from head to head (**ALiBi**; Press et al., [Train Short, Test Long](https://arxiv.org/abs/2108.12409), 2022).
-# To see the bias alone, let one word be repeated six times, so that all products of queries and keys are equal, say 0.
-# **Predict** the place (0 to 5) that the last word attends to most if someone *adds* the bias.
+# Some models, such as BLOOM, rotate nothing. They *subtract* from each score the distance times a slope (**ALiBi**;
+# Press et al., [Train Short, Test Long: Attention with Linear Biases Enables Input Length
+# Extrapolation](https://arxiv.org/abs/2108.12409), 2022). Head $i$ of $h$ heads, counted from 1, has the slope
+# $2^{-8 i / h}$. With eight heads these are 1/2, 1/4 and so on to 1/256, so some heads look close by and others far.
+# To see the bias alone, let one word be repeated six times, so that all products of queries and keys are equal, say 0:
 
 # %%
 distance = 5 - torch.arange(6)  # from the last query to each key
-right, wrong = (-0.5 * distance).softmax(dim=-1), (0.5 * distance).softmax(dim=-1)
-guess = ...  # 0 to 5
-predict(guess, lambda: int(wrong.argmax()))
+slopes = 2.0 ** -torch.arange(1.0, 9.0)  # of eight heads
+print("1 divided by the slopes:", (1 / slopes).int().tolist())
+
+
+def alibi(sign):  # -> (head, key): the attention weights of the last word
+    return (sign * slopes[:, None] * distance).softmax(dim=-1)
+
+
+names = ("head 0", "head 1", "head 7")
+show("attention weights of the last word", alibi(-1)[[0, 1, 7]], "head key", names)
+
+# %% [markdown]
+# **Predict** the place (0 to 5) that the last word attends to most in head 0 if someone *adds* the bias.
 
 # %%
-show("subtracted and added", torch.stack([right, wrong]), "sign key")
+guess = ...  # 0 to 5
+predict(guess, lambda: int(alibi(+1)[0].argmax()))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It is 0, the place that is furthest away. The right weights rise towards the word itself, the wrong ones are the same
-# numbers in reverse. The test repeats one word: within a row, the attention weights must fall with the distance
+# It is 0, the place that is furthest away: the weights are those of the right bias in reverse. The test repeats one
+# word: within a row, the attention weights must fall with the distance
 # ([bias-wrong-sign](https://attention-course.github.io/attention-course/mistakes/bias-wrong-sign.html)).
 #
 # </details>
@@ -533,15 +571,15 @@ predict(guess, lambda: difference > 1e-4)
 # already, and no rotation, because a distance between positions of two different sentences means nothing.
 
 # %%
-asking = embed("work for it", "Dream big it")
-asked = embed("Dream big and work for", "for work and big it")
-q, k, v = project(asking, w_q), project(asked, w_k), project(asked, w_v)
+target = embed("work for it", "Dream big it")
+source = embed("Dream big and work for", "for work and big it")
+q, k, v = project(target, w_q), project(source, w_k), project(source, w_v)
 weights = (q @ k.transpose(2, 3) / head_dim**0.5).softmax(dim=-1)
 head_heatmaps(weights[:1], words[3:], key_words=words[:5])
 
 # %% [markdown]
-# This is the first of two samples, with a row per word that asks and a column per word that is asked. The table need
-# not be square, but each row still sums to 1. The proof uses both samples and PyTorch's own function:
+# This is the first of two samples, with a row per query word and a column per key word. The table need not be square,
+# but each row still sums to 1. The proof uses both samples and PyTorch's own function:
 
 # %%
 torch.testing.assert_close(weights @ v, F.scaled_dot_product_attention(q, k, v))
@@ -549,8 +587,8 @@ shape = tuple((weights @ v).shape)
 print("equal to F.scaled_dot_product_attention, in the shape", shape)
 
 # %% [markdown]
-# There are three output tokens, one per word that asks; the five words that are asked have been summed over. Exercise 5
-# of [the sheet](exercises/07_exercises.ipynb) lets you write it for one head.
+# There are three output tokens, one per query word; the five words of the other sentence have been summed over.
+# Exercise 5 of [the sheet](exercises/07_exercises.ipynb) lets you write it for one head.
 #
 # ## Widths that differ
 #
@@ -591,9 +629,10 @@ print(f"per head: {512 // 8} numbers in queries and keys, {888 // 8} in values")
 #
 # ## What you have now
 #
-# A single layer of attention doesn't see the order of the words before the last one. Rotary positions, which you wrote
-# from their formula, make a score depend on two words and their distance. A padded batch gives each sentence what it
-# would get alone, and queries may come from one sentence while keys and values come from another.
+# In its output for the last word, a single layer of attention doesn't see the order of the words before. Rotary
+# positions, which you wrote from their formula, make a score depend on two words and their distance. A padded batch
+# gives each sentence what it would get alone, and queries may come from one sentence while keys and values come from
+# another.
 #
 # **Practise:** [five exercises](exercises/07_exercises.ipynb), about 30 minutes.
 #

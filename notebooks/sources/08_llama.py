@@ -4,8 +4,9 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/08_llama.ipynb)
 #
 # You will write the attention of Llama from two pieces that you already have: shared heads and rotary positions. You
-# will show that it computes what the library `transformers` computes, and write the cache that lets it produce one word
-# at a time. At the end a tiny model made of your own code, trained in this notebook, writes a few sentences.
+# will show that it computes what the library `transformers` computes, and write the cache that spares it computing the
+# same keys and values again for each new word. At the end a tiny model made of your own code, trained in this notebook,
+# writes a few sentences.
 #
 # **You need** lessons [06](06_multi_query.ipynb) and [07](07_order_and_padding.ipynb). **It takes** about 45 minutes.
 
@@ -25,16 +26,20 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+from time import perf_counter
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from course_lib.attention import LlamaAttention, padding_keep
+from course_lib.attention import padding_keep
 from course_lib.device import course_device
 from course_lib.exercises import filled, from_earlier, predict
 from course_lib.pictures import heatmap
 
 device = course_device()
+# products as small as ours are slower when several threads share them
+torch.set_num_threads(1)
 rotary_table = from_earlier("rotary_table")
 rotate = from_earlier("rotate")
 real_positions = from_earlier("real_positions")
@@ -43,56 +48,71 @@ real_positions = from_earlier("real_positions")
 # ## What is different in Llama
 #
 # Llama (Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023)
-# has the attention of lesson 05, also without biases, with these changes:
+# has the attention of lesson 05, also without biases, with two changes:
 #
 # - Queries and keys are rotated by their positions, as in lesson 07.
-# - Groups of query heads share a head of keys and values, as in lesson 06 (Ainslie et al.,
-#   [GQA](https://arxiv.org/abs/2305.13245), 2023). The large Llama 2 models and all Llama 3 models do this.
-# - Softmax runs in float32 even if the model computes in half precision, because exponentials and sums that are
-#   rounded to half precision lose digits. (PyTorch's `softmax` computes in float32 inside and rounds only its result,
-#   so it is as exact without `dtype=torch.float32`.)
+# - Groups of query heads share a head of keys and values, as in lesson 06 (Ainslie et al., [GQA: Training Generalized
+#   Multi-Query Transformer Models from Multi-Head Checkpoints](https://arxiv.org/abs/2305.13245), 2023). The models of
+#   the first paper share nothing yet; the large Llama 2 models and all Llama 3 models do.
 #
 # The base of the rotation is 10000 in Llama 2 and 500000 in Llama 3 (Grattafiori et al., [The Llama 3 Herd of
 # Models](https://arxiv.org/abs/2407.21783), 2024, table 3). The slowest pair of a head of 128 elements needs this many
 # tokens for a full turn:
 
 # %%
+bases = {"Llama 2": 10000.0, "Llama 3": 500000.0}
 exponent = 2 * 63 / 128  # of pair 63, the last
 print(f"Llama 2: {2 * torch.pi * 10000.0**exponent:,.0f} tokens")
 
 # %% [markdown]
-# **Predict** how many times as many tokens it needs in Llama 3. (An answer within a tenth counts.)
+# **Predict** how many times as many tokens it needs in Llama 3.
 
 # %%
 guess = ...  # a number with decimals, such as 2.0
-predict(guess, lambda: 500000.0**exponent / 10000.0**exponent)
+predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=2)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
 # The base is fifty times as large, and the exponent of the last pair is nearly 1, so the pair needs nearly fifty times
-# as many tokens. Longer texts need slower pairs, because a pair that comes round again can't tell two distances apart.
+# as many tokens.
 #
 # </details>
+#
+# Coming round is not what the larger base prevents: Llama 2's slowest pair doesn't do it either, and most pairs do it
+# in every model (lesson 07). What it changes is how fast a score fades with the distance. Take a query and a key that
+# point the same way in each pair, so that their score is 1 at distance 0, and put the key far away:
+
+# %%
+speeds = [base ** (-torch.arange(64) / 64) for base in bases.values()]
+for distance in (10, 100, 1000):
+    scores = [(distance * speed).cos().mean() for speed in speeds]
+    print(f"distance {distance:4}: Llama 2 {scores[0]:.2f}, Llama 3 {scores[1]:.2f}")
+
+# %% [markdown]
+# Slower pairs keep more of the score at a distance of 1000, which is the reason that Xiong et al. ([Effective
+# Long-Context Scaling of Foundation Models](https://arxiv.org/abs/2309.16039), 2023) give for a larger base. The
+# authors of Llama 3 took 500000 from them.
 #
 # ## Write it
 #
 # **Write it yourself.** The stub holds everything that you have written before. (`register_buffer` keeps a tensor that
-# `.to(device)` moves with the module and no training changes.) Three things are missing, and their order matters:
-# rotate the queries and keys; if there is a cache, hand it the new keys and values and get back those of all tokens so
-# far; and repeat each kv head for the query heads that share it, with `repeat_interleave` (lesson 06).
+# `.to(device)` moves with the module and no training changes; `max_len` is the number of positions in the table.) Three
+# things are missing, and their order matters: rotate the queries and keys; if there is a cache, hand it the new keys
+# and values and take those of all tokens so far; and fold the queries. In lesson 06 the query heads that share a kv
+# head became rows of one head, so that no key is copied. Here there are several kv heads, and each takes the rows of
+# its own query heads, with all their tokens.
 
 # %%
 class MyLlamaAttention(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
         super().__init__()
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_dim = d_out // num_heads
+        self.num_kv_heads, self.head_dim = num_kv_heads, d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
-        cos, sin = rotary_table(512, self.head_dim, 10000.0)  # (position, pair)
+        cos, sin = rotary_table(max_len, self.head_dim, base)  # (position, pair)
         self.register_buffer("cos", cos.float(), persistent=False)
         self.register_buffer("sin", sin.float(), persistent=False)
 
@@ -107,10 +127,12 @@ class MyLlamaAttention(nn.Module):
             start = 0 if cache is None else cache.length
             positions = torch.arange(start, start + x.shape[1], device=x.device)
         cos, sin = self.cos[positions], self.sin[positions]  # (token, pair)
-        # your lines: rotate; keys, values = cache(keys, values) if there is one; repeat
+        # your lines: rotate; keys, values = cache(keys, values) if there is one;
+        # folded = the queries as (b, g, h / g * q, d)
         raise NotImplementedError
-        # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+        # (b, g, h / g * q, d) @ (b, g, d, k) -> (b, g, h / g * q, k)
+        scores = (folded * self.head_dim**-0.5) @ keys.transpose(2, 3)
+        scores = scores.view(*queries.shape[:3], -1)  # -> (b, h, q, k)
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
         # the last query sees all keys
         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
@@ -118,8 +140,9 @@ class MyLlamaAttention(nn.Module):
         # not -inf: a row of padding, which sees nothing, must not become nan
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-        # (b, h, t, d) -> (b, t, h * d)
-        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
+        context = weights.view(*folded.shape[:3], -1) @ values  # (b, g, h / g * q, d)
+        # -> (b, h, q, d) -> (b, q, h, d) -> (b, q, h * d)
+        return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
 
 
 MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
@@ -129,15 +152,14 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #
 # ```python
 # class MyLlamaAttention(nn.Module):
-#     def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+#     def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
 #         super().__init__()
-#         self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-#         self.head_dim = d_out // num_heads
+#         self.num_kv_heads, self.head_dim = num_kv_heads, d_out // num_heads
 #         self.q_proj = nn.Linear(d_in, d_out, bias=False)
 #         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
 #         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
 #         self.out_proj = nn.Linear(d_out, d_out, bias=False)
-#         cos, sin = rotary_table(512, self.head_dim, 10000.0)  # (position, pair)
+#         cos, sin = rotary_table(max_len, self.head_dim, base)  # (position, pair)
 #         self.register_buffer("cos", cos.float(), persistent=False)
 #         self.register_buffer("sin", sin.float(), persistent=False)
 #
@@ -155,11 +177,11 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
 #         if cache is not None:
 #             keys, values = cache(keys, values)  # those of all tokens so far
-#         group = self.num_heads // self.num_kv_heads
-#         keys = keys.repeat_interleave(group, dim=1)  # (b, h, k, d)
-#         values = values.repeat_interleave(group, dim=1)
-#         # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-#         scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+#         # (b, h, q, d) -> (b, g, h / g * q, d): heads that share keys become rows
+#         folded = queries.reshape(len(x), self.num_kv_heads, -1, self.head_dim)
+#         # (b, g, h / g * q, d) @ (b, g, d, k) -> (b, g, h / g * q, k)
+#         scores = (folded * self.head_dim**-0.5) @ keys.transpose(2, 3)
+#         scores = scores.view(*queries.shape[:3], -1)  # -> (b, h, q, k)
 #         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
 #         # the last query sees all keys
 #         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
@@ -167,22 +189,22 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #         # not -inf: a row of padding, which sees nothing, must not become nan
 #         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
 #         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-#         # (b, h, t, d) -> (b, t, h * d)
-#         return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
+#         context = weights.view(*folded.shape[:3], -1) @ values  # (b, g, h / g * q, d)
+#         # -> (b, h, q, d) -> (b, q, h, d) -> (b, q, h * d)
+#         return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
 # ```
 #
 # </details>
 #
 # Why this order? The keys go into the cache rotated, because a key's position never changes, so it has to be rotated
-# only once. And they go in before they are repeated, because the copies would make the cache as large as that of
-# multi-head attention.
+# only once. And the queries are folded, where much published code repeats each kv head for its query heads with
+# `repeat_interleave`. The numbers are the same, but in each step all cached tokens would be copied again, and the time
+# that the small cache saves would be lost (lesson 06).
 #
 # ## Proof: it is the one in transformers
 #
 # `transformers` is the library in which many open models are run. We build its class with random parameters, so nothing
-# is downloaded, and copy them into yours. It computes its angles in float32, so we hand these angles to your module,
-# which would otherwise round them differently. The rest runs in float64, apart from softmax, which is in float32 in
-# both and rounds alike. So we can ask for a difference below 1e-12.
+# is downloaded, and copy them into yours.
 
 # %%
 try:
@@ -192,58 +214,92 @@ except ImportError:
     print("pip install transformers brings it.")
     llama = None
 
+
+# %%
+def both(width, num_heads, num_kv_heads, base):  # their module, yours, and their table
+    sizes = {"hidden_size": width, "num_attention_heads": num_heads}
+    rotation = {"rope_type": "default", "rope_theta": base}
+    # "eager" selects the explicit form
+    config = llama.LlamaConfig(
+        **sizes,
+        num_key_value_heads=num_kv_heads,
+        rope_parameters=rotation,
+        attn_implementation="eager",
+    )
+    torch.manual_seed(num_kv_heads)
+    theirs = llama.LlamaAttention(config, layer_idx=0).to(device, torch.float64)
+    with torch.no_grad():  # so that attention is not flat
+        theirs.q_proj.weight *= 3
+        theirs.k_proj.weight *= 3
+    mine = MyLlamaAttention(width, width, num_heads, num_kv_heads, base, 8192)
+    state = theirs.state_dict()
+    state["out_proj.weight"] = state.pop("o_proj.weight")
+    mine.to(device, torch.float64).load_state_dict(state)
+    return theirs, mine, llama.LlamaRotaryEmbedding(config).to(device)
+
 # %% [markdown]
-# The function builds their module ("eager" selects the explicit form), yours and that of this course, gives all three
-# the same parameters, and returns the three outputs for two different samples:
+# Both get the same two samples. Theirs also wants its cosines and sines and a mask, which it adds to the scores:
 
 # %%
 generator = torch.Generator().manual_seed(0)
-tokens = torch.randn(2, 5, 24, generator=generator, dtype=torch.float64).to(device)
 
 
-def three_outputs(num_kv_heads):
-    sizes = {"hidden_size": 24, "num_attention_heads": 4}
-    sizes["num_key_value_heads"] = num_kv_heads
-    config = llama.LlamaConfig(**sizes, attn_implementation="eager")
-    torch.manual_seed(num_kv_heads)
-    theirs = llama.LlamaAttention(config, layer_idx=0).to(device, torch.float64).eval()
-    with torch.no_grad():
-        theirs.q_proj.weight *= 10  # so that attention is neither flat nor one-hot
-        theirs.k_proj.weight *= 10
-    positions = torch.arange(5, device=device)[None]
-    cos, sin = llama.LlamaRotaryEmbedding(config).to(device)(tokens, positions)
-    mine = MyLlamaAttention(24, 24, 4, num_kv_heads).to(device, torch.float64)
-    state = theirs.state_dict()
-    state["out_proj.weight"] = state.pop("o_proj.weight")
-    mine.load_state_dict(state)
-    # they repeat the three pairs for both halves
-    mine.cos[:5], mine.sin[:5] = cos[0, :, :3], sin[0, :, :3]
-    # is added to the scores
-    hidden = torch.full((5, 5), -torch.inf, dtype=torch.float64, device=device).triu(1)
-    library = LlamaAttention.from_transformers(theirs)
-    return mine(tokens), theirs(tokens, (cos, sin), hidden)[0], library(tokens)
+@torch.no_grad()
+def difference(theirs, mine, table, num_tokens=5):
+    x = torch.randn(2, num_tokens, mine.q_proj.in_features, generator=generator)
+    x = x.to(device, torch.float64)
+    angles = table(x, torch.arange(num_tokens, device=device)[None])
+    hidden = torch.full((num_tokens, num_tokens), -torch.inf, dtype=x.dtype).triu(1)
+    return (mine(x) - theirs(x, angles, hidden.to(device))[0]).abs().max().item()
+
 
 # %%
 for num_kv_heads in (1, 2, 4) if llama else ():
-    mine, theirs, library = three_outputs(num_kv_heads)
-    torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5)
-    off, off_library = ((mine - one).abs().max().item() for one in (theirs, library))
-    print(f"{num_kv_heads} kv heads: like transformers {off < 1e-12}", end=", ")
-    print(f"like the course's library {off_library < 1e-12}")
+    off = difference(*both(24, 4, num_kv_heads, 10000.0))
+    print(f"{num_kv_heads} kv heads: like transformers {off < 1e-5}")
 
 # %% [markdown]
-# `True` means that every element differs by less than 1e-12, and this holds with one kv head (multi-query attention),
-# with two, and with as many as there are query heads (multi-head attention). So you have written the attention of Llama
-# 2 and Llama 3. (Llama 3.1 and its successors also slow the slowest pairs down.)
+# So far that is five tokens and heads of six numbers, and at so few positions hardly anything depends on the base. Now
+# the settings of Llama 3 8B: heads of 128 numbers, four query heads to a kv head, base 500000, room for 8192 positions,
+# and a text of 520 tokens. (We take a quarter of its heads, so that it runs in seconds.) The second line is the same
+# module with Llama 2's base in its table:
+
+# %%
+if llama:
+    theirs, mine, table = both(1024, 8, 2, 500000.0)
+    off = difference(theirs, mine, table, 520)
+    print(f"Llama 3's settings: like transformers {off < 1e-4}")
+    cos, sin = rotary_table(8192, 128, 10000.0)
+    mine.cos.copy_(cos)
+    mine.sin.copy_(sin)
+    print(f"with base 10000: off by {difference(theirs, mine, table, 520):.1f}")
+
+# %% [markdown]
+# The proof sees the base. What is left below 1e-4 is rounding: `transformers` computes its angles in float32 and you
+# compute them in float64. With their angles in your table the two should agree to the last digits:
+
+# %%
+if llama:
+    angles = table(torch.empty(1, device=device).double(), torch.arange(520)[None])
+    # they repeat the 64 pairs for both halves
+    mine.cos[:520], mine.sin[:520] = (one[0, :, :64].to(device) for one in angles)
+    print("below 1e-12:", difference(theirs, mine, table, 520) < 1e-12)
+
+# %% [markdown]
+# So you have written the attention of Llama 2 and Llama 3. (Llama 3.1 and its successors also slow the slowest pairs
+# down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the text. Softmax in
+# float32, as in the code of `transformers`, changes nothing even where a model computes in half precision, because
+# PyTorch's `softmax` then computes in float32 inside and rounds its result once.)
 #
 # The files that Meta publishes have one more trap: their pairs are neighbours. In exercise 5 of [the
 # sheet](exercises/08_exercises.ipynb) you bring such weights into the order of halves.
 #
 # ## A cache, one token at a time
 #
-# A model writes one word after the other. The keys and values of the words so far don't change when a new word comes,
-# because the mask keeps every word from looking ahead, so they are kept, and each step computes those of the new word
-# only (lesson 06). The cache, a module so that `.to(device)` moves it, reserves room once and fills it.
+# A model writes one word after the other. It could read the whole text again for each of them, and would write the
+# same. But the keys and values of the words so far don't change when a new word comes, because the mask keeps every
+# word from looking ahead, so they are kept, and each step computes those of the new word only (lesson 06). The cache, a
+# module so that `.to(device)` moves it, reserves room once and fills it.
 #
 # **Write it yourself:** put the new keys and values behind those that are there, add to the length, and return all
 # tokens so far.
@@ -314,8 +370,35 @@ with torch.no_grad():
 # Each step got one word and gave the row that the whole sentence gives. The word's position came from `cache.length`.
 # Without it, each word would be rotated as if it were the first.
 #
-# What if several words come at once, while others are in the cache? We take two words back, for which it is enough to
-# make the length smaller, and then hand in both in one step. **Predict** how many of the 2 times 6 scores of a head the
+# And what does it save? Here a wider layer reads a text of 500 tokens, one token more in each step, first the whole
+# text again and again, then with a cache:
+
+# %% tags=["timing", "nbval-ignore-output"]
+wide = MyLlamaAttention(256, 256, 8, 2).to(device)
+text = torch.randn(1, 500, 256, generator=generator).to(device)
+cache = MyCache(1, 2, 500, 32).to(device)
+with torch.no_grad():
+    start = perf_counter()
+    for end in range(1, 501):
+        again = wide(text[:, :end])
+    middle = perf_counter()
+    for at in range(500):
+        last = wide(text[:, at : at + 1], cache=cache)
+    seconds = middle - start, perf_counter() - middle
+torch.testing.assert_close(last[:, 0], again[:, -1])
+for name, one in zip(("without a cache", "with a cache"), seconds, strict=True):
+    print(f"{name:15}: {500 / one:6,.0f} tokens per second")
+
+# %% [markdown]
+# Without the cache 125,250 tokens are projected, the sum of 1 to 500, and with it 500. The longer the text, the larger
+# the difference. (For the sentences of a few words at the end of this lesson you wouldn't notice it.)
+
+# %%
+print(f"{sum(range(1, 501)):,}")
+
+# %% [markdown]
+# What if several words come at once, while others are in the cache? To take two words out of it, it is enough to make
+# the length smaller; then both come in one step. **Predict** how many of the 2 times 6 scores of a head the
 # causal mask hides.
 
 # %%
@@ -324,6 +407,8 @@ predict(guess, lambda: int((~torch.ones(2, 6, dtype=torch.bool).tril(6 - 2)).sum
 
 # %%
 with torch.no_grad():
+    cache = MyCache(1, 2, 8, 6).to(device)
+    _ = layer(sentence, cache=cache)
     cache.length = 4  # "for" and "it" are forgotten
     both = layer(sentence[:, 4:], cache=cache)
 torch.testing.assert_close(both, at_once[:, 4:])
@@ -357,8 +442,8 @@ heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
 # ## A padded batch with a cache
 #
 # Sentences of different lengths can be continued together. They are padded on the left, so that their last words are in
-# one column. The mask hides the padding, and the positions, those of the new words as well, count only real words. We
-# begin with two prompts of four and two words:
+# one column. The mask hides the padding, and the positions count only real words. We begin with two prompts of four and
+# two words:
 
 # %%
 lengths = torch.tensor([4, 2], device=device)  # real words of each sentence so far
@@ -420,8 +505,8 @@ class Block(nn.Module):
         widen, narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
         self.network = nn.Sequential(widen, nn.SiLU(), narrow)
 
-    def forward(self, x, *options):
-        x = x + self.attention(self.norm_1(x), *options)
+    def forward(self, x, positions=None, keep=None, cache=None):
+        x = x + self.attention(self.norm_1(x), positions, keep, cache)
         return x + self.network(self.norm_2(x))
 
 # %%
@@ -484,7 +569,14 @@ for step in range(150):
 
 # %% [markdown]
 # The loss falls from about 3.6 to nearly 0.06. It can't reach 0, because after a first word "the" no model can know
-# whether "night" or "morning" comes.
+# whether "night" or "morning" comes. Three first words begin two sentences each, and for each of these six sentences
+# the best guess costs $\ln 2$:
+
+# %%
+six, targets = 6 * torch.tensor(2.0).log(), (ids[:, 1:] >= 0).sum()
+print(f"the lowest possible loss: {six / targets:.3f}")
+
+# %% [markdown]
 #
 # **Write it yourself:** which word is the most likely after the last one? If a model takes it each time, this is called
 # **greedy decoding**.
@@ -567,9 +659,8 @@ predict(guess, lambda: sum(right))
 #
 # 1. It goes on like a sentence that resembles the prompt, and may cross from one sentence into another: "begin big and
 #    work for it ." is in no line of the text.
-# 2. It does, and most of the twelve beginnings are still completed (ten of them in our run). In so small a text the
-#    last words nearly decide what comes next, and two causal layers know something about order without being told, as
-#    you measured in lesson 07.
+# 2. It does, and most of the twelve beginnings are still completed (ten of them in our run). Two causal layers can know
+#    something about order without being told, as you measured in lesson 07.
 # 3. The fifth token raises the error. Without it `self.keys[:, :, 4:5] = keys` would write one token into a slice of
 #    size 0, which PyTorch accepts without an error. The token would be lost, and the model would go on without it. (In
 #    our run it even wrote the same sentence.)

@@ -3,8 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/10_what_heads_learn.ipynb)
 #
-# You will train three tiny models in seconds, and find out what their heads learn, and when. You measure where each
-# head looks, switch heads off, and exchange what a head passes on, to test the story that you tell about it. The third
+# You will train four tiny models in seconds, and find out what their heads learn, and when. You measure where each
+# head looks, switch heads off, and exchange what a head passes on, to test the story that you tell about it. The last
 # model gets no positions at all.
 #
 # **You need** lessons [05](05_weight_split.ipynb) and [06](06_multi_query.ipynb). **It takes** about 45 minutes.
@@ -43,8 +43,8 @@ torch.set_num_threads(1)
 # %% [markdown]
 # ## A task that attention can solve
 #
-# In our task a few random letters, all different, are repeated again and again, and the model has to **say the next
-# letter**.
+# In our task 4 to 12 random letters, all different, form a round, which is repeated until 16 letters are full (so the
+# last round often breaks off). The model has to **say the next letter**.
 
 # %%
 alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -52,14 +52,17 @@ num_tokens = 16
 
 
 # %%
-def draw(num_samples, generator, shortest=4, longest=12):
-    """Letters (sample, token) in rounds of this length, and which can be known."""
+def draw(num_samples, generator, shortest=4, longest=12, later=0):
+    """Letters (sample, token) in rounds of this length, and which can be known.
+
+    With `later` the first letters that can be known don't count.
+    """
     period = torch.randint(shortest, longest + 1, (num_samples, 1), generator=generator)
     # all different within a round
     order = torch.rand(num_samples, 26, generator=generator).argsort(dim=1)
     place = torch.arange(num_tokens)
     # in each row the letters at these numbers
-    return order.gather(1, place % period), place >= period
+    return order.gather(1, place % period), place >= period + later
 
 
 # %%
@@ -159,13 +162,14 @@ print(f"untrained: {accuracy(untrained):.2f} right")
 
 
 # %%
-def train(model, steps=600, fastest=5e-3):
+def train(model, steps=600, fastest=5e-3, later=0):
     generator, losses, copies = torch.Generator().manual_seed(3), {}, {}
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
     for step in range(steps):
         rate = fastest * min(1.0, (step + 1) / 50) * (1 - step / steps)
         optimizer.param_groups[0]["lr"] = rate
-        letters, known = (drawn.to(device) for drawn in draw(32, generator))
+        letters, known = draw(32, generator, later=later)
+        letters, known = letters.to(device), known.to(device)
         logits, _ = model(letters)
         can = known[:, 1:]
         loss = F.cross_entropy(logits[:, :-1][can], letters[:, 1:][can])
@@ -220,10 +224,11 @@ look(model, layer=1)
 
 # %% [markdown]
 # In layer 1 the first five rows are bright in the first column, as we will see later. Then a line begins. The second D
-# looks at the first R, the letter that came *after* the first D, which is the answer. Such heads are called **induction
-# heads** (Elhage et al., [A Mathematical Framework for Transformer
-# Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
-# Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
+# looks at the first R, the letter that came *after* the first D, which is the answer. (In our run the line is not all:
+# one of the heads still looks back at the first D in some of these rows, where that is no answer, and leaves the answer
+# to the other head.) Such heads are called **induction heads** (Elhage et al., [A Mathematical Framework for
+# Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context
+# Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
 #
 # ## Measure the first habit
 #
@@ -365,8 +370,8 @@ assert min(before[160], after[160]) > 0.6
 
 # %% [markdown]
 # The habits grow together, mostly between step 60 and step 140, while the loss falls to a small part of what it was. It
-# has fallen before that, too. At step 40 it has lost about a quarter, and hardly any weight goes to what comes after a
-# copy: the model has learned something that needs neither habit ("Your turn" asks what).
+# has fallen before that, too. At step 40 it has lost a quarter to a third, and hardly any weight goes to what comes
+# after a copy: the model has learned something that needs neither habit ("Your turn" asks what).
 #
 # ## Switch a head off
 #
@@ -429,19 +434,27 @@ assert min(accuracy_without(model, 1, head) for head in (0, 1)) > 0.9
 # copies the R.
 #
 # We test it. In MAERD, the word read backwards, R comes after E. Now run DREAMDREAM, but give each letter what the head
-# found in MAERDMAERD. The letters keep their order, and only the messages are reversed. If the story is true, the model
-# should say the letter *before*. Replacing a part of one run by that of another is called **activation patching**
-# (Meng et al., [Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022). We take 300
-# random words of five letters, and look at the middle letters, which have a neighbour on both sides.
+# found in MAERDMAERD. The letters keep their order, and only the messages are reversed:
+#
+# | letter | D | R | E | A | M |
+# |---|---|---|---|---|---|
+# | its own message: I come after | M | D | R | E | A |
+# | the message from MAERD: I come after | R | E | A | M | D |
+#
+# If the story is true, the model should say the letter *before*. To replace a part of one run by that of another is
+# called **activation patching**. A swap between two ordinary inputs, such as ours, is an *interchange intervention*
+# (Geiger et al., [Causal Abstractions of Neural Networks](https://arxiv.org/abs/2106.02997), 2021). The *causal
+# tracing* of Meng et al. ([Locating and Editing Factual Associations in GPT](https://arxiv.org/abs/2202.05262), 2022)
+# brings clean states into a run whose input was made noisy. We take 300 random words of five letters, and look at the
+# middle letters, which have a neighbour on both sides.
 
 
 # %%
 words = draw(300, torch.Generator().manual_seed(9), 5, 5)[0][:, :5]
+both_ways = torch.cat([words, words.flip(1)]).repeat(1, 2)  # forward, then backward
 
 
-# %%
-def next_or_previous(model, heads):
-    # how often it says the next letter, and how often the one before
+def exchanged(heads):  # gives forward words what these heads found in backward ones
     def exchange(by_head):
         # (2 * b, h, 2 * t, d): first the forward words, then the backward ones
         forward, backward = by_head.chunk(2)
@@ -449,58 +462,127 @@ def next_or_previous(model, heads):
         in_order = backward.unflatten(2, (2, -1)).flip(3).flatten(2, 3)
         forward[:, heads] = in_order[:, heads]
 
-    with heads_edited(model.layers[0], exchange):
-        logits, _ = run(model, torch.cat([words, words.flip(1)]).repeat(1, 2))
+    return exchange
+
+
+# %%
+def next_or_previous(logits):  # how often the next letter is said, and the one before
     # in forward words, the middle of the second round
     said = logits.chunk(2)[0][:, 6:9].argmax(dim=-1)
     neighbours = words[:, 2:], words[:, :-2]
     return [(said == neighbour).float().mean().item() for neighbour in neighbours]
 
 
+def with_exchange(model, heads):
+    with heads_edited(model.layers[0], exchanged(heads)):
+        return next_or_previous(run(model, both_ways)[0])
+
+
+# %% tags=["trained", "nbval-ignore-output"]
+after, before = with_exchange(model, [looks_back])
+print(f"the next letter {after:.2f}, the one before {before:.2f}")
+assert before > 0.85 and after < 0.1
+
 # %% [markdown]
-# **Predict.** Does the model now say the letter before in more than 85 % of the cases?
+# The letters were not moved, and the answers are reversed. So layer 1 really reads what this head wrote, where the
+# ablation showed only that the head matters. But the story says more: it says *how* layer 1 reads the message. The
+# exchange changed all that layer 1 gets, its queries, its keys and its values. So exchange one of these alone, and
+# leave the rest of the run as it was:
+
 
 # %%
-guess = ...  # "yes" or "no"
-predict(guess, lambda: next_or_previous(model, [looks_back])[1] > 0.85)
+def with_exchange_in(model, heads, projection):
+    # `projection` of layer 1 gives what it gave with the exchange; all else is clean
+    kept = []
+    with heads_edited(model.layers[0], exchanged(heads)):
+        with projection.register_forward_hook(lambda *call: kept.append(call[2])):
+            run(model, both_ways)
+    with projection.register_forward_hook(lambda *_: kept[0]):
+        return next_or_previous(run(model, both_ways)[0])
+
+
+reversed_by = {
+    name: with_exchange_in(model, [looks_back], getattr(model.layers[1], name))
+    for name in ("q_proj", "k_proj", "v_proj")
+}
+
+# %% [markdown]
+# **Predict** which of the three reverses the answers alone: `"q_proj"`, `"k_proj"` or `"v_proj"`.
+
+# %%
+guess = ...  # a name
+predict(guess, lambda: max(reversed_by, key=lambda name: reversed_by[name][1]))
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Yes. The letters were not moved, and the answers are reversed. So layer 1 really reads what this head wrote, where
-# the ablation showed only that the head matters.
+# It is the projection to the keys. The second D asks with what it is itself ("who comes after a D?"), and the message
+# answers that question in the R's key. What is then copied, the R, is in its value, which doesn't need the message. Run
+# `reversed_by` to see the numbers. When a head of one layer gets its keys from a head of the layer below, Elhage et al.
+# call it *K-composition*. It came out so with three other seeds and with a smaller learning rate, too. There, though,
+# both heads of layer 0 sometimes look back, and then the messages of both have to be exchanged.
 #
 # </details>
-#
+
+# %%
+for name, (after, before) in reversed_by.items():
+    assert (before > 0.9 and after < 0.1) if name == "k_proj" else after > 0.9
+
+# %% [markdown]
 # ## Rows that find nothing
 #
 # In the first round no letter has an earlier copy, so an induction head finds nothing. In the picture of layer 1 the
 # first column is bright there. In large language models such a column is an **attention sink** (Xiao et al., [Efficient
 # Streaming Language Models with Attention Sinks](https://arxiv.org/abs/2309.17453), 2023): softmax must give away a
 # total weight of 1, and the first token takes what isn't needed, and adds nearly nothing to the answer (lesson
-# [09](09_smaller_caches.ipynb)). Is it one here?
+# [09](09_smaller_caches.ipynb)).
 #
-# **Predict.** In the first round, does the model say the first letter of the row in more than half of the cases?
+# **Predict.** Is it one here, too? Then the model would not copy the first letter, and would say it in less than half
+# of the cases.
 
 
 # %%
-def says_first(model):
+def says_first(model):  # in the first round
     said = run(model, test_letters)[0][:, :-1].argmax(dim=-1)  # (b, t - 1)
     return (said == test_letters[:, :1])[~test_known[:, 1:]].float().mean().item()
 
 
 guess = ...  # "yes" or "no"
-predict(guess, lambda: says_first(model) > 0.5)
+predict(guess, lambda: says_first(model) < 0.5)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Yes, nearly always. So this is no sink: the heads look at the first letter because they copy it. The loss counts the
-# capitals only. If the letter before is new, the only capital that can follow is the first one of a row, which is a
-# copy of the first letter. So a head that finds no copy does best to say the first letter. **A head learns what its
-# training rewards.**
+# No: it nearly always says the first letter. So this is no sink; the heads look at the first letter and copy it. Could
+# the loss be the reason? It counts the capitals only. If the letter before is new, the only capital that can follow is
+# the first one of a row, which is a copy of the first letter. So a head that finds no copy does best to say the first
+# letter.
 #
 # </details>
+#
+# If that is the reason, the column must go away once the first capital no longer counts. So train the same model again
+# without it, and compare the weight that the first column gets in the first round, for each head of layer 1:
+
+
+# %%
+def first_column(model):  # the mean weight per head of layer 1, without letter 0 itself
+    _, weights = run(model, test_letters)
+    new = ~test_known[:, 1:]
+    return weights[1, :, :, 1:, 0].transpose(1, 2)[new].mean(dim=0)
+
+
+# %% tags=["trained", "nbval-ignore-output"]
+torch.manual_seed(3)
+indifferent = TinyModel(MultiHeadAttention).to(device)
+train(indifferent, later=1)
+for name, one in {"as before": model, "first one not counted": indifferent}.items():
+    shown = " ".join(f"{weight:.2f}" for weight in first_column(one))
+    print(f"{name:21}: column {shown}, says the first letter {says_first(one):.2f}")
+assert first_column(model).min() > 0.7 and says_first(model) > 0.9
+assert first_column(indifferent).max() < 0.4 and says_first(indifferent) < 0.5
+
+# %% [markdown]
+# The column is gone, and so is the habit. **A head learns what its training rewards.**
 #
 # A bright column alone doesn't tell what it is for. Now do exercises 5 and 6 of [the
 # sheet](exercises/10_exercises.ipynb).
@@ -514,23 +596,22 @@ torch.manual_seed(3)
 blind = TinyModel(MultiHeadAttention).to(device)
 blind.places.requires_grad_(False).weight.zero_()  # and zeros they stay
 train(blind)
-assert habits(blind)[0].max() < 0.45 and says_first(model) > 0.9
+assert habits(blind)[0].max() < 0.45
 look(blind, layer=0)
 
 # %% [markdown]
 # There is no line below the diagonal, and so no head like the one that the first model needed.
 #
-# **Predict.** Is the accuracy of this model above 0.75?
+# **Predict** its accuracy, between 0 and 1.
 
 # %%
-guess = ...  # "yes" or "no"
-predict(guess, lambda: accuracy(blind) > 0.75)
+guess = ...  # such as 0.5
+predict(guess, lambda: accuracy(blind), within=0.08)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Yes: run `accuracy(blind)`. It is only a little lower than with places. The next section finds out how the model does
-# it.
+# It is only a little lower than with places. The next section finds out how the model does it.
 #
 # </details>
 #
@@ -567,9 +648,9 @@ assert row[4] > row[5] > row[6] > row[7] and row[4] > 0.3 and row[:4].sum() < 0.
 # both heads of layer 0 collect, come from the backward word:
 
 # %% tags=["trained", "nbval-ignore-output"]
-after, before = next_or_previous(blind, [0, 1])
+after, before = with_exchange(blind, [0, 1])
 print(f"the next letter {after:.2f}, the one before {before:.2f}")
-assert after < 0.1 and min(before, next_or_previous(model, [looks_back])[1]) > 0.8
+assert after < 0.1 and before > 0.8
 
 # %% [markdown]
 # They do. Language models without positions work nearly as well, too (Haviv et al., [Transformer Language Models
@@ -581,18 +662,16 @@ assert after < 0.1 and min(before, next_or_previous(model, [looks_back])[1]) > 0
 #
 # 1. Does the head that looks back give up when the second round begins, or at a place? Compare its weights in rounds of
 #    five letters, `run(model, draw(300, torch.Generator(), 5, 5)[0])[1][0, :, looks_back]`, with those in rounds of
-#    twelve. And why there?
+#    twelve. What is special about that place?
 # 2. At step 40 no head searches for copies yet. How often is the largest logit of `copies["multi-head"][40]` one of the
 #    letters that the row has had so far?
 # 3. Switch off the heads of `blind` with `ablations(blind)`. What is different from the first model?
-# 4. In `draw`, write `place > period`, so that the first capital of a row no longer counts, and run all cells down to
-#    the prediction with `says_first`. What is `says_first(model)` now, and why?
 #
 # <details><summary>Answers</summary>
 #
 # 1. Take `.diagonal(-1, 1, 2).mean(dim=0)` of both. They agree, although the second round begins at different places:
-#    the head goes by place, and gives up at place 8, where looking back never helps. With `period` letters in a round,
-#    what is found at place p is needed one round later, at place p - 1 + `period`, and the last query is at
+#    the head goes by place, and gives up at place 8, from which on looking back no longer helps. With `period` letters
+#    in a round, what is found at place p is needed one round later, at place p - 1 + `period`, and the last query is at
 #    `num_tokens - 2`. In rounds of eight letters or more that is too late, and in shorter ones place 8 only repeats a
 #    pair seen before.
 # 2. In nearly all cases; with the untrained model it is about a quarter. So the model first learns *which* letters can
@@ -606,8 +685,6 @@ assert after < 0.1 and min(before, next_or_previous(model, [looks_back])[1]) > 0
 #
 # 3. With places only one head was needed. Here all four are: without any one of them, only about three quarters of the
 #    answers are right, with zeros as with the mean. The two heads of a layer share the work.
-# 4. It falls from nearly 1 to about a quarter. Nothing rewards saying the first letter any more, so the heads no longer
-#    copy it.
 #
 # </details>
 #

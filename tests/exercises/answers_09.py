@@ -106,7 +106,7 @@ WRONG = {
     "window_with_sinks": [
         (lambda q, k, w, s: mask_by_loop(q, k, w, 0), "without the sinks"),
         (lambda q, k, w, s: mask_by_loop(k, k, w, s)[:q], "causal-top-left"),
-        (lambda q, k, w, s: mask_by_loop(q, k, w + 1, s), "mask-off-by-one", "too wide"),
+        (lambda q, k, w, s: mask_by_loop(q, k, w + 1, s), "window-off-by-one", "too wide"),
         (lambda q, k, w, s: mask_by_loop(q, k, w, 0) | (torch.arange(k) < s), "no-causal-mask"),
         (lambda q, k, w, s: ~mask_by_loop(q, k, w, s), "mask-inverted"),
         (lambda q, k, w, s: mask_by_loop(k, k, w, s), "has the shape"),
@@ -122,7 +122,7 @@ WRONG = {
         (lambda p, w, s: slot_by_walking(p, w, s) / 1, "should be the integer"),
     ],
     "earliest_token": [
-        (lambda p, w, kinds: earliest_by_layers(p, w + 1, kinds), "mask-off-by-one"),
+        (lambda p, w, kinds: earliest_by_layers(p, w + 1, kinds), "window-off-by-one"),
         (lambda p, w, kinds: earliest_by_layers(p, w, kinds[-1]), "the last layer alone"),
         (lambda p, w, kinds: earliest_by_layers(p, w, kinds.replace("G", "")), "global layers skipped"),
         (lambda p, w, kinds: 0 if "G" in kinds else p - len(kinds) * (w - 1), "before the first token"),

@@ -8,8 +8,9 @@ from course_lib.attention import apply_rotary, rotary_table
 
 
 class Llama(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
         super().__init__()
+        self.base = base
         self.heads, self.kv_heads, self.width = num_heads, num_kv_heads, d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.width, bias=False)
@@ -17,7 +18,7 @@ class Llama(nn.Module):
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
 
     def rotated(self, q, k, v, start=0):
-        table = [one[start:] for one in rotary_table(start + q.shape[2], self.width)]
+        table = [one[start:] for one in rotary_table(start + q.shape[2], self.width, rope_theta=self.base)]
         return apply_rotary(q, *table), apply_rotary(k, *table), v
 
     def stored(self, k, v, cache):
@@ -51,6 +52,38 @@ class GroupedLlama(Llama):
         scores = torch.einsum("bgrqd,bgkd->bgrqk", q, k) / self.width**0.5
         scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
         mixed = torch.einsum("bgrqk,bgkd->bgrqd", scores.softmax(-1), v).flatten(1, 2)
+        return self.out_proj(mixed.transpose(1, 2).flatten(2))
+
+
+class RotatesByAngle(Llama):
+    """No table: the angles are computed from the positions."""
+
+    def rotated(self, q, k, v, start=0):
+        position = torch.arange(start, start + q.shape[2], dtype=torch.float64)
+        angle = position[:, None] * self.base ** (-2 * torch.arange(self.width // 2) / self.width)
+        return apply_rotary(q, angle.cos(), angle.sin()), apply_rotary(k, angle.cos(), angle.sin()), v
+
+
+class BaseOfLlama2(Llama):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
+        super().__init__(d_in, d_out, num_heads, num_kv_heads)
+
+
+class FoldedWrong(Llama):
+    """The queries are folded without a thought for which heads share a kv head."""
+
+    def forward(self, x, positions=None, keep=None, cache=None):
+        start = 0 if cache is None else cache.length
+        q, k, v = (
+            one.unflatten(2, (-1, self.width)).transpose(1, 2)
+            for one in (self.q_proj(x), self.k_proj(x), self.v_proj(x))
+        )
+        q, k, v = self.rotated(q, k, v, start)
+        k, v = self.stored(k, v, cache)
+        rows = q.unflatten(1, (-1, self.kv_heads)).transpose(1, 2).flatten(2, 3)  # heads 0, 2, 4 ask kv head 0
+        scores = (rows @ k.mT * self.width**-0.5).unflatten(2, (-1, x.shape[1]))
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf).triu(1 + start)
+        mixed = (scores.softmax(-1).flatten(2, 3) @ v).unflatten(2, (-1, x.shape[1])).transpose(1, 2).flatten(1, 2)
         return self.out_proj(mixed.transpose(1, 2).flatten(2))
 
 
@@ -189,7 +222,7 @@ class OneRoom(nn.Module):
 
 
 RIGHT = {
-    "MyLlamaAttention": [Llama, GroupedLlama],
+    "MyLlamaAttention": [Llama, GroupedLlama, RotatesByAngle],
     "MyCache": [Stacked, Growing],
     "next_word": [
         lambda logits: torch.argmax(logits[:, -1, :], dim=1),
@@ -204,8 +237,10 @@ WRONG = {
         (RotatedQueries, "only the queries are rotated"),
         (RotatedValues, "rotary-on-values", "whose values are rotated"),
         (RotatedBeforeTheSplit, "stopped", "RuntimeError"),
+        (BaseOfLlama2, "that rotates with base 10000, whatever the argument says"),
+        (FoldedWrong, "kv-heads-tiled"),
         (StartsAnew, "whose positions start at 0 with each piece", "with a cache in pieces of"),
-        (NeverReads, "that forgets the pieces before", "What does the cache give back"),
+        (NeverReads, "that forgets the pieces before", "What does the cache return"),
         (StoresCopies, "stopped", "the cache, or the copies for the query heads?"),
         (StoresBeforeRotating, "your result is", "with a cache in pieces of"),
         (AlignedAtTheStart, "wrong elsewhere", "with a cache in pieces of"),

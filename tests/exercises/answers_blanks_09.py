@@ -16,9 +16,11 @@ def window_by_triangles(num_tokens, window):
     return ones.tril() & ones.triu(1 - window)
 
 
-def sink_by_formula(scores, sink_logits):
-    exponentials = scores.exp()
-    return exponentials / (exponentials.sum(-1, keepdim=True) + sink_logits.exp().view(-1, 1, 1))
+def sink_by_formula(scores, sink_logits, guard=True):
+    sinks = sink_logits.view(-1, 1, 1)
+    largest = torch.maximum(scores.amax(-1, keepdim=True), sinks) if guard else 0.0
+    exponentials = (scores - largest).exp()
+    return exponentials / (exponentials.sum(-1, keepdim=True) + (sinks - largest).exp())
 
 
 def sink_by_padding(scores, sink_logits):
@@ -63,7 +65,8 @@ RIGHT = {
 
 WRONG = {
     "window_mask": [
-        (lambda n, w: window_by_loop(n, w + 1), "mask-off-by-one", "too wide"),
+        (lambda n, w: window_by_loop(n, w + 1), "window-off-by-one", "too wide"),
+        (lambda n, w: window_by_loop(n, w - 1), "window-off-by-one", "too narrow"),
         (lambda n, w: torch.ones(n, n).tril().bool(), "without a window"),
         (lambda n, w: window_by_loop(n, w) | window_by_loop(n, w).mT, "no-causal-mask"),
         (lambda n, w: ~window_by_loop(n, w), "mask-inverted"),
@@ -71,6 +74,7 @@ WRONG = {
         (lambda n, w: window_by_loop(n, 3), "it should be"),
     ],
     "sink_weights": [
+        (lambda s, z: sink_by_formula(s, z, guard=False), "exp(1000) is infinite", "one score of each row"),
         (lambda s, z: s.softmax(-1), "without the sink"),
         (lambda s, z: torch.cat([s, z[:, None, None].expand(-1, s.shape[1], 1)], -1).softmax(-1), "column kept"),
         (lambda s, z: F.normalize(sink_by_formula(s, z), p=1, dim=-1), "or it cancels"),

@@ -17,7 +17,8 @@ from tools.notebooks import Lesson, Tally, lesson_arguments, run_pytest
 from . import book
 from .run import find_lessons
 
-APART = ("--ignore=tests/browser", "--ignore=tests/machines")  # they need more than Python, and have their own options
+# They need more than Python, or minutes for what lessons say of trained models, and have their own options.
+APART = ("--ignore=tests/browser", "--ignore=tests/machines", "--ignore=tests/training")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
@@ -32,7 +33,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     for part, help_ in (
         ("--library-only", "run the tests, not the lessons"),
         ("--lessons-only", "run the lessons, not the tests"),
-        ("--browser", "also build the book, and drive it and JupyterLab in a browser"),
+        (
+            "--browser",
+            "also train models again, build the book, and drive it and JupyterLab in a browser",
+        ),
         ("--browser-only", "drive the browser through the built book and JupyterLab, nothing else"),
         ("--every-page", "look at every page of the built book in both themes and three widths, nothing else"),
         ("--sandbox-only", "run the tests that need bubblewrap, nothing else"),
@@ -66,6 +70,8 @@ def run(args: argparse.Namespace) -> int:
         rows.append(check_tests(root, "every page in a browser", [EVERY_PAGE], args.workers))
     if built is not None:
         rows.append(("the book", "", built.result()))
+    if args.browser:
+        rows.append(check_tests(root, "what training shows", ["tests/training"], args.workers, distribute="loadfile"))
     if args.browser or args.browser_only:  # JupyterLab's tests are one group
         rows.append(check_tests(root, "in a browser", ["tests/browser"], args.workers, distribute="loadgroup"))
     return report(rows, notes)

@@ -95,7 +95,7 @@ EXERCISE = CacheExercise(
             "the new tokens alone: the old ones are forgotten",
             _NewOnly,
             "token-missing-from-cache",
-            "Who remembers the others?",
+            "The next score product needs the keys of all tokens so far. Where are the earlier ones?",
         ),
         Wrong(
             "the whole room, with zeros where no token is yet",

@@ -34,15 +34,14 @@ class Cache(nn.Module):
 
 
 class MyLlamaAttention(nn.Module):
-    def __init__(self, d_in, d_out, num_heads, num_kv_heads):
+    def __init__(self, d_in, d_out, num_heads, num_kv_heads, base=10000.0, max_len=512):
         super().__init__()
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
-        self.head_dim = d_out // num_heads
+        self.num_kv_heads, self.head_dim = num_kv_heads, d_out // num_heads
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(d_in, num_kv_heads * self.head_dim, bias=False)
         self.out_proj = nn.Linear(d_out, d_out, bias=False)
-        cos, sin = rotary_table(512, self.head_dim, 10000.0)  # (position, pair)
+        cos, sin = rotary_table(max_len, self.head_dim, base)  # (position, pair)
         self.register_buffer("cos", cos.float(), persistent=False)
         self.register_buffer("sin", sin.float(), persistent=False)
 
@@ -60,11 +59,11 @@ class MyLlamaAttention(nn.Module):
         queries, keys = rotate(queries, cos, sin), rotate(keys, cos, sin)
         if cache is not None:
             keys, values = cache(keys, values)  # those of all tokens so far
-        group = self.num_heads // self.num_kv_heads
-        keys = keys.repeat_interleave(group, dim=1)  # (b, h, k, d)
-        values = values.repeat_interleave(group, dim=1)
-        # (b, h, q, d) @ (b, h, d, k) -> (b, h, q, k)
-        scores = (queries * self.head_dim**-0.5) @ keys.transpose(2, 3)
+        # (b, h, q, d) -> (b, g, h / g * q, d): heads that share keys become rows
+        folded = queries.reshape(len(x), self.num_kv_heads, -1, self.head_dim)
+        # (b, g, h / g * q, d) @ (b, g, d, k) -> (b, g, h / g * q, k)
+        scores = (folded * self.head_dim**-0.5) @ keys.transpose(2, 3)
+        scores = scores.view(*queries.shape[:3], -1)  # -> (b, h, q, k)
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device)
         # the last query sees all keys
         seen = seen.tril(scores.shape[-1] - scores.shape[-2])
@@ -72,8 +71,9 @@ class MyLlamaAttention(nn.Module):
         # not -inf: a row of padding, which sees nothing, must not become nan
         scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=-1, dtype=torch.float32).to(x.dtype)
-        # (b, h, t, d) -> (b, t, h * d)
-        return self.out_proj((weights @ values).transpose(1, 2).flatten(2))
+        context = weights.view(*folded.shape[:3], -1) @ values  # (b, g, h / g * q, d)
+        # -> (b, h, q, d) -> (b, q, h, d) -> (b, q, h * d)
+        return self.out_proj(context.view(queries.shape).transpose(1, 2).flatten(2))
 
 
 class _Variant(MyLlamaAttention):
@@ -82,14 +82,23 @@ class _Variant(MyLlamaAttention):
     def rotated(self, queries: Tensor, keys: Tensor, values: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
         return rotate(queries, cos, sin), rotate(keys, cos, sin), values
 
-    def shared(self, x: Tensor, group: int) -> Tensor:
-        return x.repeat_interleave(group, dim=1)
-
     def cached(self, keys: Tensor, values: Tensor, cache: Any) -> tuple[Tensor, Tensor]:
         return (keys, values) if cache is None else cache(keys, values)
 
     def start(self, cache: Any) -> int:
         return 0 if cache is None else cache.length
+
+    def shared(self, x: Tensor, group: int) -> Tensor:
+        return x.repeat_interleave(group, dim=1)
+
+    def mixed(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        group = queries.shape[1] // self.num_kv_heads
+        scores = queries @ self.shared(keys, group).mT
+        return self.weights(scores) @ self.shared(values, group)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
+        return (scores * self.head_dim**-0.5).masked_fill(later, -torch.inf).softmax(-1)
 
     def forward(self, x: Tensor, positions: Any = None, keep: Any = None, cache: Any = None) -> Tensor:
         projected = self.q_proj(x), self.k_proj(x), self.v_proj(x)
@@ -97,11 +106,7 @@ class _Variant(MyLlamaAttention):
         at = slice(self.start(cache), self.start(cache) + x.shape[1])
         queries, keys, values = self.rotated(*split, self.cos[at], self.sin[at])
         keys, values = self.cached(keys, values, cache)
-        group = self.num_heads // self.num_kv_heads
-        scores = queries @ self.shared(keys, group).mT * self.head_dim**-0.5
-        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1 + scores.shape[-1] - scores.shape[-2])
-        weights = scores.masked_fill(later, -torch.inf).softmax(-1)
-        return self.out_proj((weights @ self.shared(values, group)).transpose(1, 2).flatten(2))
+        return self.out_proj(self.mixed(queries, keys, values).transpose(1, 2).flatten(2))
 
 
 class _NotRotated(_Variant):
@@ -140,6 +145,18 @@ class _Forgets(_Variant):
         return keys, values
 
 
+class _FoldedByToken(_Variant):
+    def mixed(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        rows = queries.transpose(1, 2).reshape(len(queries), self.num_kv_heads, -1, self.head_dim)
+        weights = self.weights((rows @ keys.mT).view(*queries.shape[:3], -1))
+        return (weights.view(*rows.shape[:3], -1) @ values).view(queries.shape)
+
+
+class _OneBase(_Variant):
+    def __init__(self, d_in: int, d_out: int, num_heads: int, num_kv_heads: int, base: float = 10000.0) -> None:
+        super().__init__(d_in, d_out, num_heads, num_kv_heads)
+
+
 class _Restarts(_Variant):
     def start(self, cache: Any) -> int:
         return 0
@@ -153,13 +170,15 @@ EXERCISE = ModuleExercise(
     prompt=(
         "Causal grouped-query attention whose queries and keys are rotated by their positions. The projections are "
         "`q_proj`, `k_proj`, `v_proj` and `out_proj`, without bias; consecutive query heads share a kv head; pairs are "
-        "halves, and the base is 10000. With a cache, the rotated keys and the values go into it, and all tokens so "
-        "far come back. `positions` and `keep` serve the lesson; the check gives neither."
+        "halves, `base` is the base of the rotation, and `max_len` the number of positions in the table. With a cache, "
+        "the rotated keys and the values go into it, and all tokens so far come back. `positions` and `keep` serve the "
+        "lesson; the check gives neither, and leaves `max_len` at 512."
     ),
     hints=(
-        "Queries and keys are rotated, values are not: `rotate(queries, cos, sin)`. The cache comes next, and the "
-        "copies for the query heads last, so that the cache stays small.",
-        "`keys.repeat_interleave(group, dim=1)` gives each kv head to `group` consecutive query heads.",
+        "Queries and keys are rotated, values are not: `rotate(queries, cos, sin)`. The cache comes next. No key is "
+        "copied for the query heads that share it: their queries become rows of one head, as in lesson 06.",
+        "Head 0 and its neighbours come first, each with all its tokens, so nothing has to be moved: "
+        "`queries.reshape(batch, num_kv_heads, -1, head_dim)`.",
     ),
     kv_heads="any",
     even_head_dim=True,
@@ -184,9 +203,19 @@ EXERCISE = ModuleExercise(
         ),
         Wrong("attention whose kv heads are dealt out in turn, 0, 1, 0, 1", _Tiled, "kv-heads-tiled"),
         Wrong(
+            "attention whose queries are folded token by token, so that rows of different heads change places",
+            _FoldedByToken,
+            hint="Which axis comes right after the batch when you fold: heads or tokens?",
+        ),
+        Wrong(
+            "attention that rotates with base 10000, whatever the argument says",
+            _OneBase,
+            hint="Which of the arguments decides how fast the pairs rotate, and where do you use it?",
+        ),
+        Wrong(
             "attention that forgets the pieces before",
             _Forgets,
-            hint="What does the cache give back, and which keys and values do you go on with?",
+            hint="What does the cache return, and which keys and values do you go on with?",
         ),
         Wrong(
             "attention whose positions start at 0 with each piece",

@@ -48,7 +48,7 @@ EXERCISE = FunctionExercise(
         Wrong(
             "layers that reach `window` tokens back: the query's own token is counted as one of the others",
             lambda p, w, layers: 0 if "G" in layers else max(0, p - len(layers) * w),
-            "mask-off-by-one",
+            "window-off-by-one",
             hint="How far back does a layer with window=1 reach?",
         ),
         Wrong(

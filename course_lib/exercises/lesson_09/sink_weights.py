@@ -30,7 +30,13 @@ def _draw(rng: InputGenerator) -> list[Case]:
     head, tokens = rng.sizes(2, 3, 7)
     hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
     masked = rng.normal(head, tokens, tokens).masked_fill(hidden, -torch.inf)
-    return [*cases, Case((masked, rng.normal(head)), "later tokens are hidden by scores of -inf")]
+    peaks = rng.normal(head, tokens, tokens + 1)
+    peaks[..., rng.integer(tokens + 1)] += 1000.0  # exp of these overflows
+    return [
+        *cases,
+        Case((masked, rng.normal(head)), "later tokens are hidden by scores of -inf"),
+        Case((peaks, rng.normal(head)), "one score of each row is about 1000"),
+    ]
 
 
 EXERCISE = FunctionExercise(
@@ -40,8 +46,8 @@ EXERCISE = FunctionExercise(
     minutes=3,
     prompt=(
         "`scores`, (head, query, key), are scaled and masked. `sink_logits`, (head,), holds one more logit per head, "
-        "the attention sink. Let it take part in the softmax of each row, and give back the attention weights of the "
-        "keys alone, (head, query, key)."
+        "the attention sink. Let it take part in the softmax of each row, and return the attention weights of the keys "
+        "alone, (head, query, key). The check also comes with scores of about 1000."
     ),
     hints=(
         "Join the sink to the scores as one more column, take the softmax, and drop that column.",
@@ -53,6 +59,12 @@ EXERCISE = FunctionExercise(
     axes="head query key",
     gradients=("scores", "sink_logits"),
     wrong=(
+        Wrong(
+            "softmax without a guard against large scores: exp(1000) is infinite",
+            lambda s, z: s.exp() / (s.exp().sum(-1, keepdim=True) + z.exp()[:, None, None]),
+            hint="Softmax doesn't change if the same number is subtracted from all, the sink's logit included. Which "
+            "one keeps exp finite, and which function does that for you?",
+        ),
         Wrong(
             "softmax without the sink: it is missing, or it cancels",
             lambda s, z: s.softmax(-1),

@@ -48,13 +48,13 @@ EXERCISE = FunctionExercise(
         Wrong(
             "a window one token too wide: window keys besides the query's own",
             lambda n, w: (_distance(n) >= 0) & (_distance(n) <= w),
-            "mask-off-by-one",
+            "window-off-by-one",
             hint="Does the query's own token count as one of the window's keys?",
         ),
         Wrong(
             "a window one token too narrow",
             lambda n, w: (_distance(n) >= 0) & (_distance(n) < w - 1),
-            "mask-off-by-one",
+            "window-off-by-one",
             hint="With window=1, which key is left to a token?",
         ),
         Wrong(

@@ -68,13 +68,13 @@ EXERCISE = FunctionExercise(
         Wrong(
             "a window one token too wide",
             lambda q, k, w, s: _mask(q, k, w + 1, s),
-            "mask-off-by-one",
+            "window-off-by-one",
             hint="Does the query's own token count as one of the window's keys?",
         ),
         Wrong(
             "a window one token too narrow",
             lambda q, k, w, s: _mask(q, k, w - 1, s),
-            "mask-off-by-one",
+            "window-off-by-one",
             hint="With window=1 and no sinks, which key is left to a token?",
         ),
         Wrong(

@@ -12,6 +12,7 @@ from course_lib.exercises.input_generator import InputGenerator
 from course_lib.wording import counted
 
 D_IN = (11, 13, 17)  # primes: no product of other sizes can be mistaken for one of them
+BASES = (100.0, 1000.0, 500000.0)  # none is the 10000 of Llama 2, which an answer may have written down
 
 
 class Sizes(NamedTuple):
@@ -20,6 +21,7 @@ class Sizes(NamedTuple):
     Attributes:
         own_head_dim: The width of a head if it is an argument of its own, else 0: then d_out is num_heads * head_dim.
         own_value_dim: The width of the values where it is d_out, because there is no output projection; else 0.
+        base: The base of the rotary positions, for classes that take it.
     """
 
     d_in: int
@@ -28,6 +30,7 @@ class Sizes(NamedTuple):
     num_kv_heads: int = 1
     own_head_dim: int = 0
     own_value_dim: int = 0
+    base: float = 10000.0
 
     @property
     def head_dim(self) -> int:
@@ -109,6 +112,8 @@ def construction_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator,
     for kind in kinds:
         free = [one for one in _valid(kind, own, even) if all(_all_differ(one, other) for other in found)]
         found.append(rng.choice(free))
+    if "base" in takes:
+        found = [one._replace(base=base) for one, base in zip(found, rng.shuffled(BASES), strict=True)]
     return found
 
 
