@@ -224,11 +224,11 @@ look(model, layer=1)
 
 # %% [markdown]
 # In layer 1 the first five rows are bright in the first column, as we will see later. Then a line begins. The second D
-# looks at the first R, the letter that came *after* the first D, which is the answer. (In our run the line is not all:
-# one of the heads still looks back at the first D in some of these rows, where that is no answer, and leaves the answer
-# to the other head.) Such heads are called **induction heads** (Elhage et al., [A Mathematical Framework for
-# Transformer Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context
-# Learning and Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
+# looks at the first R, the letter that came *after* the first D, which is the answer. (In our run some rows, such as
+# those of the second and the third D, leave a part of their weight on the first D, which is no answer there.) Such
+# heads are called **induction heads** (Elhage et al., [A Mathematical Framework for Transformer
+# Circuits](https://transformer-circuits.pub/2021/framework/index.html), 2021; Olsson et al., [In-context Learning and
+# Induction Heads](https://arxiv.org/abs/2209.11895), 2022).
 #
 # ## Measure the first habit
 #
