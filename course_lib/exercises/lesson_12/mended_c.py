@@ -25,8 +25,8 @@ class MendedC(nn.Module):
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         share = self.num_heads // self.num_kv_heads
-        keys = keys.repeat_interleave(share, dim=1)  # (b, g, t, d) -> (b, h, t, d)
-        values = values.repeat_interleave(share, dim=1)
+        kv_head = torch.arange(self.num_heads, device=x.device) // share
+        keys, values = keys[:, kv_head], values[:, kv_head]  # (b, g, t, d) -> (b, h, t, d)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
@@ -36,14 +36,14 @@ class MendedC(nn.Module):
 
 EXERCISE = ModuleExercise(
     MendedC,
-    title="Mend patient C",
+    title="Fix patient C",
     difficulty=2,
     minutes=4,
     prompt="The same with patient C.",
     hints=(
-        "Copy the class and change two lines.",
-        "Consecutive query heads share a kv head.",
-        "`repeat_interleave(share, dim=1)` for keys and values.",
+        "Copy the class and change one line.",
+        "Consecutive query heads share a kv head. How many of them share one?",
+        "`torch.arange(self.num_heads) // (self.num_heads // self.num_kv_heads)`, on the device of x.",
     ),
     kv_heads="any",
 )

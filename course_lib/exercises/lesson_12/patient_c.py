@@ -6,7 +6,7 @@ from course_lib.exercises.name_exercise import NameExercise
 
 
 def patient_c():  # -> the name of the mistake
-    return "kv-heads-tiled"
+    return "kv-head-zero-only"
 
 
 EXERCISE = NameExercise(
@@ -17,8 +17,8 @@ EXERCISE = NameExercise(
     prompt="Grouped-query attention, with six query heads and two kv heads for example.",
     hints=(
         "Nothing leaks and every parameter gets a gradient: neither probe sees it. Look at who reads which keys.",
-        "With 6 heads and 2 kv heads, which kv head should query head 1 read? Which one does it read here?",
-        "`repeat` and `repeat_interleave` give the same shape.",
+        "The gradient of `k_proj.weight`: look at its rows one by one, not at the whole. Which kv head do they make?",
+        "Print `kv_head` for 6 heads and 2 kv heads. What should it be?",
     ),
     given="""\
 class PatientC(nn.Module):
@@ -37,16 +37,16 @@ class PatientC(nn.Module):
         queries = self.q_proj(x).view(per_head).transpose(1, 2)
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
-        share = self.num_heads // self.num_kv_heads
-        keys, values = keys.repeat(1, share, 1, 1), values.repeat(1, share, 1, 1)
+        kv_head = torch.arange(self.num_heads, device=x.device) // self.num_heads
+        keys, values = keys[:, kv_head], values[:, kv_head]
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
         context = (weights @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))""",
-    seen="Change kv head 1: query heads 1, 3 and 5 notice, where 3, 4 and 5 should.",
+    seen="Change kv head 1: no query head notices, where 3, 4 and 5 should.",
     against={
-        "kv-head-zero-only": "Both kv heads are read: change the second one and something moves. Who?",
+        "kv-heads-tiled": "Then query head 1 would read kv head 1. Change that one: does anything move?",
         "heads-share-scores": "Each query head has its own scores. Which keys does it read?",
         "merge-without-transpose": "The way out is right: transpose, then reshape.",
         "split-without-transpose": "All three are split by view, then transpose.",
