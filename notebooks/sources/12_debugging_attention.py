@@ -539,11 +539,11 @@ print(f"{len(silent)} of {len(seen)} mistakes pass all three: {', '.join(silent)
 # possible loss is the logarithm of 16. We train it with the healthy attention, and with "mask one too high".
 
 # %% tags=["trained", "nbval-ignore-output"]
-def train(kind, steps=200):
-    torch.manual_seed(3)
+def train(kind, seed=3, rate=1e-2):
+    torch.manual_seed(seed)
     model = nn.Sequential(nn.Embedding(16, 32), kind(32), nn.Linear(32, 16)).to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(steps):
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for _ in range(200):
         letters = torch.randint(16, (64, 13)).to(device)  # new ones in each step
         logits = model(letters[:, :-1])
         loss = F.cross_entropy(logits.flatten(0, 1), letters[:, 1:].flatten())

@@ -126,7 +126,7 @@ RIGHT = {
     ],
     "patient_a": [lambda: "dropout-at-eval", lambda: "Dropout_At_Eval ", "dropout at eval"],
     "patient_b": [lambda: "mask-after-softmax", lambda: "Mask after softmax", "mask-after-softmax"],
-    "patient_c": [lambda: "kv-head-zero-only", lambda: "KV head zero only", "kv_head_zero_only"],
+    "patient_c": [lambda: "softmax-wrong-axis", lambda: "Softmax wrong axis", "softmax_wrong_axis"],
     "MendedB": [FIVE.Split, FIVE.SplitByLoop, FIVE.SplitFused],
     "MendedC": [SIX.Grouped, SIX.GroupedFused, SIX.GroupedByEinsum],
 }
@@ -180,11 +180,11 @@ WRONG = {
         (lambda: "late-mask", "No mistake is called 'late-mask'"),
     ],
     "patient_c": [
-        (lambda: "kv-heads-tiled", "does anything move"),
-        (lambda: "heads-share-scores", "Which keys does it read"),
+        (lambda: "kv-heads-tiled", "as they should"),
+        (lambda: "mask-after-softmax", "the rows or the columns"),
         (lambda: "merge-without-transpose", "The way out is right"),
         (lambda: "mask-inverted", "hidden = torch.ones", "which elements of it are True"),
-        (lambda: "head-zero", "No mistake is called 'head-zero'"),
+        (lambda: "softmax-axis", "Names that are near: softmax-wrong-axis"),
         (lambda: 1 / 0, "stopped", "ZeroDivisionError"),
     ],
     "MendedB": [
@@ -197,6 +197,7 @@ WRONG = {
     ],
     "MendedC": [
         (SIX.Tiled, "kv-heads-tiled"),
+        (SIX.OverQueries, "softmax-wrong-axis"),
         (SIX.FirstOnly, "kv-head-zero-only"),
         (SIX.NotCausal, "no-causal-mask"),
         (SIX.MaskedAfterwards, "mask-after-softmax"),

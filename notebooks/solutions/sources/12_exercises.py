@@ -233,7 +233,7 @@ check("patient_b", patient_b)
 #
 # Difficulty 3 of 5, about 6 minutes.
 #
-# Grouped-query attention, with six query heads and two kv heads for example.
+# Grouped-query attention, with six query heads and two kv heads for example; the groups have an axis.
 
 # %%
 class PatientC(nn.Module):
@@ -248,22 +248,22 @@ class PatientC(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, -1, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
-        kv_head = torch.arange(self.num_heads, device=x.device) // self.num_heads
-        keys, values = keys[:, kv_head], values[:, kv_head]
+        share = self.num_heads // self.num_kv_heads
+        kv_head = (batch, num_tokens, self.num_kv_heads, 1, self.head_dim)
+        # (b, t, g, share, d) -> (b, g, share, t, d)
+        queries = self.q_proj(x).view(*kv_head[:3], share, -1).permute(0, 2, 3, 1, 4)
+        keys = self.k_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
+        values = self.v_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(3, 4)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=3)
+        context = (weights @ values).permute(0, 3, 1, 2, 4)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
 
 # %% nbgrader={"grade": false, "grade_id": "patient_c", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def patient_c():  # -> the name of the mistake
     ### BEGIN SOLUTION
-    return "kv-head-zero-only"
+    return "softmax-wrong-axis"
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_patient_c", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -275,19 +275,19 @@ check("patient_c", patient_c)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Nothing leaks and every parameter gets a gradient: neither probe sees it. Look at who reads which keys.
+# `leaks` finds tokens, but nothing lies above the diagonal. Print the sums of the rows of `weights`.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# The gradient of `k_proj.weight`: look at its rows one by one, not at the whole. Which kv head do they make?
+# And the sums of its columns? Write the axes of `scores` down, and count them from 0.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Print `kv_head` for 6 heads and 2 kv heads. What should it be?
+# Without the axis of groups this line would be right.
 #
 # </details>
 
@@ -372,17 +372,16 @@ class MendedC(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         ### BEGIN SOLUTION
         batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, -1, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
         share = self.num_heads // self.num_kv_heads
-        kv_head = torch.arange(self.num_heads, device=x.device) // share
-        keys, values = keys[:, kv_head], values[:, kv_head]  # (b, g, t, d) -> (b, h, t, d)
+        kv_head = (batch, num_tokens, self.num_kv_heads, 1, self.head_dim)
+        # (b, t, g, share, d) -> (b, g, share, t, d)
+        queries = self.q_proj(x).view(*kv_head[:3], share, -1).permute(0, 2, 3, 1, 4)
+        keys = self.k_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
+        values = self.v_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(3, 4)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
+        context = (weights @ values).permute(0, 3, 1, 2, 4)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
         ### END SOLUTION
 
@@ -401,13 +400,13 @@ check("MendedC", MendedC)
 #
 # <details><summary>Hint 2</summary>
 #
-# Consecutive query heads share a kv head. How many of them share one?
+# Softmax runs over the keys of a row, so that each row sums to 1.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `torch.arange(self.num_heads) // (self.num_heads // self.num_kv_heads)`, on the device of x.
+# The keys are the last axis, however many there are: `softmax(dim=-1)`.
 #
 # </details>
 
