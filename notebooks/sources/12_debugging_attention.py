@@ -27,6 +27,8 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+import textwrap
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -47,7 +49,7 @@ rotary_table, rotate = from_earlier("rotary_table"), from_earlier("rotate")
 
 # %%
 class Outline(nn.Module):
-    head_dim, group = 10, 4  # eight query heads share two kv heads, four query heads each
+    head_dim, group = 10, 4  # of eight query heads, four share each of two kv heads
 
     def __init__(self, d_in=7):
         super().__init__()
@@ -126,10 +128,10 @@ def admit(kind):
 
 
 healthy = admit(Attention)
-sizes = {*x.shape, *healthy.cos.shape, *healthy.q_proj.weight.shape}  # two have d_in = 7
-sizes |= {len(healthy.k_proj.weight), 8, 2, healthy.group, healthy.head_dim}  # 8, 2: heads
-print(len(sizes), "sizes that all differ:", sorted(sizes))
-assert len(sizes) == 3 + 2 + 1 + 1 + 4
+sizes = [*x.shape, 8, 2, healthy.group, healthy.head_dim, *healthy.cos.shape]
+sizes += [len(healthy.q_proj.weight), len(healthy.k_proj.weight)]
+assert len(set(sizes)) == len(sizes)
+print("all different:", sizes)
 
 # %% [markdown]
 # ## Probes
@@ -177,7 +179,8 @@ print([future_probe(healthy, x, token) for token in range(1, 6)])
 # %%
 inputs = x.clone().requires_grad_()
 healthy(inputs)[:, 2].sum().backward()
-print(inputs.grad.abs().sum(dim=(0, 2)).nonzero().flatten().tolist())  # (b, t, m) -> (t)
+sizes_of_gradients = inputs.grad.abs().sum(dim=(0, 2))  # (b, t, m) -> (t)
+print(sizes_of_gradients.nonzero().flatten().tolist())
 
 # %% [markdown]
 # **2. The gradient.** A parameter that no gradient reaches takes no part in the result, or can't learn from this input.
@@ -451,7 +454,7 @@ for kind in (Patient2, Patient3, Patient4, Patient5):
     report = diagnose(admit(kind), x, num_heads=8, num_kv_heads=2, call=in_pieces)
     for finding in report.findings:
         print(f"{kind.__name__}: {finding.mistake}, {finding.where}")
-        print(f"    {finding.evidence}")
+        print(textwrap.indent(textwrap.fill(finding.evidence, 80), "    "))
 
 # %% [markdown]
 # Patients 2 and 4 both have cached keys that are not what they should be: those of patient 2 are missing, and those of
@@ -528,7 +531,8 @@ dot_table(seen, title="Which probe sees which mistake?")
 # %%
 probed = ("future", "gradient", "order")
 silent = [name for name, found in seen.items() if not any(found[one] for one in probed)]
-print(f"{len(silent)} of {len(seen)} mistakes pass all three: {', '.join(silent)}")
+print(f"{len(silent)} of {len(seen)} mistakes pass all three:")
+print(textwrap.fill(", ".join(silent), 80))
 
 # %% [markdown]
 # Compare to 1e-9 in float64: with a looser limit and untrained weights real mistakes pass (see "Your turn").

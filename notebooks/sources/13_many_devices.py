@@ -529,7 +529,8 @@ line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=not
 # %%
 ring, levels = curves["whole step, one ring"], curves["whole step, two levels"]
 for n in degrees:
-    print(f"{n:2} devices: {ring[n]:5.1f} ms with one ring, {levels[n]:4.1f} in two levels")
+    print(f"{n:2} devices: {ring[n]:5.1f} ms with one ring", end=", ")
+    print(f"{levels[n]:4.1f} ms in two levels")
 message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
 sending = 160 * all_reduce_seconds(message, 8, WITHIN[0], 0)
 waiting = 160 * all_reduce_seconds(0, 8, *WITHIN)

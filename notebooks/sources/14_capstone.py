@@ -557,16 +557,16 @@ except ValueError as error:
 #
 #    | without         | `fastest=1e-2` | `fastest=3e-3` |
 #    |-----------------|------|------|
-#    | nothing         | 1.76 | 1.91 |
-#    | LayerNorm       | 1.87 | 2.16 |
-#    | MLP             | 2.04 | 2.20 |
-#    | positions       | 2.20 | 2.20 |
-#    | attention       | 2.39 | 2.39 |
-#    | residual adding | 3.08 | 2.40 |
+#    | nothing         | `1.76` | `1.91` |
+#    | LayerNorm       | `1.87` | `2.16` |
+#    | MLP             | `2.04` | `2.20` |
+#    | positions       | `2.20` | `2.20` |
+#    | attention       | `2.39` | `2.39` |
+#    | residual adding | `3.08` | `2.40` |
 #
 #    Without attention the model knows only the newest character, and at both rates it predicts as well as a table that
 #    counts which character follows which. Without the residual additions it does no better, at the lesson's rate, than
-#    a table that counts how frequent each character is; yet at the lower rate it reaches 2.40. So it can learn, but
+#    a table that counts how frequent each character is; yet at the lower rate it reaches `2.40`. So it can learn, but
 #    training it is delicate. LayerNorm, too, costs more than twice as much at the lower rate. An order that was found
 #    at one learning rate may not hold at another.
 #

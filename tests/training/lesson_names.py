@@ -18,7 +18,7 @@ def names_of(lesson: str, *, until: str, answer: str = "") -> dict[str, Any]:
 
     Args:
         lesson: The stem of the notebook.
-        until: What the last cell to be run begins or continues with; of it, only its first definition is run.
+        until: What the last cell to be run contains; of this cell only the first definition is run.
         answer: What a block of code in the folded answers begins with; its definitions are run last.
     """
     cells = read_ipynb(NOTEBOOKS / f"{lesson}.ipynb").cells

@@ -33,6 +33,11 @@ def capstone():
 
 
 @cache
+def debugging():
+    return names_of("12_debugging_attention", until="def train(")
+
+
+@cache
 def loss_without(part: str, rate: float, seed: int) -> float:
     torch.set_num_threads(1)
     return capstone()["loss_without"](part, rate, seed)
@@ -76,6 +81,6 @@ def test_layer_norm_costs_more_than_twice_as_much_at_the_lower_rate(seed):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("rate", [FAST, SLOW])
 def test_a_leak_makes_the_loss_better(rate, seed):
-    lesson, best = names_of("12_debugging_attention", until="def train("), math.log(16)
+    lesson, best = debugging(), math.log(16)
     assert lesson["train"](lesson["Attention"], seed=seed, rate=rate) == pytest.approx(best, abs=0.05)
     assert lesson["train"](lesson["kinds"]["mask one too high"], seed=seed, rate=rate) < 0.5 * best
