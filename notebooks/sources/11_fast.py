@@ -28,6 +28,7 @@ if importlib.util.find_spec("course_lib") is None:
 
 # %%
 import torch
+import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import MultiHeadAttention, attend, causal_keep
@@ -116,12 +117,13 @@ for step in record(layer, draw(1, 128, m)).steps:
 # GPUs the first two numbers are copied from NVIDIA's data sheets
 # ([T4](https://www.nvidia.com/en-us/data-center/tesla-t4/), [A100](https://www.nvidia.com/en-us/data-center/a100/),
 # [H100](https://www.nvidia.com/en-us/data-center/h100/), [H200](https://www.nvidia.com/en-us/data-center/h200/); matrix
-# products of two-byte numbers, without the doubling for sparse matrices).
+# products of two-byte numbers, without the doubling for sparse matrices). All but the T4 are the SXM modules; the PCIe
+# cards are slower.
 
 # %%
 machines = {  # operations per second, bytes per second
     "T4": (65e12, 320e9),
-    "A100": (312e12, 2039e9),
+    "A100": (312e12, 2039e9),  # the one with 80 GB
     "H100": (989e12, 3350e9),
     "H200": (989e12, 4800e9),
 }
@@ -213,10 +215,10 @@ for name, sizes in work.items():
     print(f"{name:12} {intensity:8.1f}", *(f"{bound:>8}" for bound in bounds))
 
 # %% [markdown]
-# On each of these GPUs prefill is compute-bound and decode is memory-bound, *even with multi-query attention*. In
-# decode with MHA a key is read and used by one query. That is 1 operation per byte, where an H100 could do 295. With
-# GQA four heads use the key, and with MQA all 32. That is nearly 32 times as good, and still nine times too little for
-# an H100.
+# With these sizes prefill is compute-bound and decode is memory-bound on each of the GPUs, here *even with multi-query
+# attention*. In decode with MHA a key is read and used by one query. That is 1 operation per byte, where an H100 could
+# do 295. With GQA four heads use the key, and with MQA all 32. That is nearly 32 times as good, and still nine times
+# too little for an H100.
 #
 # The picture of this is called a **roofline**. The line is the most that the machine can do at each intensity.
 
@@ -237,7 +239,22 @@ print(f"balance of the CPU {cpu_balance:.1f}")
 
 # %% [markdown]
 # The intensity is halved, because a number now has twice the bytes, but 15.9 is above the balance of 3.7, so this
-# decode is compute-bound. Whether something is memory-bound depends on the computation *and* on the machine.
+# decode is compute-bound. And more heads can share. In the latent attention of DeepSeek-V3
+# ([lesson 09](09_smaller_caches.ipynb)) 128 query heads read the same cache of 576 numbers per token, the latent and a
+# rotated part. All of them serve as the key, and the 512 of the latent as the value, too, so they are read only once.
+# With 4,096 keys and two-byte numbers:
+
+# %%
+heads, key_len, key_width, value_width = 128, 4096, 576, 512
+operations = 2 * heads * key_len * (key_width + value_width)
+numbers = key_len * key_width + heads * (key_width + value_width)
+intensity = operations / (2 * numbers)
+bound = [name for name, balance in zip(machines, balances) if intensity > balance]
+print(f"{intensity:.0f} operations per byte, compute-bound on: {', '.join(bound)}")
+
+# %% [markdown]
+# So with one new token this decode is compute-bound on three of the four GPUs. Whether something is memory-bound
+# depends on the computation *and* on the machine.
 #
 # **Predict.** A server decodes for 8 users at once, each with a cache of their own. How many times as high is the
 # arithmetic intensity of attention as for one user? The cell lets PyTorch count the operations of a real run.
@@ -255,7 +272,7 @@ def counted_intensity(batch):
 by_formula = arithmetic_intensity(1, 4096, 32, 1, 64, 4)
 torch.testing.assert_close(counted_intensity(1), by_formula)
 guess = ...  # a number
-predict(guess, lambda: counted_intensity(8) / counted_intensity(1))
+predict(guess, lambda: counted_intensity(8) / counted_intensity(1), within=0.1)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -279,19 +296,21 @@ predict(guess, lambda: counted_intensity(8) / counted_intensity(1))
 
 # %%
 row = torch.tensor([2.0, 3.0, 1.0, 5.0, 4.0, 0.0])
+totals = {}
 for seen in (2, 4, 6):
     largest = row[:seen].max()
-    total = (row[:seen] - largest).exp().sum()
+    totals[seen] = (row[:seen] - largest).exp().sum()
     print(f"{seen} scores: largest {largest:.0f}", end=", ")
-    print(f"sum of exp(score - largest) {total:.4f}")
+    print(f"sum of exp(score - largest) {totals[seen]:.4f}")
 
 # %% [markdown]
 # **Predict.** The first sum belongs to the largest score 3, and then 5 comes. By what number must the first sum be
 # multiplied before the exponentials of the two new scores are added?
 
 # %%
+new_terms = (row[2:4] - row[:4].max()).exp().sum()
 guess = ...  # a number with two decimals
-predict(guess, lambda: (row[:2].max() - row[:4].max()).exp())
+predict(guess, lambda: (totals[4] - new_terms) / totals[2], within=0.005)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -340,13 +359,14 @@ online_step = filled("online_step", online_step)
 # %%
 def in_blocks(queries, keys, values, size, causal=False):
     # 3 x (token, head_dim) -> (query, head_dim), (query)
-    context = torch.zeros_like(queries)
-    largest, total = context[:, 0] - torch.inf, context[:, 0]  # (query)
+    context, total = torch.zeros_like(queries), queries.new_zeros(len(queries))
+    largest = torch.full_like(total, -torch.inf)  # (query)
     for first in range(0, len(keys), size):
         block = slice(first, first + size)
         # (q, d) @ (d, k) -> (q, k)
         scores = (queries * queries.shape[1] ** -0.5) @ keys[block].T
-        if causal and first + size >= len(keys):  # the last block of keys
+        # if causal, the keys end at the diagonal: only their last block needs a mask
+        if causal and first + size >= len(keys):
             keep = causal_keep(*scores.shape, device=scores.device)
             scores = scores.masked_fill(~keep, -torch.inf)
         largest, total, context = online_step(
@@ -406,11 +426,13 @@ for name, recording in (("whole rows", whole), ("in tiles", tiles)):
 
 # %% [markdown]
 # The table of 512 by 512 scores is gone. Apart from the result, the largest tensor that a step computes is now a single
-# tile of 64 by 64, and it stays as small for a text of any length. This is **FlashAttention** ([Dao et al.,
-# FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness, 2022](https://arxiv.org/abs/2205.14135)):
-# a tile is so small that it stays in SRAM, and both loops are one **fused kernel**, a single program for the processor.
-# In training it keeps the lse, from which the backward pass computes each tile of attention weights again, because that
-# is faster than reading them.
+# tile of 64 by 64, and it stays as small for a text of any length. These loops are those of **FlashAttention-2** ([Dao,
+# FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning,
+# 2023](https://arxiv.org/abs/2307.08691)): a tile is so small that it stays in SRAM, and both loops are one **fused
+# kernel**, a single program for the processor. In training it keeps the lse, from which the backward pass computes each
+# tile of attention weights again, because that is faster than reading them. The first FlashAttention ([Dao et al.,
+# 2022](https://arxiv.org/abs/2205.14135)) had the idea; its outer loop goes over the *keys*, so it divides and rewrites
+# the context at every step, and in place of the lse it keeps the largest score and the sum.
 #
 # **Write it yourself:** how many tiles does a causal mask save?
 
@@ -452,12 +474,16 @@ print(f"{every} tiles, {computed} computed, {skipped} skipped by the formula")
 # its finished context and its lse. The lse tells how much of the whole softmax belongs to this part, because exp(lse)
 # is its sum of exponentials.
 #
-# **Predict.** Of two workers, the first returns an lse that is larger by the logarithm of 3. What fraction of the
-# merged context comes from the first?
+# **Predict.** Two workers hold two keys each, and the first returns an lse that is larger by the logarithm of 3. What
+# fraction of the merged context comes from the first? The cell takes the softmax over all four scores.
 
 # %%
+first, second = torch.tensor([1.5, 0.5]), torch.tensor([-0.5, 2.0])
+larger = first.logsumexp(dim=0) - second.logsumexp(dim=0)
+second += larger - torch.tensor(3.0).log()  # now the two differ by as much
+scores = torch.cat([first, second])
 guess = ...  # a number from 0 to 1
-predict(guess, lambda: torch.tensor([3.0, 1.0]).log().softmax(dim=0)[0])
+predict(guess, lambda: scores.softmax(dim=0)[:2].sum(), within=0.01)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -512,9 +538,20 @@ print("merged:", tuple(merged.shape), " lse of the parts:", lses)
 #
 # ## The kernel that PyTorch has
 #
-# PyTorch's function scaled_dot_product_attention runs a fused kernel, and the course's modules call it with
-# `kernel="fused"`. Before you compare times, compare numbers, forward and backward. The cell prints nothing if they are
-# equal:
+# PyTorch's function scaled_dot_product_attention has several kernels and chooses one by device, dtype and options; the
+# course's modules call it with `kernel="fused"`. Don't take it for granted that a fused one runs. The step that made a
+# result is named in its `grad_fn`. On the CPU, dropout alone makes the function fall back to the explicit form, whose
+# last step is an ordinary product. (The context manager sdpa_kernel of torch.nn.attention lets you insist on one.)
+
+# %% tags=["versions", "nbval-ignore-output"]
+heads_in = draw(1, 4, 128, 64).requires_grad_()
+for dropout in (0.0, 0.1):  # as in GPT-2's configuration
+    q_k_v = heads_in, heads_in, heads_in
+    made = F.scaled_dot_product_attention(*q_k_v, is_causal=True, dropout_p=dropout)
+    print(f"dropout {dropout}: {made.grad_fn.name()}")
+
+# %% [markdown]
+# Before you compare times, compare numbers, forward and backward. The cell prints nothing if they are equal:
 
 # %%
 explicit = MultiHeadAttention(m, m, num_heads).to(device)
@@ -545,9 +582,9 @@ for t in times["fused"]:
 
 # %% [markdown]
 # For a short text there is little to gain, because most of the work is projections, which both forms do alike. At 4,096
-# tokens the fused form is four times as fast and needs a fortieth of the memory, because it skips tiles, and neither
-# writes nor reads tensors of (1, head, query, key). (When a cache holds earlier keys, is_causal=True hides the wrong
-# ones, as lesson 08 showed.)
+# tokens the fused form needs a fortieth of the memory, because no tensor of (1, head, query, key) is ever whole. It is
+# also four times as fast: such tensors are neither written nor read, and tiles are skipped, which saves time but no
+# memory. (When a cache holds earlier keys, is_causal=True hides the wrong ones, as lesson 08 showed.)
 #
 # ## The copy in a broadcast
 #
@@ -563,19 +600,22 @@ title, xlabel = "A step of multi-query decode: 8 texts, 32 heads", "keys in the 
 line_plot(steps, title=title, xlabel=xlabel, ylabel="ms", note=measured.place)
 
 # %% [markdown]
-# How large should the gap be? The broadcast reads the keys and values once, writes them 32 times and reads them 32
-# times, which is 65 times the bytes of folding. But on this CPU the folded step is compute-bound, and its arithmetic
-# takes longer than its bytes by the quotient of intensity and balance, so the gap should be smaller:
+# How large should the gap between "broadcast" and "folded" be? The broadcast reads the keys and values once, writes
+# them 32 times and reads them 32 times, which is 65 times the bytes of folding. If bytes decided both times, the gap
+# would be 65. But on this CPU the folded step is compute-bound: it takes several times as long as its bytes alone, and
+# the gap should be smaller by this number:
 
 # %%
 longer = arithmetic_intensity(1, 4096, 32, 1, 64, 4) / cpu_balance
 print(f"by the count: {1 + 32 + 32} / {longer:.1f} = {65 / longer:.0f}")
 for key_len, slow in steps["broadcast"].items():
-    ratio = slow / steps["attend_fused"][key_len]
-    print(f"{key_len:6,} keys: broadcast / attend_fused = {ratio:.0f}")
+    folded, with_kernel = steps["folded"][key_len], steps["attend_fused"][key_len]
+    print(f"{key_len:6,} keys: broadcast / folded = {slow / folded:4.1f}", end=", ")
+    print(f"broadcast / attend_fused = {slow / with_kernel:.0f}")
 
 # %% [markdown]
-# The count lets us expect 15, but 24 to 98 was measured. A count gives only a lower bound of a time, and broadcasting
+# With 1,024 keys the count is nearly met: it says 15, and 16.2 was measured. With more keys 54 to 64 was measured,
+# and the fused kernel is faster still. A count gives only a lower bound of a time, and with more keys broadcasting
 # stays further above its bound. A large part of this is new memory, because each copy goes into memory that the
 # operating system has to provide first. This cell makes the same copy on your machine, into new memory and into memory
 # that is already there:
@@ -603,8 +643,8 @@ bar_chart(copy_times, title=title, unit="ms", note=note)
 # <details><summary>Answers</summary>
 #
 # 1. It takes `319` heads. For a long cache the intensity comes close to the number of heads that share, and it must
-#    exceed the balance. It stays a little below that number, because queries and context are moved as well. Models with
-#    one kv head have far fewer heads, so they need several new tokens per step, as in speculative decoding.
+#    exceed the balance. It stays a little below that number, because queries and context are moved as well. A model
+#    with fewer heads gets there with several new tokens per step, as in speculative decoding.
 # 2. `expand` itself is a view, but the product contains a `clone` that writes the keys `32` times.
 # 3. The sum stops at `256`. The next number that `bfloat16` has is `258`, so `256 + 1` is rounded to `256` again. That
 #    is why good kernels multiply numbers of two bytes and add up in `float32`.
@@ -614,8 +654,8 @@ bar_chart(copy_times, title=title, unit="ms", note=note)
 # ## What you have now
 #
 # You can count operations and bytes before you measure, and compare their quotient with the balance of a machine. You
-# have written online softmax and the merge of partial results, which are the core of FlashAttention and of flash
-# decoding, and you know why decode waits for memory.
+# have written online softmax and the merge of partial results, which are the core of FlashAttention-2 and of flash
+# decoding, and you can say when decode waits for memory and when it doesn't.
 #
 # **Practise:** [five exercises](exercises/11_exercises.ipynb), about 35 minutes.
 #

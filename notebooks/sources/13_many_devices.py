@@ -4,7 +4,7 @@
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/13_many_devices.ipynb)
 #
 # You will cut an attention module into parts that compute on different devices, first by hand and then with PyTorch on
-# two real processes. You compute how long the devices take to send each other what they need, and from that how many
+# two real processes. You compute how long the devices take to send each other what they need, and what decides how many
 # devices are best for a model that people use. At the end you cut the keys instead of the heads.
 #
 # **You need** lessons [05](05_weight_split.ipynb), [06](06_multi_query.ipynb), [08](08_llama.ipynb) and
@@ -59,7 +59,7 @@ MyMultiHeadAttention = from_earlier("MyMultiHeadAttention")
 
 # %%
 d_in, d_out, num_heads, head_dim = 3, 8, 4, 2
-torch.manual_seed(4)
+torch.manual_seed(15)
 whole = MyMultiHeadAttention(d_in, d_out, num_heads)
 with torch.no_grad():
     whole.q_proj.weight *= 5  # so that the attention weights are not all alike
@@ -210,17 +210,19 @@ print(f"softmax of each, averaged: weights up to {off:.4f} off")
 # for a text of 4,096 tokens and 32 heads of width 64?
 
 # %%
-tokens, heads, width = 4096, 32, 64
-inside_heads = heads * tokens * tokens  # scores: (head, query, key)
-between_heads = tokens * heads * width  # outputs: (token, d_out)
-guess = ...  # a number, within 10 %
-predict(guess, lambda: inside_heads / between_heads)
+# on "meta" a tensor has a shape and no numbers
+queries = keys = values = torch.empty(32, 4096, 64, device="meta")
+scores = queries @ keys.transpose(1, 2)
+context = scores @ values
+guess = ...  # a number
+predict(guess, lambda: scores.numel() / context.numel(), within=0.5)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The number of heads cancels, and so does one of the two token axes. What remains is the number of tokens, divided by
-# the width of a head, so the cut inside heads gets worse as the text gets longer.
+# There are `32 * 4096 * 4096` scores, and the output is as large as the context, `32 * 4096 * 64` numbers. The number
+# of heads cancels, and so does one of the two token axes. What remains is the number of tokens, divided by the width of
+# a head, so the cut inside heads gets worse as the text gets longer.
 #
 # </details>
 #
@@ -305,14 +307,14 @@ for form, block in zip(forms, blocks, strict=True):
 # In the backward pass the gradient of x is added over the devices. Only multi-query attention sends two more tensors,
 # and one device caches as much as with 2 kv heads. You will see why.
 #
-# ## One kv head can't be cut
+# ## One kv head on every device
 #
 # Multi-query attention has a single head of keys and values. To cut it would be a cut inside a head, so each device
 # keeps a copy of `k_proj` and `v_proj`, and only the query heads are dealt out. (In the picture a colour stands for a
 # kv head.)
 
 # %%
-torch.manual_seed(5)
+torch.manual_seed(7)
 multi_query = MultiQueryAttention(d_in, d_out, num_heads)
 with torch.no_grad():
     multi_query.q_proj.weight *= 5
@@ -397,16 +399,18 @@ for num_devices in (1, 2, 4, 8, 16, 32):
     print(f"{num_devices:7}   {on_one:30,}   {num_devices * on_one:14,}")
 
 # %% [markdown]
-# Up to 8 devices the cache of one device shrinks. From there on a device keeps one kv head however many devices there
-# are, and the total grows; with multi-query attention it grows from the second device on. So models with 8 kv heads and
-# machines with 8 GPUs go well together. Now do exercise 3 of [the sheet](exercises/13_exercises.ipynb).
+# Up to 8 devices the cache of one device shrinks. From there on, with this cut, a device keeps one kv head however many
+# devices there are, and the total grows; with multi-query attention it grows from the second device on. So models with
+# 8 kv heads and machines with 8 GPUs go well together. (The cache has other axes. It can be cut by texts, as [Pope et
+# al., 2022](https://arxiv.org/abs/2211.05102) do with a single kv head, or by tokens, as at the end of this lesson.)
+# Now do exercise 3 of [the sheet](exercises/13_exercises.ipynb).
 #
 # ## How long does it take?
 #
 # The usual way to all-reduce large tensors is a **ring** ([Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms,
 # 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form a circle, and the tensor is cut into n pieces.
 # In each step every device sends one piece to its neighbour, all at the same time. After n - 1 steps each piece has
-# been added up on one of the devices, and n - 1 more steps hand the sums round. Each step takes the time to send a
+# been added up on one of the devices, and n - 1 more steps pass the sums on to all the others. Each step takes the time to send a
 # piece plus a **latency**, which is the time that passes even for an empty message.
 #
 # **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
@@ -435,62 +439,98 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 # adds two latencies.
 #
 # Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the parameters
-# and of the cache, and lesson 11 found that this reading is what takes the time. A layer does two all-reduces: one
-# after attention, and one after its **feedforward part**, the small network behind the attention of lesson 08, which is
-# cut in the same way. The GPU is an [NVIDIA H100](https://www.nvidia.com/en-us/data-center/h100/). According to its
-# data sheet it reads 3.35 TB per second, and NVLink, which joins the eight GPUs of a machine, carries 900 GB per
-# second, 450 in each direction. Between machines we take 50 GB per second for each GPU (a network card of 400 gigabits
-# per second). For the latencies we assume 1 microsecond per step within a machine, and 5 as soon as the ring leaves it.
+# and of the cache; with sizes like these the reading takes longer than the arithmetic (lesson 11). A layer does two
+# all-reduces: one after attention, and one after its **feedforward part**, the layers behind the attention of lesson
+# 08, which are cut in the same way.
+
+# %%
+llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
+llama_70b |= {"width": 128, "hidden": 28672}
+
+
+def parameters_per_layer(model):
+    # W_q and W_o have all heads, W_k and W_v the kv heads
+    columns = 2 * (model["heads"] + model["kv_heads"]) * model["width"]
+    # the feedforward part has three matrices
+    return columns * model["d_model"], 3 * model["hidden"] * model["d_model"]
+
+
+def bytes_on_device(model, n, texts=16, tokens=8192):  # 2 bytes per number
+    held = kv_heads_of_device(0, n, model["kv_heads"])[1]
+    cached = texts * tokens * 2 * held * model["width"]  # keys and values
+    weights = 2 * model["layers"] * sum(parameters_per_layer(model)) / n
+    return {"weights": weights, "cache": 2 * model["layers"] * cached}
+
+
+attention, feedforward = parameters_per_layer(llama_70b)
+more = feedforward / attention
+print(f"The feedforward part has {more:.1f} times as many parameters as attention.")
+for n in (1, 2, 4, 8):
+    gigabytes = sum(bytes_on_device(llama_70b, n).values()) / 1e9
+    print(f"with n = {n}, each device holds {gigabytes:5.1f} GB of weights and cache")
+
+# %% [markdown]
+# The GPU is an [NVIDIA H100](https://www.nvidia.com/en-us/data-center/h100/) with 80 GB, so neither one nor two of them
+# could hold this, and we begin with four. According to its data sheet it reads 3.35 TB per second, and NVLink, which
+# joins the eight GPUs of a machine, carries 900 GB per second, 450 in each direction. Between machines we take 50 GB
+# per second for each GPU (a network card of 400 gigabits per second). For the latencies we *assume* 1 microsecond per
+# step within a machine, and 5 between machines.
+#
+# If there are several machines, a single ring through all devices makes every step as slow as the network. It is better
+# to go in **two levels**. The eight devices of a machine do the first half of their ring, after which each has the
+# machine's sum of one eighth. Then each all-reduces its eighth with the devices of the other machines, and the second
+# half of the rings within the machines passes the eighths on.
 
 # %%
 GB = 1e9
 READ = 3350 * GB  # per second: 3.35 TB
 WITHIN = 900 / 2 * GB, 1e-6  # 450 GB per second in each direction; seconds of latency
 BETWEEN = 400 / 8 * GB, 5e-6  # 400 gigabits, 8 to a byte, are 50 GB per second
-llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
-llama_70b |= {"width": 128, "hidden": 28672}
 
 
-def step_ms(model, n, texts=16, tokens=8192):
+def one_ring(num_bytes, n):
+    return all_reduce_seconds(num_bytes, n, *(WITHIN if n <= 8 else BETWEEN))
+
+
+def two_levels(num_bytes, n):
+    if n <= 8:
+        return one_ring(num_bytes, n)
+    within = all_reduce_seconds(num_bytes, 8, *WITHIN)
+    return within + all_reduce_seconds(num_bytes / 8, n // 8, *BETWEEN)
+
+
+def step_ms(model, n, all_reduce, texts=16):
     # milliseconds for one new token of each text, on n devices
-    layers, d_model, heads, kv_heads, width, hidden = model.values()
-    # W_q and W_o, W_k and W_v
-    attention = 2 * d_model * heads * width + 2 * d_model * kv_heads * width
-    # the feedforward part has three matrices
-    parameters = layers * (attention + 3 * d_model * hidden)
-    held = kv_heads_of_device(0, n, kv_heads)[1]
-    # a key and a value per kv head that the device holds
-    cached = layers * texts * tokens * 2 * held * width
-    link = WITHIN if n <= 8 else BETWEEN
-    # 2 bytes per number
-    sending = layers * 2 * all_reduce_seconds(2 * texts * d_model, n, *link)
-    seconds = {"weights": 2 * parameters / n / READ, "cache": 2 * cached / READ}
-    seconds["all-reduce"] = sending
+    seconds = {name: size / READ for name, size in bytes_on_device(model, n).items()}
+    tensor = 2 * texts * model["d_model"]  # bytes
+    seconds["all-reduce"] = 2 * model["layers"] * all_reduce(tensor, n)
     return {name: 1000 * value for name, value in seconds.items()}
 
 
 # %%
-degrees = (1, 2, 4, 8, 16, 32, 64)
-times = {n: step_ms(llama_70b, n) for n in degrees}
+degrees = (4, 8, 16, 32, 64)
 curves = {}
-for name in times[1]:
-    curves[name] = {n: times[n][name] for n in degrees if times[n][name] > 0}
-curves["whole step"] = {n: sum(times[n].values()) for n in degrees}
+for way, all_reduce in (("one ring", one_ring), ("two levels", two_levels)):
+    times = {n: step_ms(llama_70b, n, all_reduce) for n in degrees}
+    for name in ("weights", "cache"):
+        curves[name] = {n: times[n][name] for n in degrees}
+    curves[f"all-reduce, {way}"] = {n: times[n]["all-reduce"] for n in degrees}
+    curves[f"whole step, {way}"] = {n: sum(times[n].values()) for n in degrees}
 note = "16 texts of 8,192 tokens, 2 bytes per number; H100, 8 in a machine. "
-note += "A single one could not hold the model."
+note += "Latencies of 1 and 5 microseconds are assumed."
 title = "One decoding step of Llama 3 70B, computed"
 line_plot(curves, title=title, xlabel="devices", ylabel="milliseconds", note=note)
 
 # %% [markdown]
 # The weights' time is halved with every doubling of the devices. The cache's falls with it up to 8 devices and is flat
-# from there on, because the kv heads can't be cut any further. The time of the all-reduces grows, and it jumps where
-# the ring leaves the machine. The sum of the three is smallest at 8 devices:
+# from there on, because this cut ends with the kv heads. The time of the all-reduces grows, and with a single ring it
+# jumps where the ring leaves the machine. Where the sum is smallest depends on the way of adding:
 
 # %%
-step = curves["whole step"]
-for n in (1, 4, 8, 16):
-    faster = step[1] / step[n]
-    print(f"{n:2} devices: {step[n]:4.1f} ms, {faster:3.1f} times as fast as one")
+ring, levels = curves["whole step, one ring"], curves["whole step, two levels"]
+for n in degrees:
+    print(f"{n:2} devices: {ring[n]:5.1f} ms with one ring", end=", ")
+    print(f"{levels[n]:4.1f} ms in two levels")
 message = 2 * 16 * 8192  # bytes of one all-reduce: 16 tokens of width 8192
 sending = 160 * all_reduce_seconds(message, 8, WITHIN[0], 0)
 waiting = 160 * all_reduce_seconds(0, 8, *WITHIN)
@@ -498,11 +538,12 @@ print(f"sending alone, of the all-reduces on 8 devices: {sending:.6f} s")
 print(f"waiting alone:                                  {waiting:.6f} s")
 
 # %% [markdown]
-# Eight devices are not eight times as fast as one, but the reader waits less, and the model fits. Nearly all of an
-# all-reduce is latency, because the tensors of decoding are small. (For these, libraries such as nccl have algorithms
-# with fewer steps than a ring, so that the jump at 16 devices would be smaller.)
+# With one ring 8 devices are best, and 64 take longer than 4. In two levels it is 16, though they are hardly faster
+# than 8. So no number of devices is best for a model as such: it follows from the algorithm and from the latencies that
+# we assumed. With these, nearly all of an all-reduce is waiting, because the tensors of decoding are small. (Libraries
+# such as nccl choose among rings, trees and levels like these.)
 #
-# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. How many times as fast as one device are
+# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. How many times as fast as four devices are
 # eight: `"more"` times than for the 70B model, or `"less"`?
 
 # %%
@@ -511,7 +552,8 @@ llama_8b |= {"width": 128, "hidden": 14336}
 
 
 def speed_up(model):
-    return sum(step_ms(model, 1).values()) / sum(step_ms(model, 8).values())
+    four, eight = (sum(step_ms(model, n, two_levels).values()) for n in (4, 8))
+    return four / eight
 
 
 guess = ...  # "more" or "less"
@@ -554,8 +596,7 @@ print("seven keys here and three there give the attention over all ten")
 # The devices send the output and one number per query and head. No key is kept twice, however few kv heads there are,
 # but each device needs the queries of all heads. In training the queries are cut as well, and the keys and values are
 # sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)). Large systems
-# combine such cuts ([Pope et al., Efficiently Scaling Transformer Inference, 2022](https://arxiv.org/abs/2211.05102),
-# compare several). Now do exercise 6 of [the sheet](exercises/13_exercises.ipynb), which merges the results of any
+# combine such cuts (Pope et al., Efficiently Scaling Transformer Inference, compare several). Now do exercise 6 of [the sheet](exercises/13_exercises.ipynb), which merges the results of any
 # number of devices.
 #
 # <details><summary>Appendix: the same script on real GPUs</summary>
@@ -607,7 +648,8 @@ torch.testing.assert_close(down @ (up @ vector).relu(), down @ (up @ vector).rel
 # %% [markdown]
 # <details><summary>Answers</summary>
 #
-# 1. Four. Compared with them, eight devices save less time in reading than their longer ring adds in latencies.
+# 1. Four, in either way. Compared with them, eight devices save less time in reading than their longer ring adds in
+#    latencies.
 # 2. Cut `up` by rows and `down` by columns. A number between the two needs only its own row and column, and relu looks
 #    at one number at a time. The outputs add up, so one all-reduce is enough:
 #

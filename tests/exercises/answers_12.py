@@ -111,6 +111,11 @@ def unused_by_grad(module, x, token):
     return [name for name, grad in zip(names, found, strict=True) if grad is None or not grad.any()]
 
 
+class MaskedAfterwards(FIVE.Split):
+    def weigh(self, scores):
+        return scores.softmax(-1).tril()
+
+
 RIGHT = {
     "leaks": [leaks_by_gradient, leaks_by_jacobian, leaks_by_noise, leaks_by_prefix],
     "without_gradient": [
@@ -119,9 +124,9 @@ RIGHT = {
         lambda m, x, t: tuple(n for n, p in gradients(m, x, t).items() if p.grad is None or (p.grad == 0).all()),
         lambda m, x, t: {n: 0.0 for n, p in gradients(m, x, t).items() if p.grad is None or p.grad.norm() == 0},
     ],
-    "patient_a": [lambda: "scores-from-values", lambda: "Scores_From_Values ", "scores from values"],
-    "patient_b": [lambda: "merge-without-transpose", lambda: "Merge without transpose", "merge-without-transpose"],
-    "patient_c": [lambda: "kv-heads-tiled", lambda: "KV heads tiled", "kv_heads_tiled"],
+    "patient_a": [lambda: "dropout-at-eval", lambda: "Dropout_At_Eval ", "dropout at eval"],
+    "patient_b": [lambda: "mask-after-softmax", lambda: "Mask after softmax", "mask-after-softmax"],
+    "patient_c": [lambda: "softmax-wrong-axis", lambda: "Softmax wrong axis", "softmax_wrong_axis"],
     "MendedB": [FIVE.Split, FIVE.SplitByLoop, FIVE.SplitFused],
     "MendedC": [SIX.Grouped, SIX.GroupedFused, SIX.GroupedByEinsum],
 }
@@ -159,30 +164,31 @@ WRONG = {
         (lambda m, x, t: m(x)[:, t].backward(), "stopped", "RuntimeError"),
     ],
     "patient_a": [
-        (lambda: "no-causal-mask", "`leaks` finds no token"),
+        (lambda: "no-causal-mask", "call the module twice"),
         (lambda: "projection-reused", "Follow the three names"),
         (lambda: "double-softmax", "weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)", "how often"),
         (lambda: "keys-ignored", "No mistake is called 'keys-ignored'", "Print the catalogue"),
         (lambda: 3, "The answer is a int"),
-        (lambda: "dropout-at-eval", "Which line of the code could do that"),
+        (lambda: "input-modified", "Which line of the code could do that"),
     ],
     "patient_b": [
-        (lambda: "no-causal-mask", "The leak comes after the mix"),
-        (lambda: "split-without-transpose", "The way in is right"),
-        (lambda: "mask-discarded", "what softmax gets"),
-        (lambda: "heads-averaged", "in which rows"),
+        (lambda: "no-causal-mask", "nothing lies above the diagonal"),
+        (lambda: "merge-without-transpose", "The way out is right"),
+        (lambda: "mask-with-zero", "not the scores"),
+        (lambda: "softmax-wrong-axis", "Softmax runs over the keys"),
         (lambda: "wrong-scale", "scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)", "by which number"),
-        (lambda: "no-transpose", "No mistake is called 'no-transpose'"),
+        (lambda: "late-mask", "No mistake is called 'late-mask'"),
     ],
     "patient_c": [
-        (lambda: "kv-head-zero-only", "Both kv heads are read"),
-        (lambda: "heads-share-scores", "Which keys does it read"),
+        (lambda: "kv-heads-tiled", "as they should"),
+        (lambda: "mask-after-softmax", "the rows or the columns"),
         (lambda: "merge-without-transpose", "The way out is right"),
         (lambda: "mask-inverted", "hidden = torch.ones", "which elements of it are True"),
-        (lambda: "tiled", "Names that are near: kv-heads-tiled"),
+        (lambda: "softmax-axis", "Names that are near: softmax-wrong-axis"),
         (lambda: 1 / 0, "stopped", "ZeroDivisionError"),
     ],
     "MendedB": [
+        (MaskedAfterwards, "mask-after-softmax"),
         (FIVE.JoinedByReshape, "merge-without-transpose"),
         (FIVE.CutByView, "split-without-transpose"),
         (FIVE.MaskDiscarded, "mask-discarded"),
@@ -191,6 +197,7 @@ WRONG = {
     ],
     "MendedC": [
         (SIX.Tiled, "kv-heads-tiled"),
+        (SIX.OverQueries, "softmax-wrong-axis"),
         (SIX.FirstOnly, "kv-head-zero-only"),
         (SIX.NotCausal, "no-causal-mask"),
         (SIX.MaskedAfterwards, "mask-after-softmax"),

@@ -226,7 +226,7 @@ MESSAGES = [
     ),
     (
         "patient_a",
-        _one("patient_a()", "'queries-are-compared-with-the-values-instead-of-the-keys'"),
+        _one("patient_a()", "'dropout-stays-on-in-evaluation'"),
         ("passed",),
         ("No mistake is called",),
     ),

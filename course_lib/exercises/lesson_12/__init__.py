@@ -19,8 +19,9 @@ from . import (
 SET = ExerciseSet(
     title="find the mistake",
     intro=(
-        "You will write a probe that lists every leak, find the mistakes in three modules of strangers, and mend two "
-        "of them. All three run, give the right shape and train.\n\n"
+        "You will write a probe that lists every leak, find the mistakes in three modules that others wrote, and fix "
+        "two of them. All three run, return the right shape and train, and none of the three mistakes was planted in "
+        "the lesson.\n\n"
         "**You need** lessons [05](../05_weight_split.ipynb), [06](../06_multi_query.ipynb) and "
         "[12](../12_debugging_attention.ipynb). **It takes** about 30 minutes. A mistake is answered by its name in "
         "the course's catalogue, which the cell below prints."
@@ -29,6 +30,7 @@ SET = ExerciseSet(
 from textwrap import fill
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import CATALOGUE

@@ -26,19 +26,19 @@ class MendedB(nn.Module):
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        context = (weights @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
 
 
 EXERCISE = ModuleExercise(
     MendedB,
-    title="Mend patient B",
+    title="Fix patient B",
     difficulty=2,
     minutes=4,
-    prompt="Copy patient B and put right what is wrong, and nothing else.",
+    prompt="Copy patient B and correct its mistake, and nothing else.",
     hints=(
         "Copy the class and change one line.",
-        "Before heads and head_dim are joined they must be neighbours.",
-        "`context.transpose(1, 2).reshape(batch, num_tokens, -1)`.",
+        "What is hidden must be hidden before softmax divides by the sum of the row.",
+        "`scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)`.",
     ),
 )

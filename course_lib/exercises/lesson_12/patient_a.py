@@ -6,7 +6,7 @@ from course_lib.exercises.name_exercise import NameExercise
 
 
 def patient_a():  # -> the name of the mistake, such as "no-softmax"
-    return "scores-from-values"
+    return "dropout-at-eval"
 
 
 EXERCISE = NameExercise(
@@ -14,11 +14,11 @@ EXERCISE = NameExercise(
     title="Find the mistake: patient A",
     difficulty=2,
     minutes=5,
-    prompt="Read it, run it, record it. What is its mistake called?",
+    prompt="Build it, switch it to evaluation with `.eval()`, and probe it. What is its mistake called?",
     hints=(
-        "Run `leaks` on it, and `without_gradient` from the lesson with token=4. Which of them finds something?",
-        "Ask the recorder: `record(PatientA(7, 12, 3), torch.randn(2, 5, 7)).unused()`.",
-        "A projection that gets no gradient: follow its result through `forward`. Which line should read it?",
+        "`leaks` lists tokens, but other ones each time. What if you change nothing and call the module twice?",
+        "Which line of `forward` draws random numbers, and what switches it off?",
+        "A layer such as `nn.Dropout` knows from `eval()` that training is over. What does a function know?",
     ),
     given="""\
 class PatientA(nn.Module):
@@ -37,17 +37,18 @@ class PatientA(nn.Module):
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
-        scores = queries * self.head_dim**-0.5 @ values.transpose(2, 3)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
+        context = (F.dropout(weights, 0.1) @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))""",
-    seen="`k_proj.weight` gets no gradient from any token, and nothing reads `keys`.",
+    seen="After `eval()` two calls with the same input still differ.",
     against={
-        "no-causal-mask": "`leaks` finds no token: the mask works.",
-        "mask-discarded": "Softmax gets what `masked_fill` returns, and `leaks` finds no token.",
+        "no-causal-mask": "Nothing lies above the diagonal of `weights`. What if you call the module twice?",
+        "mask-discarded": "Softmax gets what `masked_fill` returns. What if you call the module twice?",
+        "dropout-before-softmax": "Dropout comes after softmax, where it belongs. But when?",
         "projection-reused": "Each projection is called once, each result has its own name. Follow the three names.",
         "merge-without-transpose": "The way out is right: transpose, then reshape.",
         "split-without-transpose": "All three are split by view, then transpose.",
-        "output-projection-missing": "`out_proj` is the last step, and it gets a gradient.",
+        "output-projection-missing": "`out_proj` is the last step of `forward`.",
     },
 )

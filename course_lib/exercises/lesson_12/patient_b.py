@@ -6,7 +6,7 @@ from course_lib.exercises.name_exercise import NameExercise
 
 
 def patient_b():  # -> the name of the mistake
-    return "merge-without-transpose"
+    return "mask-after-softmax"
 
 
 EXERCISE = NameExercise(
@@ -14,11 +14,11 @@ EXERCISE = NameExercise(
     title="Find the mistake: patient B",
     difficulty=3,
     minutes=3,
-    prompt="All of its parameters are used. What is its mistake called?",
+    prompt="Two calls agree, and all of its parameters are used. What is its mistake called?",
     hints=(
-        "`leaks` finds tokens, but print the weights: they are causal. So where does the future come in?",
-        "Write the shape beside each line of `forward`. Which two axes are joined in the end?",
-        "Lesson 04 shows the way out of the heads; compare.",
+        "`leaks` finds tokens, but nothing lies above the diagonal of `weights`. So where does the future come in?",
+        "Print the sum of each row of `weights`.",
+        "By what does softmax divide each weight, and which scores are in that sum?",
     ),
     given="""\
 class PatientB(nn.Module):
@@ -38,15 +38,16 @@ class PatientB(nn.Module):
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = weights @ values
+        weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
+        context = (weights @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))""",
-    seen="Change token 3: outputs of earlier tokens move, although the weights are causal.",
+    seen="Nothing lies above the diagonal, but the rows sum to less than 1: softmax divided by later scores, too.",
     against={
-        "split-without-transpose": "The way in is right: view, then transpose. What about the way out?",
-        "no-causal-mask": "Print the weights: nothing lies above the diagonal. The leak comes after the mix.",
-        "mask-discarded": "The masked scores are what softmax gets. The leak comes after the mix.",
-        "heads-averaged": "All heads reach the output with all their numbers. But in which rows?",
-        "output-projection-missing": "`out_proj` is the last step of `forward`. What is it given?",
+        "split-without-transpose": "All three are split by view, then transpose.",
+        "merge-without-transpose": "The way out is right: transpose, then reshape.",
+        "no-causal-mask": "Print the weights: nothing lies above the diagonal. What does a row of them sum to?",
+        "mask-discarded": "The masked weights are what multiplies the values. What does a row of them sum to?",
+        "mask-with-zero": "It is the weights that are set to zero here, not the scores. What does a row sum to?",
+        "softmax-wrong-axis": "Softmax runs over the keys. What does a row of `weights` sum to afterwards?",
     },
 )

@@ -32,7 +32,7 @@ import torch
 from course_lib.exercises import check, progress, review""",
     after=(
         "Passed them all? In [lesson 14](../14_capstone.ipynb) you write attention from memory, and a small model made "
-        "of it learns to talk."
+        "of it learns to spell."
     ),
     exercises=(
         partial_output.EXERCISE,

@@ -27,7 +27,10 @@ SET = ExerciseSet(
 import torch
 
 from course_lib.exercises import check, progress, review""",
-    after="Passed them all? Then you have written every part of a language model, except for the data.",
+    after=(
+        "Passed them all? Then attention, the loss, the normalization and the choice of the next token are your own. "
+        "The lesson gave you the embedding, the block and the training loop: write those, too, and nothing is left."
+    ),
     exercises=(
         next_token_loss.EXERCISE,
         layer_norm.EXERCISE,

@@ -276,7 +276,7 @@ check("merge_devices", merge_devices)
 # ## Where you stand
 #
 # Passed them all? In [lesson 14](../14_capstone.ipynb) you write attention from memory, and a small model made of it
-# learns to talk.
+# learns to spell.
 
 # %%
 progress()

@@ -230,7 +230,8 @@ check("gpt_parameters", gpt_parameters)
 # %% [markdown]
 # ## Where you stand
 #
-# Passed them all? Then you have written every part of a language model, except for the data.
+# Passed them all? Then attention, the loss, the normalization and the choice of the next token are your own. The lesson
+# gave you the embedding, the block and the training loop: write those, too, and nothing is left.
 
 # %%
 progress()

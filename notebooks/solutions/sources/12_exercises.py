@@ -3,8 +3,8 @@
 #
 # [Open in Colab](https://colab.research.google.com/github/attention-course/attention-course/blob/main/notebooks/solutions/12_exercises.ipynb)
 #
-# You will write a probe that lists every leak, find the mistakes in three modules of strangers, and mend two of them.
-# All three run, give the right shape and train.
+# You will write a probe that lists every leak, find the mistakes in three modules that others wrote, and fix two of
+# them. All three run, return the right shape and train, and none of the three mistakes was planted in the lesson.
 #
 # **You need** lessons [05](../05_weight_split.ipynb), [06](../06_multi_query.ipynb) and
 # [12](../12_debugging_attention.ipynb). **It takes** about 30 minutes. A mistake is answered by its name in the
@@ -29,6 +29,7 @@ if importlib.util.find_spec("course_lib") is None:
 from textwrap import fill
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from course_lib.diagnosis import CATALOGUE
@@ -112,7 +113,7 @@ check("leaks", leaks)
 #
 # Difficulty 2 of 5, about 5 minutes.
 #
-# Read it, run it, record it. What is its mistake called?
+# Build it, switch it to evaluation with `.eval()`, and probe it. What is its mistake called?
 
 # %%
 class PatientA(nn.Module):
@@ -131,15 +132,15 @@ class PatientA(nn.Module):
         keys = self.k_proj(x).view(per_head).transpose(1, 2)
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
-        scores = queries * self.head_dim**-0.5 @ values.transpose(2, 3)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
+        context = (F.dropout(weights, 0.1) @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
 
 # %% nbgrader={"grade": false, "grade_id": "patient_a", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def patient_a():  # -> the name of the mistake, such as "no-softmax"
     ### BEGIN SOLUTION
-    return "scores-from-values"
+    return "dropout-at-eval"
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_patient_a", "locked": true, "points": 2, "schema_version": 3, "solution": false, "task": false}
@@ -151,19 +152,19 @@ check("patient_a", patient_a)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Run `leaks` on it, and `without_gradient` from the lesson with token=4. Which of them finds something?
+# `leaks` lists tokens, but other ones each time. What if you change nothing and call the module twice?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Ask the recorder: `record(PatientA(7, 12, 3), torch.randn(2, 5, 7)).unused()`.
+# Which line of `forward` draws random numbers, and what switches it off?
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# A projection that gets no gradient: follow its result through `forward`. Which line should read it?
+# A layer such as `nn.Dropout` knows from `eval()` that training is over. What does a function know?
 #
 # </details>
 
@@ -172,7 +173,7 @@ check("patient_a", patient_a)
 #
 # Difficulty 3 of 5, about 3 minutes.
 #
-# All of its parameters are used. What is its mistake called?
+# Two calls agree, and all of its parameters are used. What is its mistake called?
 
 # %%
 class PatientB(nn.Module):
@@ -192,14 +193,14 @@ class PatientB(nn.Module):
         values = self.v_proj(x).view(per_head).transpose(1, 2)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = weights @ values
+        weights = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
+        context = (weights @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
 
 # %% nbgrader={"grade": false, "grade_id": "patient_b", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def patient_b():  # -> the name of the mistake
     ### BEGIN SOLUTION
-    return "merge-without-transpose"
+    return "mask-after-softmax"
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_patient_b", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -211,19 +212,19 @@ check("patient_b", patient_b)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# `leaks` finds tokens, but print the weights: they are causal. So where does the future come in?
+# `leaks` finds tokens, but nothing lies above the diagonal of `weights`. So where does the future come in?
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Write the shape beside each line of `forward`. Which two axes are joined in the end?
+# Print the sum of each row of `weights`.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# Lesson 04 shows the way out of the heads; compare.
+# By what does softmax divide each weight, and which scores are in that sum?
 #
 # </details>
 
@@ -232,7 +233,7 @@ check("patient_b", patient_b)
 #
 # Difficulty 3 of 5, about 6 minutes.
 #
-# Grouped-query attention, with six query heads and two kv heads for example.
+# Grouped-query attention, with six query heads and two kv heads for example; the groups have an axis.
 
 # %%
 class PatientC(nn.Module):
@@ -247,22 +248,22 @@ class PatientC(nn.Module):
 
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, -1, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
         share = self.num_heads // self.num_kv_heads
-        keys, values = keys.repeat(1, share, 1, 1), values.repeat(1, share, 1, 1)
+        kv_head = (batch, num_tokens, self.num_kv_heads, 1, self.head_dim)
+        # (b, t, g, share, d) -> (b, g, share, t, d)
+        queries = self.q_proj(x).view(*kv_head[:3], share, -1).permute(0, 2, 3, 1, 4)
+        keys = self.k_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
+        values = self.v_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
-        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(3, 4)
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=3)
+        context = (weights @ values).permute(0, 3, 1, 2, 4)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
 
 # %% nbgrader={"grade": false, "grade_id": "patient_c", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def patient_c():  # -> the name of the mistake
     ### BEGIN SOLUTION
-    return "kv-heads-tiled"
+    return "softmax-wrong-axis"
     ### END SOLUTION
 
 # %% nbgrader={"grade": true, "grade_id": "check_patient_c", "locked": true, "points": 3, "schema_version": 3, "solution": false, "task": false}
@@ -274,28 +275,28 @@ check("patient_c", patient_c)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Nothing leaks and every parameter gets a gradient: neither probe sees it. Look at who reads which keys.
+# `leaks` finds tokens, but nothing lies above the diagonal. Print the sums of the rows of `weights`.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# With 6 heads and 2 kv heads, which kv head should query head 1 read? Which one does it read here?
+# And the sums of its columns? Write the axes of `scores` down, and count them from 0.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `repeat` and `repeat_interleave` give the same shape.
+# Without the axis of groups this line would be right.
 #
 # </details>
 
 # %% [markdown]
-# ## 5. Mend patient B
+# ## 5. Fix patient B
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
-# Copy patient B and put right what is wrong, and nothing else.
+# Copy patient B and correct its mistake, and nothing else.
 
 # %% nbgrader={"grade": false, "grade_id": "MendedB", "locked": false, "schema_version": 3, "solution": true, "task": false}
 class MendedB(nn.Module):
@@ -319,7 +320,7 @@ class MendedB(nn.Module):
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
         scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)  # (b, h, t, d) -> (b, t, h, d)
+        context = (weights @ values).transpose(1, 2)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
         ### END SOLUTION
 
@@ -338,18 +339,18 @@ check("MendedB", MendedB)
 #
 # <details><summary>Hint 2</summary>
 #
-# Before heads and head_dim are joined they must be neighbours.
+# What is hidden must be hidden before softmax divides by the sum of the row.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `context.transpose(1, 2).reshape(batch, num_tokens, -1)`.
+# `scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)`.
 #
 # </details>
 
 # %% [markdown]
-# ## 6. Mend patient C
+# ## 6. Fix patient C
 #
 # Difficulty 2 of 5, about 4 minutes.
 #
@@ -371,17 +372,16 @@ class MendedC(nn.Module):
     def forward(self, x):  # (batch, token, d_in) -> (batch, token, d_out)
         ### BEGIN SOLUTION
         batch, num_tokens, _ = x.shape
-        per_head = (batch, num_tokens, -1, self.head_dim)
-        queries = self.q_proj(x).view(per_head).transpose(1, 2)
-        keys = self.k_proj(x).view(per_head).transpose(1, 2)
-        values = self.v_proj(x).view(per_head).transpose(1, 2)
         share = self.num_heads // self.num_kv_heads
-        keys = keys.repeat_interleave(share, dim=1)  # (b, g, t, d) -> (b, h, t, d)
-        values = values.repeat_interleave(share, dim=1)
+        kv_head = (batch, num_tokens, self.num_kv_heads, 1, self.head_dim)
+        # (b, t, g, share, d) -> (b, g, share, t, d)
+        queries = self.q_proj(x).view(*kv_head[:3], share, -1).permute(0, 2, 3, 1, 4)
+        keys = self.k_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
+        values = self.v_proj(x).view(kv_head).permute(0, 2, 3, 1, 4)
         hidden = torch.ones(num_tokens, num_tokens, device=x.device).triu(1).bool()
-        scores = queries * self.head_dim**-0.5 @ keys.transpose(2, 3)
+        scores = queries * self.head_dim**-0.5 @ keys.transpose(3, 4)
         weights = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
-        context = (weights @ values).transpose(1, 2)
+        context = (weights @ values).permute(0, 3, 1, 2, 4)
         return self.out_proj(context.reshape(batch, num_tokens, -1))
         ### END SOLUTION
 
@@ -394,19 +394,19 @@ check("MendedC", MendedC)
 # %% [markdown]
 # <details><summary>Hint 1</summary>
 #
-# Copy the class and change two lines.
+# Copy the class and change one line.
 #
 # </details>
 #
 # <details><summary>Hint 2</summary>
 #
-# Consecutive query heads share a kv head.
+# Softmax runs over the keys of a row, so that each row sums to 1.
 #
 # </details>
 #
 # <details><summary>Hint 3</summary>
 #
-# `repeat_interleave(share, dim=1)` for keys and values.
+# The keys are the last axis, however many there are: `softmax(dim=-1)`.
 #
 # </details>
 
