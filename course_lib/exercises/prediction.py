@@ -12,7 +12,7 @@ LONGEST = 60  # characters of a guess or an answer that are printed
 YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 WANTED = {
     bool: '"yes" or "no", in quotes',
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     str: "a word, in quotes",
     tuple: "several numbers, such as (2, 6)",
@@ -27,7 +27,7 @@ def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0)
     Args:
         guess: A number, a word, yes or no, or a shape such as (2, 6); `...` as long as there is none.
         answer: The same kind of value, computed from the lesson's tensors, or a function without arguments that
-            computes it. Whole numbers, words and shapes must be equal (upper and lower case are the same).
+            computes it. Integers, words and shapes must be equal (upper and lower case are the same).
         within: How far a guess may be from an answer with decimals, in the answer's own units; 0 asks for the number.
 
     Example:

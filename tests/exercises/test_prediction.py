@@ -52,13 +52,13 @@ def test_a_guess_is_compared(guess, answer, within, shown, capsys):
 @pytest.mark.parametrize(
     ("guess", "answer", "shown"),
     [
-        ("two", 2, "… Your guess is two; this question asks for a whole number."),
+        ("two", 2, "… Your guess is two; this question asks for an integer."),
         (3, True, '… Your guess is 3; this question asks for "yes" or "no", in quotes.'),
         ("maybe", True, '… Your guess is maybe; this question asks for "yes" or "no", in quotes.'),
         (torch.zeros(9, 7), "k", "… Your guess is a tensor of shape (9, 7); this question asks for a word, in quotes."),
         (print, 0.5, "… Your guess is a builtin_function_or_method; this question asks for a number."),
         (None, (2, 6), "… Your guess is a NoneType; this question asks for several numbers, such as (2, 6)."),
-        ("x" * 10**6, 2, f"… Your guess is {'x' * 60}…; this question asks for a whole number."),
+        ("x" * 10**6, 2, f"… Your guess is {'x' * 60}…; this question asks for an integer."),
     ],
 )  # fmt: skip
 def test_a_guess_of_another_kind_gets_one_sentence(guess, answer, shown, capsys):
