@@ -45,6 +45,18 @@ class OutOfTime(LearnerError):
         self.sentence = message
 
 
+class ProcessEnded(LearnerError):
+    """The student's code ended its process or ran too long, so that no line and no shape is known."""
+
+    def __init__(self, ended: NotebookEnded) -> None:
+        super().__init__({"kind": "this", "message": ended.reason})
+        self._lead = ended.lead
+
+    def explain(self, *arguments: Any) -> tuple[tuple[str, ...], str | None]:
+        """See `LearnerError`; what is known of the process leads on."""
+        return ((self._lead[0],), self._lead[1]) if self._lead else super().explain(*arguments)
+
+
 class RemoteNotebook:
     """One notebook in the sandbox, whose process is started again without the cell or the call that ended it.
 
@@ -179,7 +191,7 @@ class RemoteNotebook:
                 return next(self._unread)
         except NotebookEnded as ended:
             self.forget()
-            raise LearnerError({"kind": "this", "message": ended.reason}) from None
+            raise ProcessEnded(ended) from None
         except SandboxLost as lost:
             self._lose(lost)
 
