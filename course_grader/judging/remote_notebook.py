@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from course_grader.sandbox import NotebookEnded, Request, Sandbox, SandboxLost, Session
@@ -52,9 +52,11 @@ class ProcessEnded(LearnerError):
         super().__init__({"kind": "this", "message": ended.reason})
         self._lead = ended.lead
 
-    def explain(self, *arguments: Any) -> tuple[tuple[str, ...], str | None]:
+    def explain(
+        self, axes: Mapping[int, str], arguments: Mapping[Any, str] | None = None
+    ) -> tuple[tuple[str, ...], str | None]:
         """See `LearnerError`; what is known of the process leads on."""
-        return ((self._lead[0],), self._lead[1]) if self._lead else super().explain(*arguments)
+        return ((self._lead[0],), self._lead[1]) if self._lead else super().explain(axes, arguments)
 
 
 class RemoteNotebook:
