@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import hmac
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from course_lib.exercises import EXERCISES, NEEDS_REVIEW, Verdict, not_passed
+from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, Verdict, not_passed
 
-from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops
+from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions
 from .manifest import Release, ReleasedExercise
-from .marks import Mark, StudentResult
+from .marks import NOT_HANDED_IN, Mark, StudentResult
+from .sameness import equals_solutions
 from .sandbox import Sandbox
 from .submissions import OWN_TIMESTAMP, Notebook, SubmittedNotebook, explain_missing, select_notebooks
 
@@ -51,6 +53,7 @@ class GradingTask:
         policy: How late submissions are graded.
         secret: The run's secret; inputs are drawn from it, the student's name and the file.
         digest: A checksum of all this but the secret.
+        unread: The names of files that were not read, because they are neither notebooks nor zips.
     """
 
     student: str
@@ -60,6 +63,7 @@ class GradingTask:
     policy: LatePolicy = LatePolicy()
     secret: bytes = b""
     digest: str = ""
+    unread: tuple[str, ...] = ()
 
     def seed(self, exercise: str, notebook: Notebook) -> bytes:
         """Return the seed of one exercise's inputs, which nobody without the secret can know.
@@ -85,30 +89,35 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         NoSandbox: Students' code cannot be isolated here.
     """
     names = [exercise.name for exercise in task.release.exercises]
-    selection = select_notebooks(task.notebooks, names, task.policy.due, task.release.name)
-    verdicts: dict[str, Verdict] = {}
-    remarks = [*task.remarks, *selection.remarks]
-    left_out = False
-    budget = Budget(sandbox.limits.notebook)
-    for group, notebook in _groups(selection.notebook_of):
-        cells = [(cell.number, cell.plain[0]) for cell in notebook.cells]
-        with RemoteNotebook(sandbox, cells, group, provided_code(group[0]), budget) as remote:
-            seed = functools.partial(task.seed, notebook=notebook)
-            verdicts |= judge_notebook(remote, notebook, seed, diagnosis_sandbox)
-            remarks += _cell_remarks(remote, notebook)
-            left_out |= bool(remote.ended or notebook.remarks)
+    limits = sandbox.limits
+    judged = _Judged(task, sandbox, diagnosis_sandbox, Budget(limits.notebook), Budget(limits.answer))
+    while True:
+        selection = select_notebooks(
+            task.notebooks, names, task.policy.due, task.release.name, unwritten=judged.unwritten
+        )
+        if not judged.add(selection.notebook_of):
+            break
+    verdicts = {name: judged.verdicts[name, id(notebook)] for name, notebook in selection.notebook_of.items()}
+    used = {id(notebook): notebook for notebook in selection.notebook_of.values()}
+    remarks = [*task.remarks, *selection.remarks, *(remark for one in used for remark in judged.remarks[one])]
+    if task.unread:
+        remarks.append(f"Not read, because only notebooks (.ipynb) are: {', '.join(task.unread)}.")
     absent = _absent_lessons(task, names)
     remarks += [f"The notebook of lesson {lesson} was not handed in." for lesson in absent]
     marks = [
         _mark(one, verdicts.get(one.name), selection.late.get(one.name, False), task, absent)
         for one in task.release.exercises
     ]
+    marks = [
+        replace(mark, caused_by=judged.causes(mark.verdict.name, selection.notebook_of, verdicts)) for mark in marks
+    ]
+    passed = {name: notebook for name, notebook in selection.notebook_of.items() if verdicts[name].passed}
     flags = {
         "a file can't be read": set(task.remarks) - {OWN_TIMESTAMP} or any(not one.notebook for one in task.notebooks),
         "it has a timestamp.txt of its own": OWN_TIMESTAMP in task.remarks,
-        "a notebook is missing": absent,
-        "cells were left out": left_out,
+        "cells were left out": any(one in judged.left_out or used[one].remarks for one in used),
         "cells are gone": any("its cell is gone" in mark.verdict.message for mark in marks),
+        "word for word the solutions of the course": equals_solutions(passed),
     }
     submitted_at = selection.submitted_at
     return StudentResult(
@@ -120,6 +129,62 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         task.digest,
         tuple(flag for flag, holds in flags.items() if holds),
     )
+
+
+@dataclass
+class _Judged:
+    """The verdicts on a student's notebooks so far; each (exercise, notebook) is judged once."""
+
+    task: GradingTask
+    sandbox: Sandbox
+    diagnosis_sandbox: Sandbox
+    budget: Budget
+    second_budget: Budget  # to see what caused the verdicts
+    verdicts: dict[tuple[str, int], Verdict] = field(default_factory=dict)  # by exercise and id of the notebook
+    unwritten: list[tuple[str, Notebook]] = field(default_factory=list)  # the exercises that it holds no answer to
+    remarks: dict[int, list[str]] = field(default_factory=dict)  # id of the notebook -> what happened to its cells
+    left_out: dict[int, set[int]] = field(default_factory=dict)  # id of the notebook -> the cells that ended it
+
+    def add(self, notebook_of: Mapping[str, Notebook]) -> bool:
+        """Judge what was not judged yet; return whether there was any."""
+        new = {name: one for name, one in notebook_of.items() if (name, id(one)) not in self.verdicts}
+        for group, notebook in _groups(new):
+            cells = [(cell.number, cell.plain[0]) for cell in notebook.cells]
+            with RemoteNotebook(self.sandbox, cells, group, provided_code(group[0]), self.budget) as remote:
+                found = self._judge(remote, notebook, self.diagnosis_sandbox)
+                self.remarks.setdefault(id(notebook), []).extend(_cell_remarks(remote, notebook))
+                if remote.ended:
+                    self.left_out.setdefault(id(notebook), set()).update(remote.ended)
+            self.verdicts |= {(name, id(notebook)): verdict for name, verdict in found.items()}
+            self.unwritten += [(name, notebook) for name in group if _is_unwritten(found[name], notebook)]
+        return bool(new)
+
+    def causes(
+        self, name: str, notebook_of: Mapping[str, Notebook], verdicts: Mapping[str, Verdict]
+    ) -> tuple[str, ...]:
+        """Return the wrong answers without which this one would be right: it calls them, and passes with ours instead.
+
+        That run gives no point: beside our solutions students' code could take one from another.
+        """
+        notebook = notebook_of.get(name)
+        if notebook is None or verdicts[name].state != NOT_PASSED:
+            return ()
+        wrong = [one for one, verdict in verdicts.items() if one != name and not verdict.passed]
+        called, cells = with_solutions(notebook, name, wrong, self.left_out.get(id(notebook), ()))
+        if not called:
+            return ()
+        with RemoteNotebook(self.sandbox, cells, [name], provided_code(name), self.second_budget) as remote:
+            return called if self._judge(remote, notebook, None)[name].passed else ()
+
+    def _judge(self, remote: RemoteNotebook, notebook: Notebook, diagnosis: Sandbox | None) -> dict[str, Verdict]:
+        seed = functools.partial(self.task.seed, notebook=notebook)
+        return judge_notebook(remote, notebook, seed, diagnosis)
+
+
+def _is_unwritten(verdict: Verdict, notebook: Notebook) -> bool:
+    name = verdict.name
+    cells = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
+    return verdict.state == NOT_WRITTEN or not any(cell.source.strip() for cell in cells)
 
 
 def ungraded(task: GradingTask, reason: str) -> StudentResult:
@@ -175,14 +240,14 @@ def _mark(
     if verdict is None:
         readable = [one for one in task.notebooks if one.notebook]
         of_lesson = [one for one in readable if one.is_of(exercise.lesson)]
-        sentence = "Nothing that could be read was handed in."
+        verdict = Verdict(NOT_HANDED_IN, "Nothing that could be read was handed in.")
         if exercise.lesson in absent:
-            sentence = "Its notebook was not handed in."
+            verdict = Verdict(NOT_HANDED_IN, "Its notebook was not handed in.")
         elif any(one.notebook is None and one.is_of(exercise.lesson) for one in task.notebooks) and not of_lesson:
-            sentence = "Its notebook can't be read."
+            verdict = not_passed("Its notebook can't be read.")
         elif readable and (notebook := (of_lesson or readable)[-1].notebook):
-            sentence = explain_missing(notebook, exercise.name)
-        verdict = not_passed(sentence).of(exercise.name, exercise.lesson)
+            verdict = not_passed(explain_missing(notebook, exercise.name))
+        verdict = verdict.of(exercise.name, exercise.lesson)
     points = exercise.points * (task.policy.late_factor if late else 1.0) if verdict.passed else 0.0
     return Mark(_shortened(verdict), exercise.title, points, exercise.points)
 

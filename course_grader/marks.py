@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from course_lib.exercises import NEEDS_REVIEW, Verdict
+from course_lib.exercises import NEEDS_REVIEW, SIGNS, Verdict
+
+NOT_HANDED_IN, IN_PART = "not handed in", "passed in part"  # the second only by a teacher's decision
+STATES = SIGNS | {NOT_HANDED_IN: "–", IN_PART: "◐"}  # state -> its sign
 
 
 @dataclass(frozen=True)
@@ -21,12 +24,14 @@ class Mark:
         title: The exercise's task in a few words.
         points: The points earned.
         possible: The points that the exercise gives.
+        caused_by: The wrong answers that it calls, if it passes with the course's own in their place.
     """
 
     verdict: Verdict
     title: str
     points: float
     possible: float
+    caused_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,12 +80,12 @@ class StudentResult:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StudentResult:
         """Restore a result from the result of `as_dict`, before or after JSON."""
-        marks = tuple(
-            Mark(**{**mark, "verdict": Verdict(**{**mark["verdict"], "evidence": tuple(mark["verdict"]["evidence"])})})
-            for mark in data["marks"]
-        )
+        marks = []
+        for mark in data["marks"]:
+            verdict = Verdict(**{**mark["verdict"], "evidence": tuple(mark["verdict"]["evidence"])})
+            marks.append(Mark(**{**mark, "verdict": verdict, "caused_by": tuple(mark["caused_by"])}))
         texts = {key: tuple(data[key]) for key in ("remarks", "flags")}
-        return cls(**{**data, "marks": marks, **texts})
+        return cls(**{**data, "marks": tuple(marks), **texts})
 
 
 def file_stem(student: str) -> str:

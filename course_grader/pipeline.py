@@ -6,24 +6,26 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
 import course_lib
 from course_lib.atomic_file import write_text
 
-from .decisions import decided, read_decisions, write_decisions
+from .decisions import decided, read_decisions, read_extensions, write_decisions
 from .grading import GradingTask, LatePolicy
 from .manifest import Release
 from .marks import StudentResult, file_stem
-from .reports import FEEDBACK_FOLDER, class_report, feedback_page, page_path, read_roster, write_gradebook
+from .reports import FEEDBACK_FOLDER, class_report, feedback_page, page_path, read_roster, shown_names, write_gradebook
+from .sameness import Alike
 from .scheduler import grade_all
-from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook
+from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook, survey
 from .worker_config import WorkerConfig
 
-DECISIONS = "decisions.csv"
+DECISIONS, UPLOAD = "decisions.csv", "feedback_upload.zip"
 READING_SECONDS = 10.0  # of processor time for all files of one student
 
 
@@ -37,6 +39,7 @@ def grade_release(
     scheduler: str | None = None,
     workers: int | None = None,
     roster: Path | None = None,
+    extensions: Path | None = None,
     again: Collection[str] | None = None,
     begin: Callable[[int], Callable[[], object]] = lambda total: lambda: None,
     say: Callable[[str], object] = print,
@@ -54,6 +57,7 @@ def grade_release(
         policy: How late submissions are graded.
         config, scheduler, workers: As in `grade_all`.
         roster: The export of a gradebook, whose rows grades.csv then has.
+        extensions: A table of due times of single students, as for `read_extensions`.
         again: The students to grade again; empty for all of them, None for nobody.
         begin: Called with the number of students; what it returns is called after each student.
         say: Called with each sentence for the teacher.
@@ -62,14 +66,20 @@ def grade_release(
         The results in the order of the students' names.
 
     Raises:
-        ValueError: There are no submissions, the roster or the decisions cannot be read, a student of `again` is
-            unknown, `out` lies in the submissions, or students' code cannot be isolated here.
+        ValueError: There are no submissions, the roster, the extensions or the decisions cannot be read, a student in
+            one of these or in `again` is unknown, `out` lies in the submissions, or students' code cannot be isolated
+            here.
         ConnectionError: The scheduler cannot be reached.
     """
     found = _checked(submissions, release, out, roster, again)
+    due_of = read_extensions(extensions, [one.student for one in found]) if extensions else {}
+    notes = survey(submissions, found)
+    for note in notes:
+        say(note)
     one_more = begin(len(found))
     store = ResultStore(out)
     results: dict[str, StudentResult] = {}
+    alike, names = Alike(), [exercise.name for exercise in release.exercises]
 
     def keep(result: StudentResult) -> None:
         results[result.student] = result
@@ -77,7 +87,8 @@ def grade_release(
 
     def tasks() -> Iterator[GradingTask]:
         for submission in found:
-            task = prepare_task(submission, release, policy, config, store.secret())
+            task = prepare_task(submission, release, policy, config, store.secret(), due_of.get(submission.student))
+            alike.add(task.student, [one.notebook for one in task.notebooks if one.notebook], names)
             repeat = again is not None and (not again or task.student in again)
             stored = None if repeat else store.read(task.student, task.digest)
             if stored is None:
@@ -89,7 +100,11 @@ def grade_release(
         if not result.provisional:
             store.write(result)
         keep(result)
-    return _write_all([results[one.student] for one in found], release, out, roster, say)
+    same = alike.flags()
+    for student in same:
+        results[student] = replace(results[student], flags=(*results[student].flags, same[student]))
+    replies = {one.student: one.reply for one in found if one.reply}
+    return _write_all([results[one.student] for one in found], release, out, roster, replies, notes, say)
 
 
 def _checked(
@@ -103,28 +118,48 @@ def _checked(
         raise ValueError(f"Nobody named {unknown[0]!r} handed in anything: take names from exercises.csv.")
     if roster is not None:
         read_roster(roster, release.name)
-    read_decisions(out / DECISIONS, release)
+    read_decisions(out / DECISIONS, release, [one.student for one in found])
     return found
 
 
 def _write_all(
-    results: list[StudentResult], release: Release, out: Path, roster: Path | None, say: Callable[[str], object]
+    results: list[StudentResult],
+    release: Release,
+    out: Path,
+    roster: Path | None,
+    replies: Mapping[str, str],
+    notes: Sequence[str],
+    say: Callable[[str], object],
 ) -> list[StudentResult]:
     """Write tables and pages of the results with the teacher's decisions; remove pages of students who are gone."""
-    decisions = read_decisions(out / DECISIONS, release)
+    decisions = read_decisions(out / DECISIONS, release, [result.student for result in results])
     ordered = [decided(result, decisions) for result in results]
     write_decisions(out / DECISIONS, decisions, ordered)
-    pages = {out / page_path(result.student): result for result in ordered}
+    names = shown_names(ordered, read_roster(roster, release.name) if roster else None)
+    pages = {
+        out / page_path(result.student): feedback_page(result, release, names[result.student]) for result in ordered
+    }
     (out / FEEDBACK_FOLDER).mkdir(parents=True, exist_ok=True)
-    for path, result in pages.items():
-        write_text(path, feedback_page(result, release), mode=0o644)
+    for path, page in pages.items():
+        write_text(path, page, mode=0o644)
+    _write_upload(out / UPLOAD, {f"{replies[one]}.html": pages[out / page_path(one)] for one in replies})
     for path in (out / FEEDBACK_FOLDER).glob("*-" + "[0-9a-f]" * 16 + ".html"):
         if path not in pages:  # of a student who is gone
             path.unlink()
-    write_text(out / "report.html", class_report(ordered, release), mode=0o644)
-    for sentence in (*write_gradebook(ordered, release, out, roster), *_open_questions(ordered, out)):
+    said = [*write_gradebook(ordered, release, out, roster), *_open_questions(ordered, out)]
+    write_text(out / "report.html", class_report(ordered, release, names, [*notes, *said]), mode=0o644)
+    for sentence in said:
         say(sentence)
     return ordered
+
+
+def _write_upload(path: Path, pages: Mapping[str, str]) -> None:
+    """Write the zip of all pages that Moodle or Canvas takes back, with the names that they know students by."""
+    path.unlink(missing_ok=True)
+    if pages:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, page in pages.items():
+                archive.writestr(name, page)
 
 
 def _open_questions(results: list[StudentResult], out: Path) -> list[str]:
@@ -141,9 +176,19 @@ def _open_questions(results: list[StudentResult], out: Path) -> list[str]:
 
 
 def prepare_task(
-    submission: Submission, release: Release, policy: LatePolicy, config: WorkerConfig, secret: bytes
+    submission: Submission,
+    release: Release,
+    policy: LatePolicy,
+    config: WorkerConfig,
+    secret: bytes,
+    own_due: float | None = None,
 ) -> GradingTask:
-    """Read a student's files; for a file that cannot be read, keep the reason."""
+    """Read a student's files; for a file that cannot be read, keep the reason.
+
+    A due time of the student's own counts instead of the class's, and of what Canvas marked.
+    """
+    if own_due is not None:
+        policy = replace(policy, due=own_due)
     notebooks, checksums = [], []
     begun = time.thread_time()
     for file in submission.files:
@@ -155,9 +200,11 @@ def prepare_task(
             notebook, reason = read_notebook(content), ""
         except Unreadable as error:
             notebook, reason = None, str(error)
-        notebooks.append(SubmittedNotebook(file.name, file.submitted_at, file.marked_late, notebook, reason))
+        notebooks.append(
+            SubmittedNotebook(file.name, file.submitted_at, file.marked_late and own_due is None, notebook, reason)
+        )
     about = [(one.name, one.submitted_at, one.marked_late, one.reason) for one in notebooks]
-    identity = [submission.student, submission.remarks, about, checksums, release.as_dict()]
+    identity = [submission.student, submission.remarks, submission.unread, about, checksums, release.as_dict()]
     identity += [policy.due, policy.late_factor, asdict(config.limits), config.image, config.unsafe]
     identity += [config.course, course_checksum()]
     return GradingTask(
@@ -168,6 +215,7 @@ def prepare_task(
         policy,
         secret,
         hashlib.sha256(json.dumps(identity).encode()).hexdigest(),
+        submission.unread,
     )
 
 

@@ -71,7 +71,8 @@ def _stamped(notebook: Any, stamp: dict[str, str]) -> Any:
             )
     first.source += (
         f"\n\n*{stamp['release']}, version {stamp['version']}. Hand in this notebook, under this name; "
-        "keep its cells, and write in those that say so.*"
+        "keep its cells, and write in those that say so. In grading, count on Python's own modules, PyTorch and NumPy "
+        "only: other packages, such as `einops`, may be missing, and `torch.compile` does nothing.*"
     )
     notebook.metadata["attention_course"] = dict(stamp)
     for number, cell in enumerate(notebook.cells):

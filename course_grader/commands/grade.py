@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import gc
 import os
-import re
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from course_lib.about import version
 from course_lib.command import CourseError
+from course_lib.wording import counted
 
 if TYPE_CHECKING:
     from course_grader.grading import LatePolicy
@@ -29,12 +29,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("submissions", type=Path, metavar="FOLDER", help="holds a folder, a notebook or a zip per student")
     add("--week", required=True, metavar="NAME", help="the release: its name, or the folder that `course release` made")
     add("--out", required=True, type=Path, metavar="DIR", help="receives grades.csv, feedback/ and report.html")
-    add(
-        "--due", metavar="TIME", help="what comes later is late: 2026-11-20 (its end), 2026-11-20T18:00, or with +01:00"
-    )
+    add("--due", metavar="TIME", help="what comes later is late: 2026-11-20 (its end), or 2026-11-20T18:00[+01:00]")
     add(
         "--late-factor", type=float, default=1.0, metavar="F", help="multiplies late points (default: 1, a remark only)"
     )
+    add("--extensions", type=Path, metavar="CSV", help="due times of single students: student,due (a time, or none)")
     add("--roster", type=Path, metavar="CSV", help="your gradebook's export: grades.csv gets its rows and columns")
     add("--again", nargs="*", metavar="STUDENT", help="grade these students again, or, without names, everybody")
     add("--workers", type=int, metavar="N", help="processes on this machine (default: one per core)")
@@ -47,6 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Grade, and print where the results are."""
+    from course_grader.pipeline import UPLOAD
     from course_grader.reports import FEEDBACK_FOLDER
 
     try:
@@ -55,9 +55,11 @@ def run(args: argparse.Namespace) -> int:
         raise CourseError(str(error)) from None
     late = sum(result.late for result in results)
     review = sum(bool(result.needs_review or result.flags) for result in results)
-    print(f"{len(results)} students; {late} with something late; {review} need your look (see report.html).")
+    print(f"{counted(len(results), 'student')}; {late} with something late; {review} need your look (see report.html).")
     print(f"for the gradebook: {args.out / 'grades.csv'} (details: {args.out / 'exercises.csv'})")
     print(f"for the students:  {args.out / FEEDBACK_FOLDER}")
+    if (args.out / UPLOAD).exists():
+        print(f"for the platform:  {args.out / UPLOAD} (the same pages, under the names that it gave)")
     print(f"for you:           {args.out / 'report.html'}")
     return 0
 
@@ -71,20 +73,24 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
     gc.disable()  # it makes the imports a sixth slower
     from tqdm import tqdm
 
+    from course_grader.decisions import parse_due
     from course_grader.grading import LatePolicy
     from course_grader.manifest import find_manifest, read_manifest
     from course_grader.pipeline import grade_release
 
     gc.enable()
     manifest = find_manifest(args.week, args.submissions)
-    policy = LatePolicy(_due(args.due), args.late_factor)
+    policy = LatePolicy(parse_due(args.due, "--due") if args.due else None, args.late_factor)
     release = read_manifest(manifest)
     with contextlib.ExitStack() as stack:
 
         def begin(total: int) -> Callable[[], object]:
             """Look for a sandbox last, because a wrong folder should be reported first."""
             if args.scheduler is None:
-                print(f"Students' code is isolated by: {sandboxes(config)[0].isolation.name}.")
+                isolation = sandboxes(config)[0].isolation
+                print(f"Students' code is isolated by: {isolation.name}.")
+                if warning := isolation.warning():
+                    print(warning)
             _print_remarks(policy)
             return stack.enter_context(tqdm(total=total, unit="student", smoothing=0.05)).update
 
@@ -97,6 +103,7 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
             scheduler=args.scheduler,
             workers=args.workers,
             roster=args.roster,
+            extensions=args.extensions,
             again=args.again,
             begin=begin,
             say=tqdm.write,
@@ -122,18 +129,3 @@ def _worker_config(args: argparse.Namespace) -> WorkerConfig:
     manifest = find_manifest(args.week, args.submissions)
     hidden = tuple(str(path.resolve()) for path in (args.submissions, args.out, manifest.parent))
     return WorkerConfig(limits, args.unsafe, args.image, hidden, version())
-
-
-def _due(text: str | None) -> float | None:
-    """Parse a time as seconds since 1970; without a zone it is in this machine's zone, and a day means its end."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        if re.fullmatch(r"[\dW-]+", text):  # a date alone
-            moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
-        return moment.timestamp()
-    except ValueError:
-        raise ValueError(
-            f"--due is {text!r}, which is not a time: write 2026-11-20, 2026-11-20T18:00 or 2026-11-20T18:00+01:00."
-        ) from None

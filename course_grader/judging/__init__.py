@@ -3,5 +3,6 @@
 from .notebook_judge import judge_notebook, stops
 from .provided_code import provided_code
 from .remote_notebook import Budget, RemoteNotebook
+from .substitution import with_solutions
 
-__all__ = ["Budget", "RemoteNotebook", "judge_notebook", "provided_code", "stops"]
+__all__ = ["Budget", "RemoteNotebook", "judge_notebook", "provided_code", "stops", "with_solutions"]

@@ -18,7 +18,7 @@ from .remote_notebook import RemoteNotebook, safe_text
 
 
 def judge_notebook(
-    remote: RemoteNotebook, notebook: Notebook, seed: Callable[[str], bytes], diagnosis_sandbox: Sandbox
+    remote: RemoteNotebook, notebook: Notebook, seed: Callable[[str], bytes], diagnosis_sandbox: Sandbox | None
 ) -> dict[str, Verdict]:
     """Judge each exercise that a notebook counts for, whatever the student's code does.
 
@@ -29,7 +29,7 @@ def judge_notebook(
         notebook: Its code, to say what is missing.
         seed: Exercise -> the seed of its inputs.
         diagnosis_sandbox: Where wrong classes run again, with `diagnose` beside them. What it finds names a mistake; it
-            never gives a mark.
+            never gives a mark. None lets mistakes go without a name.
 
     Returns:
         Exercise -> its verdict.
@@ -62,10 +62,12 @@ def judge_notebook(
 class _Diagnosis:
     """Lets `diagnose` look at one class, in a separate process, and returns its findings."""
 
-    def __init__(self, remote: RemoteNotebook, name: str, sandbox: Sandbox) -> None:
+    def __init__(self, remote: RemoteNotebook, name: str, sandbox: Sandbox | None) -> None:
         self.remote, self.name, self.sandbox = remote, name, sandbox
 
     def __call__(self, sizes: Sequence[int], x: Tensor, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        if self.sandbox is None:
+            return []
         cells, budget = self.remote.remaining_cells, self.remote.budget
         with RemoteNotebook(self.sandbox, cells, [self.name], {}, budget) as exposed:
             message = exposed.ask("diagnose", name=self.name, sizes=tuple(sizes), x=x, options=dict(options))

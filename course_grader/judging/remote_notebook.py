@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from course_grader.sandbox import NotebookEnded, Request, Sandbox, SandboxLost, Session
@@ -43,6 +43,20 @@ class OutOfTime(LearnerError):
     def __init__(self, message: str) -> None:
         super().__init__({"kind": "", "message": message})
         self.sentence = message
+
+
+class ProcessEnded(LearnerError):
+    """The student's code ended its process or ran too long, so that no line and no shape is known."""
+
+    def __init__(self, ended: NotebookEnded) -> None:
+        super().__init__({"kind": "this", "message": ended.reason})
+        self._lead = ended.lead
+
+    def explain(
+        self, axes: Mapping[int, str], arguments: Mapping[Any, str] | None = None
+    ) -> tuple[tuple[str, ...], str | None]:
+        """See `LearnerError`; what is known of the process leads on."""
+        return ((self._lead[0],), self._lead[1]) if self._lead else super().explain(axes, arguments)
 
 
 class RemoteNotebook:
@@ -179,7 +193,7 @@ class RemoteNotebook:
                 return next(self._unread)
         except NotebookEnded as ended:
             self.forget()
-            raise LearnerError({"kind": "this", "message": ended.reason}) from None
+            raise ProcessEnded(ended) from None
         except SandboxLost as lost:
             self._lose(lost)
 

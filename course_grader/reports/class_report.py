@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from course_grader.manifest import Release, ReleasedExercise
-from course_grader.marks import Mark, StudentResult
+from course_grader.marks import IN_PART, STATES, Mark, StudentResult
 from course_lib.diagnosis import CATALOGUE, Mistake
-from course_lib.exercises import NOT_PASSED, SIGNS
+from course_lib.exercises import NOT_PASSED
 from course_lib.pictures import count_chart
 
 from .feedback import page_path
 from .rendering import render
 
 MAX_BARS = 15  # mistakes in the picture; the table below it lists all of them
+MAX_MESSAGES, MAX_LINKS = 100, 10  # wrong answers without a name that are listed, and students beside each
+_NUMBER = re.compile(r"-?\d[\d.,e+-]*")
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,36 @@ class MistakeCount:
     exercises: tuple[str, ...]
 
 
-def class_report(results: Sequence[StudentResult], release: Release) -> str:
-    """Return the HTML page that a teacher reads before the next lesson, with links to all feedback pages."""
+class UnnamedMistake(NamedTuple):
+    """Wrong answers without a name to one exercise, with the same message apart from numbers, and who made them."""
+
+    exercise: str
+    message: str
+    students: tuple[str, ...]
+
+
+class ExerciseCount(NamedTuple):
+    """The number of students per state, of wrong answers without a name, and of those by the helper to blame."""
+
+    exercise: ReleasedExercise
+    states: Mapping[str, int]
+    unnamed: int
+    caused_by: Mapping[str, int]
+
+
+def class_report(
+    results: Sequence[StudentResult],
+    release: Release,
+    names: Mapping[str, str] | None = None,
+    notes: Sequence[str] = (),
+) -> str:
+    """Return the HTML page that a teacher reads before the next lesson, with links to all feedback pages.
+
+    It shows students under these names instead of their submissions', and the notes on the class as a whole.
+    """
+    names = names or {}
+    exercises = _count_exercises(results, release)
+    unnamed = unnamed_mistakes(results, release)
     mistakes = count_mistakes(results, release)
     return render(
         "class_report.html.j2",
@@ -48,11 +80,16 @@ def class_report(results: Sequence[StudentResult], release: Release) -> str:
         median=median(result.points for result in results) if results else 0,
         possible=sum(exercise.points for exercise in release.exercises),
         to_review=sum(bool(result.needs_review or result.flags) for result in results),
-        states=tuple(SIGNS),
-        exercises=_count_states(results, release),
+        states=[one for one in STATES if one != IN_PART or any(count.states[one] for count in exercises)],
+        notes=notes,
+        exercises=exercises,
+        unnamed=unnamed[:MAX_MESSAGES],
+        more_unnamed=len(unnamed[MAX_MESSAGES:]),
+        max_links=MAX_LINKS,
         mistakes=mistakes,
         picture=_picture(mistakes, len(results)),
-        students=sorted(results, key=lambda result: result.student.casefold()),
+        students=sorted(results, key=lambda result: names.get(result.student, result.student).casefold()),
+        name_of=lambda student: names.get(student, student),
         page_path=page_path,
     )
 
@@ -73,25 +110,43 @@ def count_mistakes(results: Sequence[StudentResult], release: Release) -> list[M
     ]
 
 
-def _known_mistake(mark: Mark) -> str | None:
-    """Return the mistake of a wrong answer if the catalogue contains it."""
-    mistake = mark.verdict.mistake
-    return mistake if mark.verdict.state == NOT_PASSED and mistake in CATALOGUE else None
-
-
-def _count_states(
-    results: Sequence[StudentResult], release: Release
-) -> list[tuple[ReleasedExercise, dict[str, int], int]]:
-    """Count the students per state of each exercise, and those whose mistake has no name."""
-    marks = [mark for result in results for mark in result.marks]
-    states = Counter((mark.verdict.name, mark.verdict.state) for mark in marks)
-    unnamed = Counter(
-        mark.verdict.name for mark in marks if mark.verdict.state == NOT_PASSED and not _known_mistake(mark)
-    )
-    return [
-        (exercise, {state: states[exercise.name, state] for state in SIGNS}, unnamed[exercise.name])
-        for exercise in release.exercises
+def unnamed_mistakes(results: Sequence[StudentResult], release: Release) -> list[UnnamedMistake]:
+    """Group the wrong answers without a name by exercise and message; the largest group of an exercise comes first."""
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for result in results:
+        for mark in filter(_is_unnamed, result.marks):
+            key = mark.verdict.name, _NUMBER.sub("#", mark.verdict.message)
+            groups.setdefault(key, []).append((result.student, mark.verdict.message))
+    order = [exercise.name for exercise in release.exercises]
+    found = [
+        UnnamedMistake(exercise, made[0][1], tuple(student for student, _ in made))
+        for (exercise, _), made in groups.items()
     ]
+    return sorted(found, key=lambda one: (order.index(one.exercise), -len(one.students)))
+
+
+def _known_mistake(mark: Mark) -> str | None:
+    """Return the mistake of a wrong answer if the catalogue contains it, and the answer made it by itself."""
+    mistake = mark.verdict.mistake
+    return mistake if _is_wrong(mark) and mistake in CATALOGUE else None
+
+
+def _is_unnamed(mark: Mark) -> bool:
+    return _is_wrong(mark) and not _known_mistake(mark)
+
+
+def _is_wrong(mark: Mark) -> bool:
+    return mark.verdict.state in (NOT_PASSED, IN_PART) and not mark.caused_by
+
+
+def _count_exercises(results: Sequence[StudentResult], release: Release) -> list[ExerciseCount]:
+    counts = []
+    for exercise in release.exercises:
+        marks = [mark for result in results for mark in result.marks if mark.verdict.name == exercise.name]
+        states = Counter(mark.verdict.state for mark in marks)
+        caused_by = Counter(one for mark in marks for one in mark.caused_by)
+        counts.append(ExerciseCount(exercise, states, sum(map(_is_unnamed, marks)), caused_by))
+    return counts
 
 
 def _picture(mistakes: Sequence[MistakeCount], submitted: int) -> Markup:

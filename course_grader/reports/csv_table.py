@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -28,13 +29,34 @@ def read_table(path: Path) -> Table:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError, csv.Error: It is not a CSV file in UTF-8.
+        ValueError, csv.Error: It is not a CSV file in an encoding that spreadsheets write.
     """
-    text = path.read_bytes().decode("utf-8-sig")
+    text = _decoded(path.read_bytes())
     if "\0" in text:
         raise ValueError("a null byte")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+
+
+def read_own_table(path: Path, header: Sequence[str]) -> Table:
+    """Read a table that the teacher writes: its first columns, which must have this header, or ValueError."""
+    try:
+        found, *rows = read_table(path)
+        if [name.strip().lower() for name in found[: len(header)]] != list(header):
+            raise ValueError(f"its header is {','.join(found)}")
+    except (OSError, ValueError, csv.Error) as error:
+        raise ValueError(f"{path} is not a CSV file with the header {','.join(header)}: {error}.") from None
+    return [[cell.strip() for cell in (*row, *[""] * len(header))[: len(header)]] for row in rows]
+
+
+def _decoded(content: bytes) -> str:
+    """Decode a text as spreadsheets write it: UTF-8, UTF-16 with its mark, or else Windows' own encoding."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252")
 
 
 def safe_cell(text: str) -> str:

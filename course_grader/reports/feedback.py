@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from course_grader.manifest import Release
-from course_grader.marks import StudentResult, file_stem
+from course_grader.marks import IN_PART, NOT_HANDED_IN, STATES, StudentResult, file_stem
 from course_lib.diagnosis import CATALOGUE
-from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, PASSED, SIGNS
+from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, PASSED
 
 from .rendering import render
 
-STYLES = {PASSED: "good", NOT_PASSED: "bad", NOT_WRITTEN: "open", NEEDS_REVIEW: "look"}  # classes of the style sheet
+# State -> class of the style sheet.
+STYLES = {PASSED: "good", NOT_PASSED: "bad", NOT_WRITTEN: "open", NEEDS_REVIEW: "look"}
+STYLES |= {NOT_HANDED_IN: "open", IN_PART: "look"}
 FEEDBACK_FOLDER = "feedback"  # holds the pages, next to the teacher's report
 
 
-def feedback_page(result: StudentResult, release: Release) -> str:
-    """Return the HTML page that a student gets as feedback.
+def feedback_page(result: StudentResult, release: Release, name: str = "") -> str:
+    """Return the HTML page that a student gets as feedback; the name is that of the submission if none is given.
 
     It is self-contained: it loads no other file. Whatever came from the student is escaped, and characters that would
     hide or reorder text are made visible.
@@ -22,10 +24,11 @@ def feedback_page(result: StudentResult, release: Release) -> str:
     return render(
         "feedback.html.j2",
         result=result,
+        name=name or result.student,
         release=release,
         catalogue=CATALOGUE,
         style_of=STYLES,
-        sign_of=SIGNS,
+        sign_of=STATES,
         needs_review=NEEDS_REVIEW,
         passed=PASSED,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,6 +68,15 @@ def _with_roster(results: Sequence[StudentResult], release: Release, roster: Ros
     columns = roster.identifying_columns
     table = [[*(roster.header[column] for column in columns), release.name if own is None else roster.header[own]]]
     possible = number(sum(exercise.points for exercise in release.exercises))
+    if own is not None:
+        in_canvas = {roster.rows[row][own].strip() for row in roster.about_points}
+        same = re.escape(possible) + (r"0*" if "." in possible else r"(\.0*)?")
+        sentences += [
+            f"Canvas has {points or 'no'} points possible for {release.name}, and the release gives {possible}: change "
+            "it in Canvas."
+            for points in sorted(in_canvas)
+            if not re.fullmatch(same, points.replace(",", "."))
+        ]
     for index, row in enumerate(roster.rows):
         if not roster.keys[index] and not roster.from_canvas:
             continue  # Moodle would give the marks of a row without a student to the one above it

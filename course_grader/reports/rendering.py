@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 MAX_TEXT = 2000  # characters of one text: a page stays readable whatever a student printed
+_STRESSED = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]{1,80})(?<=\S)\*(?![\w*])")
 _JOINERS = "\u200c\u200d"  # invisible, harmless, and part of names and words in many languages
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi overrides, lone surrogates, line separators
 
@@ -30,8 +31,11 @@ def _escape_hidden(character: str) -> str:
 
 
 def rich(text: str) -> Markup:
-    """Return an untrusted text as safe HTML, with text between backticks as code."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
+    """Return an untrusted text as safe HTML: text between backticks is code, and *text* outside of code is stressed."""
+    parts = re.split(r"`([^`]+)`", str(escape(visible(text))))
+    parts[1::2] = [f"<code>{code}</code>" for code in parts[1::2]]
+    parts[::2] = [_STRESSED.sub(r"<em>\1</em>", part) for part in parts[::2]]
+    return Markup("".join(parts))
 
 
 def number(points: float) -> str:

@@ -13,11 +13,23 @@ from pathlib import Path
 from course_grader.marks import StudentResult
 from course_lib.wording import first_of
 
-from .csv_table import one_line, read_table
+from .csv_table import one_line, read_table, safe_cell
 
-FULL_NAMES = {"id", "sis user id", "sis login id", "integration id", "student", "full name", "name"}
-FULL_NAMES |= {"email address", "email", "username", "id number", "identifier"}
-FIRST_NAMES, LAST_NAMES = {"first name", "firstname"}, {"last name", "lastname"}  # name a student only together
+# The headers of what names a student: Canvas's, and Moodle's in English, German, French, Spanish, Italian, Dutch and
+# Portuguese.
+PERSONS = {"student", "full name", "name", "vollständiger name", "nom complet", "nombre completo", "nome completo"}
+PERSONS |= {"volledige naam"}
+FULL_NAMES = PERSONS | {"id", "sis user id", "sis login id", "integration id"}
+FULL_NAMES |= {"email address", "email", "e-mail-adresse", "adresse de courriel", "dirección de correo"}
+FULL_NAMES |= {"indirizzo email", "e-mailadres", "endereço de e-mail", "endereço de email"}
+FULL_NAMES |= {"username", "anmeldename", "nom d'utilisateur", "nombre de usuario", "gebruikersnaam"}
+FULL_NAMES |= {"nome de usuário", "nome de utilizador"}
+FULL_NAMES |= {"id number", "identifier", "id-nummer", "numéro d'identification", "número de id", "numero id"}
+FULL_NAMES |= {"codice identificativo", "número de identificação"}
+# These two name a student only together.
+FIRST_NAMES = {"first name", "firstname", "vorname", "prénom", "nombre", "nome", "voornaam"}
+LAST_NAMES = {"last name", "lastname", "nachname", "nom", "nom de famille", "apellido(s)", "apellidos", "cognome"}
+LAST_NAMES |= {"achternaam", "apelido", "apelido(s)", "sobrenome"}
 NAMES = FULL_NAMES | FIRST_NAMES | LAST_NAMES
 SHARED = {"section", "root account"}  # Canvas requires these columns in an import; they identify nobody
 POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is about the assignments
@@ -83,6 +95,12 @@ class Roster:
         """Return the indices of the columns that name a student, and of those that Canvas requires in an import."""
         return _columns(self.header, NAMES | SHARED)
 
+    def person(self, row: int) -> str:
+        """Return the name of a row's student as people say it; "" if the roster holds numbers and addresses only."""
+        cells = [self.rows[row][column] for column in _columns(self.header, PERSONS)]
+        parts = [self.rows[row][column] for part in (FIRST_NAMES, LAST_NAMES) for column in _columns(self.header, part)]
+        return one_line(" ".join(parts) if len(parts) > 1 else "".join(cells[:1]))
+
     def label(self, row: int) -> str:
         """Return the name of a row's student for a sentence."""
         return one_line(" ".join(self.rows[row][column] for column in _columns(self.header, NAMES)[:2]))
@@ -98,7 +116,7 @@ def read_roster(path: Path, release: str) -> Roster:
         header, *rows = read_table(path)
     except (OSError, ValueError, csv.Error) as error:
         raise ValueError(
-            f"roster is {path}, which is not a CSV file in UTF-8 with a header ({type(error).__name__}): "
+            f"roster is {path}, which is not a CSV file with a header ({type(error).__name__}): "
             "give Canvas's or Moodle's own export."
         ) from None
     header = [name.strip() for name in header]
@@ -111,10 +129,28 @@ def read_roster(path: Path, release: str) -> Roster:
     keys = [set() if index in about_points else _row_keys(header, row) for index, row in enumerate(rows)]
     if not any(keys):
         raise ValueError(
-            f"roster is {path}, and no column of it names a student: give Canvas's or Moodle's own export, with a "
-            "header such as Student, ID, SIS Login ID, Email address, Username or ID number."
+            f"roster is {path}, and no column of it names a student: its header is {','.join(header)[:200]}. Give "
+            "Canvas's or Moodle's own export, or name the columns Student, ID, Email address, Username, ID number, or "
+            "First name and Last name."
         )
     return Roster(header, rows, from_canvas, own[0] if own else None, about_points, keys)
+
+
+def shown_name(student: str) -> str:
+    """Return a student's name as it stands in exercises.csv."""
+    return safe_cell(one_line(student))
+
+
+def student_named(name: str, students: Sequence[str], table: Path) -> str:
+    """Find the one student whom a row means: by the name in exercises.csv, or by what the name may mean; or raise."""
+    exact = [one for one in students if shown_name(one) == name]
+    close = exact or [one for one in students if _key(name) in map(_key, identities(one))]
+    if len(close) != 1:
+        raise ValueError(
+            f"{table} has a row for {name!r}, but {len(close) or 'nobody'} of that name handed in anything: take the "
+            "name from exercises.csv, or remove the row."
+        )
+    return close[0]
 
 
 def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[dict[int, StudentResult], list[str]]:
@@ -143,8 +179,17 @@ def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[di
         sentences.append(f"Not in the roster, so not in grades.csv: {first_of(strangers, MAX_NAMES, len(strangers))}.")
     if missing := [roster.label(index) for index, keys in enumerate(roster.keys) if keys and index not in claims]:
         names = first_of(missing, MAX_NAMES, len(missing))
-        sentences.append(f"Handed in nothing, so got no points (which is not 0 points): {names}.")
+        sentences.append(f"Handed in nothing, and keep the cell that they have: {names}.")
     return matched, sentences
+
+
+def shown_names(results: Sequence[StudentResult], roster: Roster | None) -> dict[str, str]:
+    """Map each student to the name for pages: the roster's, or what the submission's name says; never two alike."""
+    matched = match_students(results, roster)[0] if roster else {}
+    names = {result.student: display_name(result.student) for result in results}
+    names |= {result.student: roster.person(row) or names[result.student] for row, result in matched.items() if roster}
+    alike = Counter(names.values())
+    return {student: name if alike[name] == 1 else student for student, name in names.items()}
 
 
 def _columns(header: Sequence[str], wanted: set[str]) -> list[int]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import glob
+import gzip
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import course_lib
@@ -22,6 +26,33 @@ GRADER = Path(__file__).resolve().parents[1]
 LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/lib", "/lib32", "/lib64", "/nix/store")
 # One thread each: a process that forks must have no other, and a class is graded on all cores at once anyway.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+OLDEST = (0, 7, 0)  # the first with --size, the youngest of the options that are used here
+HOLE, CLOSED = "CVE-2026-87766", (0, 12, 0)  # distributions close it in older versions, and say so in their changelog
+CHANGELOGS = "/usr/share/doc/bubblewrap/changelog*"
+# What bwrap writes where it can't work, and what helps; the first pattern that fits counts.
+REMEDIES = (
+    (
+        r"Failed to make / slave",
+        "this is a container that may not mount: start it with `--security-opt apparmor=unconfined --security-opt "
+        "seccomp=unconfined`, or grade outside of it",
+    ),
+    (
+        r"setting up [ug]id map|RTM_NEWADDR",
+        "the system gives user namespaces no rights, as Ubuntu 24.04 does: on the machine itself, not in a container, "
+        "its administrator gives bwrap a profile of AppArmor that says `userns,`, or allows all programs with `sudo "
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
+    ),
+    (
+        r"[Nn]o permissions to creat|[Cc]reating new namespace failed",
+        "user namespaces are forbidden: in a container, start it with `--security-opt seccomp=unconfined`; elsewhere "
+        "the administrator sets `sysctl kernel.unprivileged_userns_clone=1` or raises `user.max_user_namespaces`",
+    ),
+    (
+        r"Can't (mkdir parents|resolve|find source path|open)",
+        "each folder above Python and its packages has to be open to you, and readable since bubblewrap 0.12.0, also "
+        "for root: grade as the owner of these folders, or install Python and the course where all may read",
+    ),
+)
 OPTIONS = (
     "--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --die-with-parent --new-session "
     "--hostname sandbox"
@@ -65,7 +96,9 @@ def why_unavailable(hidden: Sequence[str]) -> str | None:
     if sys.platform != "linux":
         return "bubblewrap is for Linux only"
     if shutil.which("bwrap") is None:
-        return "there is no bwrap on the path"
+        return "there is no bwrap on the path. Install bubblewrap (on Debian and Ubuntu: apt install bubblewrap)"
+    if (found := version()) and found < OLDEST:
+        return f"bubblewrap is {_dotted(found)}, which is too old. Install {_dotted(OLDEST)} or newer"
     try:
         probe = [*arguments(hidden, False), sys.executable, "-I", "-c", "pass"]
         done = subprocess.run(probe, capture_output=True, errors="replace", timeout=60, check=False, env=ENVIRONMENT)
@@ -76,10 +109,48 @@ def why_unavailable(hidden: Sequence[str]) -> str | None:
     if done.returncode == 0:
         return None
     reason = (done.stderr.strip().splitlines() or ["it gave no reason"])[-1]
+    remedy = next((remedy for pattern, remedy in REMEDIES if re.search(pattern, reason)), None)
+    return f"bwrap does not work ({reason}): {remedy or 'its administrator has to allow user namespaces here'}"
+
+
+def version() -> tuple[int, ...] | None:
+    """Read the version of bubblewrap; None if there is none, or it says none."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        words = [shutil.which("bwrap") or "bwrap", "--version"]
+        said = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60, check=False).stdout
+        if found := re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said):
+            return tuple(int(part or 0) for part in found.groups())
+    return None
+
+
+def known_hole() -> str | None:
+    """Name the hole that this bubblewrap has, and the remedy; None if it is closed.
+
+    Only the changelog of the installed package tells whether a distribution closed it in an older version.
+    """
+    found = version()
+    if found and (found >= CLOSED or any(HOLE in text for text in _changelogs())):
+        return None
+    which = f"bubblewrap {_dotted(found)}" if found else "This bubblewrap, which doesn't say its version,"
     return (
-        f"bwrap does not work ({reason}); where the system forbids user namespaces, as Ubuntu 24.04 and some "
-        "containers do, its administrator has to allow them"
+        f"{which} may have the hole {HOLE}, closed in {_dotted(CLOSED)} and in updates of some distributions: update "
+        "it, or give --image with docker or podman."
     )
+
+
+def _changelogs() -> Iterator[str]:
+    """Yield the changelogs of the package that bwrap belongs to."""
+    program = os.path.realpath(shutil.which("bwrap") or "bwrap")
+    if not program.startswith("/usr/bin/"):  # built by hand: no package's changelog is about it
+        return
+    for path in glob.glob(CHANGELOGS):
+        with suppress(OSError, EOFError):
+            content = Path(path).read_bytes()
+            yield (gzip.decompress(content) if path.endswith(".gz") else content).decode("utf-8", "replace")
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))
 
 
 def visible_folders() -> list[str]:

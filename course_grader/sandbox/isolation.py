@@ -100,6 +100,10 @@ class Isolation:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
+    def warning(self) -> str | None:
+        """Return a sentence on a known hole of what isolates here; None if there is none."""
+        return bubblewrap.known_hole() if self.name == "bubblewrap" else None
+
     def environment(self) -> Mapping[str, str]:
         """Return the environment of the command: with bubblewrap, no variable of the teacher's."""
         return bubblewrap.ENVIRONMENT if self.name == "bubblewrap" else {**os.environ, **ONE_THREAD}
@@ -131,8 +135,8 @@ def choose_isolation(unsafe: bool = False, image: str | None = None, hidden: Ite
     if unsafe:
         return Isolation("nothing")
     raise NoSandbox(
-        f"Students' code can't be isolated here: {problem}. Install bubblewrap (on Debian and Ubuntu: "
-        f"apt install bubblewrap), or give --image with docker or podman. Without a sandbox {UNSAFE}."
+        f"Students' code can't be isolated here: {problem}. Or give --image with docker or podman. Without a sandbox "
+        f"{UNSAFE}."
     )
 
 

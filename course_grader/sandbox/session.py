@@ -18,12 +18,32 @@ Request = tuple[str, Mapping[str, Any]]  # what is asked for, and its arguments
 STARTUP_SECONDS = 120.0  # that a process may take to import torch
 
 
-class NotebookEnded(Exception):
-    """The notebook's process has ended or was stopped; `reason` says why, for the student."""
+TOO_LONG = (
+    "A loop that never ends, one that keeps more and more in memory, or work that grows much faster than its input "
+    "takes this long.",
+    "Which loop may never end, and what does each round keep?",
+)
+CRASHED = (
+    "Memory that has run out, or functions that call each other without an end, stop Python like this.",
+    "How large can each tensor get, and what ends each call of a function by itself?",
+)
+ENDED = (
+    "`os._exit` and the like end Python, and nothing below is run.",
+    "Which line ends Python, and what should it do instead?",
+)
 
-    def __init__(self, reason: str) -> None:
+
+class NotebookEnded(Exception):
+    """The notebook's process has ended or was stopped.
+
+    Attributes:
+        reason: Why, for the student.
+        lead: What does that, as a sentence, and a question that leads on; None if neither fits.
+    """
+
+    def __init__(self, reason: str, lead: tuple[str, str] | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason, self.lead = reason, lead
 
 
 class SandboxLost(Exception):
@@ -126,7 +146,7 @@ class Session:
         if not isinstance(message, dict):
             raise NotebookEnded("what it sent back was not a valid answer")
         if "ended" in message:
-            raise NotebookEnded(_describe_exit(message["ended"]))
+            raise NotebookEnded(*_describe_exit(message["ended"]))
         return message
 
     @contextlib.contextmanager
@@ -139,22 +159,23 @@ class Session:
             raise NotebookEnded(
                 f"it had not finished after {seconds:g} seconds"
                 if left > 0.01
-                else f"the {self.limits.notebook:g} seconds for the whole notebook were used up"
+                else f"the {self.limits.notebook:g} seconds for the whole notebook were used up",
+                TOO_LONG,
             ) from None
         except ProtocolError as error:
             self._raise_if_lost(error)
-            raise NotebookEnded(f"it ended Python or sent back no valid answer ({error})") from None
+            raise NotebookEnded(f"it ended Python or sent back no valid answer ({error})", ENDED) from None
 
     def _raise_if_lost(self, error: Exception) -> None:
         if isinstance(error, ProtocolError) and self.is_lost():
             raise SandboxLost("The sandbox was ended from outside.") from None
 
 
-def _describe_exit(status: Any) -> str:
+def _describe_exit(status: Any) -> tuple[str, tuple[str, str]]:
     if isinstance(status, int) and status < 0:
         try:
             name = signal.Signals(-status).name
         except ValueError:
             name = str(-status)
-        return f"it crashed Python ({name[:20]})"
-    return "it ended Python"
+        return f"it crashed Python ({name[:20]})", CRASHED
+    return "it ended Python", ENDED

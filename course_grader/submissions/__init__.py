@@ -5,8 +5,9 @@ from .discovery import Submission, find_submissions
 from .explain_missing import explain_missing
 from .files_and_zips import Unreadable
 from .notebook import Cell, Notebook, read_notebook
-from .plain_python import plain_python
+from .plain_python import parse, plain_python
 from .selection import SubmittedNotebook, select_notebooks
+from .survey import survey
 from .visible_text import escape_hidden
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "escape_hidden",
     "explain_missing",
     "find_submissions",
+    "parse",
     "plain_python",
     "read_notebook",
     "select_notebooks",
+    "survey",
 ]

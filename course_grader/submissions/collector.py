@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from .student_names import NOTEBOOK_SUFFIX, ZIP_SUFFIX
 from .visible_text import escape_hidden
 
 MAX_NOTEBOOKS, MAX_DEPTH, MAX_ENTRIES, MAX_REMARKS = 50, 5, 2000, 20
+CHECKPOINTS = ".ipynb_checkpoints"  # where Jupyter keeps a copy of each notebook as it was last saved
 MAX_TOTAL = 200_000_000  # bytes of all notebooks in one zip
 TIMESTAMP_FILE = "timestamp.txt"  # collecting tools write the time of submission to it
 OWN_TIMESTAMP = f"{TIMESTAMP_FILE} was not read: only those that nbgrader writes count, so each file's own time does."
@@ -28,6 +30,11 @@ def is_hidden(name: str) -> bool:
     return name == "__MACOSX" or (name.startswith(".") and name not in (".", ".."))
 
 
+def is_hidden_notebook(name: str) -> bool:
+    """Return whether a name is a notebook's that is left out; macOS adds one that begins with "._" to each file."""
+    return is_hidden(name) and not name.startswith("._") and name.lower().endswith(NOTEBOOK_SUFFIX)
+
+
 @dataclass
 class FileCollector:
     """The notebooks of one student so far.
@@ -36,14 +43,16 @@ class FileCollector:
         assignments: The folders in which nbgrader wrote timestamp.txt; elsewhere the student could have written it.
         files: The notebooks that can be opened.
         remarks: Sentences about what cannot.
-        other_names: The names of files that are not notebooks.
+        other_names: The names of files that are not read, because they are neither notebooks nor zips.
+        has_checkpoint: Whether there is a copy of a notebook that Jupyter made by itself.
         entries: The number of files and folders that were looked at, those in zips included.
     """
 
-    assignments: frozenset[str] = frozenset()
+    assignments: Collection[str] = ()
     files: list[SubmittedFile] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     other_names: list[str] = field(default_factory=list)
+    has_checkpoint: bool = False
     entries: int = 0
 
     def add(self, path: Path, name: str, marked_late: bool, submitted_at: float | None = None) -> None:
@@ -80,7 +89,10 @@ class FileCollector:
                 f"{escape_hidden(name)} is nested too deeply ({MAX_DEPTH} folders): hand it in nearer to the top."
             )
             return
-        names = sorted(entry for entry in os.listdir(path) if not is_hidden(entry))
+        everything = os.listdir(path)
+        names = sorted(entry for entry in everything if not is_hidden(entry))
+        self.has_checkpoint |= CHECKPOINTS in everything
+        self.other_names += [f"{name}/{one}".removeprefix("/") for one in everything if is_hidden_notebook(one)]
         if TIMESTAMP_FILE in names and name in self.assignments:
             submitted_at = self._timestamp(path / TIMESTAMP_FILE)
         elif TIMESTAMP_FILE in names and submitted_at is None:
@@ -105,7 +117,9 @@ class FileCollector:
     def _add_zip(self, file: SubmittedFile) -> None:
         notebooks = []
         for info in list_members(file.path):
-            if any(map(is_hidden, re.split(r"[\\/]", info.filename))):
+            if any(map(is_hidden, parts := re.split(r"[\\/]", info.filename))):
+                self.has_checkpoint |= CHECKPOINTS in parts
+                self.other_names += [info.filename] if is_hidden_notebook(parts[-1]) else []
                 continue
             self.entries += 1
             if info.is_dir():
@@ -126,8 +140,11 @@ class FileCollector:
     def _refuse(self, name: str, reason: str) -> None:
         self.remarks.append(f"{escape_hidden(name) or 'The folder'} can't be read. {reason}")
 
-    def finish(self) -> tuple[tuple[SubmittedFile, ...], tuple[str, ...]]:
-        """Return the files in the order of their names, and the remarks; no more of either than the limits."""
+    def finish(self) -> tuple[tuple[SubmittedFile, ...], tuple[str, ...], tuple[str, ...]]:
+        """Return the files in the order of their names, the remarks, and the names of what was not read.
+
+        There are no more of each than the limits.
+        """
         files = sorted(self.files, key=lambda file: (file.name, str(file.path)))
         distinct = list(dict.fromkeys(self.remarks))
         remarks = distinct[:MAX_REMARKS]
@@ -135,11 +152,14 @@ class FileCollector:
             remarks.append(f"{len(distinct) - MAX_REMARKS} more remarks were left out.")
         if len(files) > MAX_NOTEBOOKS:
             remarks.append(f"There are {len(files)} notebooks: only the first {MAX_NOTEBOOKS}, by name, were read.")
+        unread = [escape_hidden(name) for name in sorted(self.other_names)]
         if not files and not self.remarks:
-            names = ", ".join(escape_hidden(name) for name in sorted(self.other_names)[:3])
-            listed = f": there is {names}{' and more' if len(self.other_names) > 3 else ''}" if names else ""
+            listed = f": there is {', '.join(unread[:3])}{' and more' if len(unread) > 3 else ''}" if unread else ""
+            if self.has_checkpoint:
+                listed = f": there is only the copy that Jupyter keeps in {CHECKPOINTS}; hand in the notebook itself"
             remarks.append(f"No notebook (.ipynb) was handed in{listed}.")
-        return tuple(files[:MAX_NOTEBOOKS]), tuple(remarks)
+        more = [f"{len(unread) - MAX_REMARKS} more"] if len(unread) > MAX_REMARKS else []
+        return tuple(files[:MAX_NOTEBOOKS]), tuple(remarks), (*unread[:MAX_REMARKS], *more)
 
 
 def parse_timestamp(text: str) -> float | None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from .class_download import refuse_class_download
 from .collector import MAX_ENTRIES, TIMESTAMP_FILE, FileCollector, is_hidden
 from .files_and_zips import SubmittedFile
-from .student_names import parse_submission_name
+from .student_names import SubmissionName, parse_submission_name
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,15 @@ class Submission:
         student: The name of the folder or file.
         files: The notebooks, in the order of their names.
         remarks: Sentences about what cannot be read.
+        unread: The names of files that are not read, because they are neither notebooks nor zips.
+        reply: The name under which Moodle or Canvas takes a file for this student, without its suffix; "" elsewhere.
     """
 
     student: str
     files: tuple[SubmittedFile, ...]
     remarks: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    reply: str = ""
 
 
 def find_submissions(folder: Path) -> list[Submission]:
@@ -37,14 +42,15 @@ def find_submissions(folder: Path) -> list[Submission]:
     Args:
         folder: A folder that holds, per student, a folder, a notebook or a zip named after the student; or a download
             of Moodle or Canvas. Links are not followed, nothing is unpacked to disk, and other files at the top level
-            are ignored.
+            are ignored; `survey` names them.
 
     Returns:
         The submissions in the order of the students' names; a submission without a notebook has a remark with
         the reason.
 
     Raises:
-        ValueError: The folder does not exist, is a file, or holds no submission.
+        ValueError: The folder does not exist, is a file, holds no submission, or holds a whole class's download as if
+            it were one student's.
     """
     remedy = "give the folder that has a folder, a notebook or a zip for each student"
     if not folder.exists():
@@ -52,17 +58,28 @@ def find_submissions(folder: Path) -> list[Submission]:
     if not folder.is_dir():
         raise ValueError(f"folder is {folder}, which is a file: {remedy}.")
     collectors: dict[str, FileCollector] = {}
+    replies: dict[str, str] = {}
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
-    for entry in ordered:
-        _collect(entry, collectors, assignments)
+    named = [(entry, name) for entry in ordered if (name := submission_name(entry))]
+    for entry, name in named:
+        if not name.from_moodle and not name.from_canvas:
+            refuse_class_download(Path(entry.path), alone=len(named) == 1)
+        # In a folder of Moodle's everything is the student's own.
+        collector = collectors.setdefault(name.student, FileCollector(() if name.from_moodle else assignments))
+        # Files in the student's folder are named relative to it.
+        shown = "" if entry.is_dir(follow_symlinks=False) else name.file
+        collector.add(Path(entry.path), shown, name.marked_late)
+        replies[name.student] = _reply(entry.name, name)
     if not collectors:
         raise ValueError(f"folder is {folder}, and nobody has handed anything in there: {remedy}.")
     alike = Counter(" ".join(student.split()) for student in collectors)
     return [
         Submission(
-            _with_visible_spaces(student) if alike[" ".join(student.split())] > 1 else student, *finished.finish()
+            _with_visible_spaces(student) if alike[" ".join(student.split())] > 1 else student,
+            *finished.finish(),
+            replies[student],
         )
         for student, finished in sorted(collectors.items())
     ]
@@ -90,16 +107,13 @@ def _with_timestamp(folder: os.DirEntry[str]) -> Iterator[str]:
                 yield entry.name
 
 
-def _collect(entry: os.DirEntry[str], collectors: dict[str, FileCollector], assignments: frozenset[str]) -> None:
-    """Add one entry of the class's folder to its student's collector."""
+def submission_name(entry: os.DirEntry[str]) -> SubmissionName | None:
+    """Read the name of an entry of the class's folder; None if it is not a student's."""
     # A link that leads to a folder or nowhere belongs to a student too, who gets a remark about it.
     looks_like_folder = entry.is_dir() or (entry.is_symlink() and not entry.is_file())
-    name = parse_submission_name(entry.name, looks_like_folder)
-    if name is None or is_hidden(entry.name):
-        return
-    # In a folder of Moodle's everything is the student's own.
-    known = frozenset() if name.from_moodle else assignments
-    collector = collectors.setdefault(name.student, FileCollector(known))
-    # Files in the student's folder are named relative to it.
-    shown = "" if entry.is_dir(follow_symlinks=False) else name.file
-    collector.add(Path(entry.path), shown, name.marked_late)
+    return None if is_hidden(entry.name) else parse_submission_name(entry.name, looks_like_folder)
+
+
+def _reply(entry: str, name: SubmissionName) -> str:
+    """Return how a file for the student has to be named; Canvas knows it by the number of a file that was handed in."""
+    return entry.rpartition(".")[0] if name.from_canvas else f"{name.student}/feedback" * name.from_moodle

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 from course_lib.exercises import EXERCISES
+from course_lib.wording import listed
 
 from .notebook import Notebook
 from .student_names import original_and_copy
@@ -66,30 +67,44 @@ def select_notebooks(
     names: Iterable[str],
     due: float | None = None,
     release: str | None = None,
+    unwritten: Collection[tuple[str, Notebook]] = (),
 ) -> Selection:
     """Select the notebook that counts for each exercise.
 
     Of the notebooks that have the exercise, those count first in which a cell was made for it, or which belong to its
     lesson: elsewhere its name may be a helper's. Of these, the last that was submitted before the due time counts, or
-    else the last of all; of two submitted at the same time, the one whose name sorts last. What the notebook answers
-    does not matter.
+    else the last of all; of two submitted at the same time, the one whose name sorts last. Whether an answer is right
+    does not matter; but one that is not written never counts before one that is.
 
     Args:
         submitted: The notebooks of one student.
         names: The names of the exercises.
         due: The due time in seconds since 1970. Without one, only what Canvas marked is late.
         release: The name of the release; a notebook with a different stamp gets a remark.
+        unwritten: The (exercise, notebook) that were found to hold no answer yet.
     """
+    blank = {(name, id(notebook)) for name, notebook in unwritten}
     ordered = sorted(submitted, key=_order)
     chosen: dict[str, SubmittedNotebook] = {}
+    skipped: dict[tuple[SubmittedNotebook, SubmittedNotebook], list[str]] = {}
     remarks = [remark for one in ordered for remark in _reading_remarks(one, release)]
     for name in names:
         having = [one for one in ordered if one.notebook and name in one.notebook.exercises]
-        having = [one for one in having if one.answers(name)] or having
-        if having:
-            chosen[name] = ([one for one in having if not _is_late(one, due)] or having)[-1]
-        if len(having) > 1:
-            remarks.append(_repetition_remark(name, chosen[name], having, due))
+        own = [one for one in having if one.answers(name)] or having
+        written = [one for one in having if (name, id(one.notebook)) not in blank]
+        candidates = [one for one in written if one in own] or written or own
+        if not candidates:
+            continue
+        chosen[name], first = _last(candidates, due), _last(own, due)
+        if chosen[name] is not first:
+            skipped.setdefault((first, chosen[name]), []).append(f"`{name}`")
+        elif len(candidates) > 1:
+            remarks.append(_repetition_remark(name, chosen[name], candidates, due))
+    remarks += [
+        f"{first.name} is not written yet in {listed(empty)}: what is in {used.name} from "
+        f"{_local_time(used.submitted_at)} counts."
+        for (first, used), empty in skipped.items()
+    ]
     used = [one for one in ordered if one in chosen.values()]
     remarks += [_lateness_remark(one, due) for one in used if _is_late(one, due)]
     return Selection(
@@ -98,6 +113,10 @@ def select_notebooks(
         tuple(dict.fromkeys(remarks)),  # the exercises of one notebook share their remarks
         max((one.submitted_at for one in used or submitted), default=None),
     )
+
+
+def _last(candidates: Sequence[SubmittedNotebook], due: float | None) -> SubmittedNotebook:
+    return ([one for one in candidates if not _is_late(one, due)] or candidates)[-1]
 
 
 def _order(one: SubmittedNotebook) -> tuple[float, str, int, str]:

@@ -28,13 +28,14 @@ class SubmissionName:
             with Canvas, because names alone are not unique.
         file: The name of the file, without the prefix of Moodle or Canvas.
         marked_late: Whether Canvas marked it late.
-        from_moodle: Whether Moodle named it.
+        from_moodle, from_canvas: Whether Moodle or Canvas named it.
     """
 
     student: str
     file: str
     marked_late: bool = False
     from_moodle: bool = False
+    from_canvas: bool = False
 
 
 def parse_submission_name(name: str, is_folder: bool) -> SubmissionName | None:
@@ -44,7 +45,8 @@ def parse_submission_name(name: str, is_folder: bool) -> SubmissionName | None:
     if match:
         return SubmissionName(_student(f"{match[1]}file"), match[2] or name, from_moodle=True)
     if not is_folder and (match := _CANVAS.fullmatch(name)):
-        return SubmissionName(_student(f"{match[1]}_{match[3]}"), match[4], marked_late=bool(match[2]))
+        student = _student(f"{match[1]}_{match[3]}")
+        return SubmissionName(student, match[4], marked_late=bool(match[2]), from_canvas=True)
     for suffix in (NOTEBOOK_SUFFIX, ZIP_SUFFIX):
         if name.lower().endswith(suffix):
             return SubmissionName(_student(name[: -len(suffix)]), name)

@@ -35,6 +35,7 @@ def test_the_sheets_are_the_public_ones_with_a_stamp(week):
         assert [(cell.source, cell.metadata) for cell in code[0]] == [(cell.source, cell.metadata) for cell in code[1]]
         assert not any(cell.outputs for cell in code[0])
         assert sheet.metadata.attention_course.release == "week1"
+        assert "Python's own modules, PyTorch and NumPy only: other packages, such as `einops`" in sheet.cells[0].source
         assert "*week1, version " in sheet.cells[0].source and "Colab" not in sheet.cells[0].source
         assert len({cell.id for cell in sheet.cells}) == len(sheet.cells)
         text = (week / f"{name}.ipynb").read_text(encoding="utf-8")

@@ -59,6 +59,7 @@ class RunningNotebook:
         """Run the cells. Report when each begins and the error that stopped it; then what each name refers to."""
         install_import_stubs(provided, self.expose_course)
         sys.modules["__main__"] = self.main
+        torch.compile = _uncompiled
         namespace = self.main.__dict__
         namespace["display"] = namespace["get_ipython"] = DoNothing()  # a notebook has these, Python does not
         used: set[str] = set()  # the names that the cells so far look up
@@ -108,6 +109,11 @@ class RunningNotebook:
 
         report = diagnose(build_module(self.main.__dict__[name], sizes, 1).eval(), x, **options)
         return {"findings": [finding.as_dict() for finding in report.findings[:3]]}
+
+
+def _uncompiled(model: Any = None, **_: Any) -> Any:
+    """Stand in for `torch.compile`, which needs a compiler, files and minutes, and changes no result."""
+    return (lambda function: function) if model is None else model
 
 
 def _names(code: CodeType) -> set[str]:

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from dataclasses import replace
 from html import unescape
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ import pytest
 from course_grader import Mark, Release, StudentResult
 from course_grader.manifest import ReleasedExercise
 from course_grader.reports import page_path
-from course_grader.reports.class_report import MAX_BARS, class_report, count_mistakes
+from course_grader.reports.class_report import MAX_BARS, class_report, count_mistakes, unnamed_mistakes
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import NEEDS_REVIEW, Verdict, not_passed, not_written, passed
 
@@ -58,14 +59,38 @@ def test_the_numbers_of_the_class():
 
 def test_where_the_class_stands_in_each_exercise():
     page = class_report(CLASS, RELEASE)
-    assert cells(page, "The first") == ["The first (first)", "02", "1", "4", "0", "0", "2"]
-    assert cells(page, "The second") == ["The second (second)", "04", "1", "2", "1", "1", "0"]
+    assert cells(page, "The first") == ["The first (first)", "02", "1", "4", "0", "0", "0", "2", "none"]
+    assert cells(page, "The second") == ["The second (second)", "04", "1", "2", "1", "1", "0", "0", "none"]
 
 
 def test_a_mistake_counts_once_a_student():
     first, second = count_mistakes(CLASS, RELEASE)
     assert (first.entry.id, first.students, first.exercises) == (OFF, 2, ("first", "second"))
     assert (second.entry.id, second.students, second.exercises) == (GONE, 1, ("second",))
+
+
+def test_wrong_answers_without_a_name_are_listed_by_their_message():
+    """Numbers differ from student to student, because the inputs do; what follows from a helper is not one of them."""
+    told = "At [0, {}] your result is {}; *it* should be `a * b * c`."
+    many = [student(f"s{at:02}", not_passed(told.format(at, at / 3)), passed("Right.")) for at in range(12)]
+    many += [student("Zoë <b>", not_passed("Other."), not_passed("Wrong.", OFF)), *CLASS[:3]]
+    caused = student("follows", not_passed("Other."), not_passed("Wrong.", OFF))
+    many.append(replace(caused, marks=tuple(replace(mark, caused_by=("helper",)) for mark in caused.marks)))
+    first, second = unnamed_mistakes(many, RELEASE)
+    assert (first.exercise, first.message, len(first.students)) == ("first", told.format(0, 0.0), 12)
+    assert (second.message, second.students) == ("Other.", ("Zoë <b>",))
+    assert next(one for one in count_mistakes(many, RELEASE) if one.entry.id == OFF).students == 3
+    page = class_report(many, RELEASE, {"s00": "Adams, Ada"}, ["A <note>."])
+    part = page.split("<h2>Wrong answers without a name</h2>")[1].split("</table>")[0]
+    assert "<em>it</em> should be <code>a * b * c</code>" in part and part.count("<tr>") == 3
+    assert part.count('href="feedback/') == 10 + 1 and " and others" in part and "<bdi>Adams, Ada</bdi>" in part
+    assert "<li>A &lt;note&gt;.</li>" in page
+    assert cells(page, "The first")[-2:] == ["13", "1 by helper"]
+
+
+def test_the_catalogues_emphasis_is_shown():
+    page = class_report([student("a", not_passed("W.", "mask-inverted"), passed("R."))], RELEASE)
+    assert "True means <em>may attend</em> to" in page and "*may attend*" not in page
 
 
 def test_it_says_what_to_explain(monkeypatch):
@@ -85,7 +110,7 @@ def test_it_says_what_to_explain(monkeypatch):
 
 def test_each_student_has_a_link():
     page = class_report(CLASS, RELEASE)
-    links = re.findall(r'<a href="(feedback/[^"]+)"><bdi>(.*?)</bdi>', page)
+    links = re.findall(r'<a href="(feedback/[^"]+)"><bdi>(.*?)</bdi>', page.split("<h2>Students</h2>")[1])
     assert [unescape(name) for _, name in links] == ["anna", "Bert", "Carla", "Dirk", "Zoë <b>"]
     assert all(link == page_path(unescape(name)) for link, name in links)
     rows = [re.sub(r"<[^>]+>|\s+", " ", row) for row in page.split("<h2>Students</h2>")[1].split("</tr>")[1:-1]]
@@ -99,7 +124,7 @@ def test_its_bones_are_in_order():
     assert not re.search(r"(src|href)=\"?https?:", page)
     headings = [int(level) for level in re.findall(r"<h(\d)", page)]
     assert all(after - before <= 1 for before, after in pairwise(headings))
-    assert page.count("<table>") == page.count("<caption>") == 3
+    assert page.count("<table>") == page.count("<caption>") == 4
     assert not re.search(r"<th(?! scope=|ead)", page)
 
 

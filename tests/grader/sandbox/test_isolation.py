@@ -1,9 +1,14 @@
 """The command lines that isolate a process, what they hide, and what is said where nothing can isolate it."""
 
+import gzip
 import json
+import os
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,7 @@ from course_grader.sandbox import Isolation, NoSandbox, ResourceLimits, Sandbox,
 from course_grader.sandbox.bubblewrap import paths_to_cover, visible_folders
 from course_grader.sandbox.guest import GuestSettings
 from course_grader.sandbox.isolation import container_arguments
+from course_grader.submissions import find_submissions
 from tests.grader.sandbox.session_requests import call, load
 
 SETTINGS = Sandbox(Isolation("bubblewrap"), ResourceLimits()).guest_settings()
@@ -36,23 +42,88 @@ def test_no_bubblewrap(path):
         choose_isolation()
     assert str(error.value) == (
         "Students' code can't be isolated here: there is no bwrap on the path. Install bubblewrap (on Debian and "
-        "Ubuntu: apt install bubblewrap), or give --image with docker or podman. Without a sandbox students' code "
+        "Ubuntu: apt install bubblewrap). Or give --image with docker or podman. Without a sandbox students' code "
         "would run as you, with your files, your network and your passwords in reach. Say --unsafe only for code "
         "that you would run yourself."
     )
     assert choose_isolation(unsafe=True) == Isolation("nothing")
 
 
-def test_bubblewrap_that_does_not_work(path):
-    path("bwrap", "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
-    words = (
-        r"bwrap does not work \(bwrap: setting up uid map: Permission denied\); where the system forbids user namesp"
-    )
-    with pytest.raises(NoSandbox, match=words):
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("Failed to make / slave: Permission denied", "`--security-opt apparmor=unconfined"),
+        ("setting up uid map: Permission denied", "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`"),
+        ("loopback: Failed RTM_NEWADDR: Operation not permitted", "a profile of AppArmor that says `userns,`"),
+        ("No permissions to create new namespace, likely because", "`--security-opt seccomp=unconfined`"),
+        ("Creating new namespace failed: Operation not permitted", "`--security-opt seccomp=unconfined`"),
+        ("Can't mkdir parents for /home/x: Permission denied", "grade as the owner of these folders"),
+        ("Can't find source path /home/x/.venv: Permission denied", "grade as the owner of these folders"),
+        ("something new", "its administrator has to allow user namespaces here"),
+    ],
+)
+def test_each_message_of_bubblewrap_gets_its_remedy(path, said, remedy):
+    path("bwrap", f'#!/bin/sh\necho "bwrap: {said}" >&2\nexit 1\n')
+    with pytest.raises(NoSandbox) as error:
         choose_isolation()
+    assert f"bwrap does not work (bwrap: {said}): " in str(error.value) and remedy in str(error.value)
+    assert "Install bubblewrap" not in str(error.value)
+
+
+def test_bubblewrap_that_cannot_start(path):
     path("bwrap", "no program")
     with pytest.raises(NoSandbox, match=r"bwrap could not be started \(.*Exec format error"):
         choose_isolation()
+
+
+def test_a_bubblewrap_that_is_too_old(path):
+    path("bwrap", "#!/bin/sh\necho bubblewrap 0.6.1\n")
+    with pytest.raises(NoSandbox, match=r"bubblewrap is 0\.6\.1, which is too old\. Install 0\.7\.0 or newer\."):
+        choose_isolation()
+
+
+# The first version of each option, from the tags of its repository; Ubuntu 22.04 has 0.6.1, Debian 12 has 0.8.0.
+SINCE = {
+    **dict.fromkeys(("--hostname", "--remount-ro", "--setenv", "--symlink", "--ro-bind", "--tmpfs"), (0, 1, 2)),
+    **dict.fromkeys(("--proc", "--dev", "--chdir", "--uid", "--gid", "--unshare-user"), (0, 1, 2)),
+    **dict.fromkeys(("--new-session", "--unshare-all"), (0, 1, 7)),
+    "--die-with-parent": (0, 1, 8),
+    **dict.fromkeys(("--cap-drop", "--as-pid-1"), (0, 2, 0)),
+    "--clearenv": (0, 5, 0),
+    "--size": (0, 7, 0),
+}
+
+
+def test_the_oldest_bubblewrap_has_every_option():
+    used = {word for single in (False, True) for word in bubblewrap.arguments(["/"], True, single=single)}
+    used = {word for word in used if word.startswith("--")}
+    assert used == SINCE.keys() and max(SINCE.values()) == bubblewrap.OLDEST
+    if program := shutil.which("bwrap"):
+        known = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout.split()
+        assert used <= {*known}
+
+
+@pytest.mark.parametrize(
+    ("says", "program", "changelog", "named"),
+    [
+        ("bubblewrap 0.8.0", "/usr/bin/bwrap", None, "bubblewrap 0.8.0 may have the hole CVE-2026-87766"),
+        ("bubblewrap 0.11.1", "/usr/bin/bwrap", b"bubblewrap (0.11.1-1)", "bubblewrap 0.11.1 may have"),
+        ("bubblewrap 0.9.0", "/usr/bin/bwrap", b"  * SECURITY UPDATE: CVE-2026-87766", None),
+        ("bubblewrap 0.9.0", "/opt/own/bwrap", b"  * SECURITY UPDATE: CVE-2026-87766", "bubblewrap 0.9.0 may have"),
+        ("bubblewrap 0.12.0", "/opt/own/bwrap", None, None),
+        ("bubblewrap 1.0", "/usr/bin/bwrap", None, None),
+        ("", "/usr/bin/bwrap", None, "This bubblewrap, which doesn't say its version, may have"),
+    ],
+)
+def test_the_hole_is_named_unless_it_is_closed(monkeypatch, tmp_path, says, program, changelog, named):
+    if changelog:
+        (tmp_path / "changelog.Debian.gz").write_bytes(gzip.compress(changelog))
+    monkeypatch.setattr(bubblewrap, "CHANGELOGS", str(tmp_path / "changelog*"))
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: program if name == "bwrap" else None)
+    monkeypatch.setattr(bubblewrap.subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, 0, says))
+    warning = Isolation("bubblewrap").warning()
+    assert warning is None if named is None else warning.startswith(named) and "update it, or give --image" in warning
+    assert Isolation("docker", image="x").warning() is Isolation("nothing").warning() is None
 
 
 def test_engines(path):
@@ -163,6 +234,63 @@ def test_hidden_folders_are_empty(place):
     choose_isolation(
         hidden=[place.handed_in, place.site.parent, place.site / ".." / "not there"]
     )  # what isn't shown needs no cover
+
+
+@pytest.mark.xdist_group("sandbox")
+@pytest.mark.usefixtures("isolation")
+@pytest.mark.parametrize("mode", [0o711, 0o700])
+@pytest.mark.parametrize("user", [0, 65534])
+def test_closed_folders_above_the_class_and_the_temporary_one(mode, user):
+    """As root and as another user, whose Python and copy of the sandbox's code lie where all may read."""
+    python = shutil.which("python3", path="/usr/bin")
+    if os.geteuid() != 0 or python is None or shutil.which("setpriv") is None:
+        pytest.skip("needs root, setpriv and the system's own Python")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        home = Path(folder) / "home"
+        for part in ("class/handed_in", "tmp", "site/course_grader", "site/course_lib"):
+            (home / part).mkdir(parents=True)
+        shutil.copytree(bubblewrap.GUEST.parent, home / "site/course_grader/sandbox")
+        shutil.copytree(bubblewrap.ANSWERING, home / "site/course_lib/exercises/answering")
+        (home / "site/course_lib/__init__.py").touch()
+        passable = mode == 0o711  # then the folders above may be another's, which one can pass and not read
+        for path in ([] if passable else [folder, home]) + [*home.rglob("*")]:
+            os.chown(path, user, user)
+        for path in (Path(folder), home, home / "class", home / "tmp"):
+            path.chmod(mode)
+        code = (
+            "import sys; sys.path.insert(0, sys.argv[1])\nfrom course_grader.sandbox import bubblewrap\n"
+            "print(bubblewrap.why_unavailable([sys.argv[2]]))\n"
+        )
+        words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", python, "-c", code]
+        environment = {"HOME": str(home), "TMPDIR": str(home / "tmp"), "PATH": os.environ["PATH"]}
+        run = [*words, str(home / "site"), str(home / "class/handed_in")]
+        done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout == "None\n", done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("isolation")
+def test_links_that_were_handed_in_lead_nowhere(place):
+    """At every path that is covered, in a zip and, as a teacher's own tool may unpack it, as links on the disk."""
+    start = bubblewrap.arguments([str(place.handed_in)], False)
+    covered = [path for _, path, _ in pairs(start, "--tmpfs") if path != bubblewrap.SCRATCH]
+    assert len(covered) >= 3
+    with zipfile.ZipFile(place.handed_in / "eve.zip", "w") as archive:
+        for path in covered:
+            link = zipfile.ZipInfo(f"{path.lstrip('/')}/x.ipynb")
+            link.external_attr = (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(link, "/etc/passwd")
+    for path in covered:
+        link = place.handed_in / "bob" / path.lstrip("/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to("/etc")
+    before = {*place.site.parent.rglob("*")}
+    for one in find_submissions(place.handed_in):
+        assert not one.files and one.remarks
+    assert {*place.site.parent.rglob("*")} == before
+    assert bubblewrap.arguments([str(place.handed_in)], False) == start
+    run = [*start, sys.executable, "-I", "-c", LOOK, *covered]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["[]"] * len(covered), done.stderr
 
 
 NOT_HIDDEN = r"not there lies within .*a site, where Python is installed, and is not a folder that could be hidden"

@@ -2,11 +2,12 @@
 
 import os
 import pickle
+import re
 import unicodedata
 
 import pytest
 
-from course_grader.submissions import escape_hidden, find_submissions
+from course_grader.submissions import escape_hidden, find_submissions, survey
 from course_grader.submissions.student_names import original_and_copy, parse_submission_name
 from tests.grader.submissions.submitted_files import NOTEBOOK, as_names, only, put, zipped
 
@@ -110,7 +111,10 @@ def test_nothing_that_can_be_read(tmp_path):
     assert [one.remarks for one in find_submissions(tmp_path)] == [
         ("No notebook (.ipynb) was handed in.",),
         ("No notebook (.ipynb) was handed in: there is four.pdf, one.py, three.docx and more.",),
-        ("No notebook (.ipynb) was handed in: there is x.tar.gz.",),
+        (
+            "No notebook (.ipynb) was handed in: there is only the copy that Jupyter keeps in .ipynb_checkpoints; "
+            "hand in the notebook itself.",
+        ),
     ]
 
 
@@ -131,3 +135,102 @@ def test_a_folder_without_submissions(tmp_path, name, says):
         find_submissions(tmp_path / name)
     remedy = "give the folder that has a folder, a notebook or a zip for each student"
     assert str(caught.value) == f"folder is {tmp_path / name}, {says}: {remedy}."
+
+
+MOODLE, CANVAS = "Jane Doe_1234567_assignsubmission_file_", "doejane_12345_67890_01_exercises.ipynb"
+OTHER_MOODLE, OTHER_CANVAS = "Al Roe_1234568_assignsubmission_file_", "roeal_12346_67891_01_exercises.ipynb"
+
+
+@pytest.mark.parametrize(
+    ("handed_in", "platform"),
+    [
+        # Moodle's "Download all submissions", as Moodle packs it, with folders or without, and unpacked
+        ({"CS-week1-4711.zip": [f"{MOODLE}/01.ipynb", f"{OTHER_MOODLE}/01.ipynb"]}, "Moodle"),
+        ({"CS-week1-4711.zip": [f"{MOODLE}01.ipynb", f"{OTHER_MOODLE}01.ipynb"]}, "Moodle"),
+        ({"CS-week1-4711.zip": [f"CS/{MOODLE}/01.ipynb"]}, "Moodle"),
+        ({f"CS-week1-4711/{MOODLE}/01.ipynb": None}, "Moodle"),
+        ({f"CS-week1-4711/{MOODLE}/01.ipynb": None, f"CS-week1-4711/{OTHER_MOODLE}/1.ipynb": None, "bob.ipynb": None},
+         "Moodle"),
+        ({f"week1/CS-week1-4711/{MOODLE}/01.ipynb": None}, "Moodle"),
+        ({"week1/CS-week1-4711.zip": [f"{MOODLE}/01.ipynb"]}, "Moodle"),
+        # Canvas's "Download Submissions"
+        ({"submissions.zip": [CANVAS, OTHER_CANVAS]}, "Canvas"),
+        ({f"submissions/{CANVAS}": None, f"submissions/{OTHER_CANVAS}": None}, "Canvas"),
+    ],
+)  # fmt: skip
+def test_a_class_is_not_one_student(tmp_path, handed_in, platform):
+    for name, members in handed_in.items():
+        if members:
+            zipped(tmp_path / name, dict.fromkeys(members, NOTEBOOK))
+        else:
+            put(tmp_path / name)
+    with pytest.raises(ValueError, match="give the folder that directly holds what each student handed in") as caught:
+        find_submissions(tmp_path)
+    assert f"as a whole class's download from {platform} does: " in str(caught.value)
+    assert re.search(r" holds '\w+( Doe| Roe)?_1234", str(caught.value))
+    assert ("unpack it, and" in str(caught.value)) == any(handed_in.values())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (f"{MOODLE}/{OTHER_MOODLE}/01.ipynb", f"{MOODLE}/{MOODLE}/01.ipynb"),  # in what Moodle named, all is one's own
+        (f"jane/{CANVAS}", "jane/doejane_12345_67899_02_exercises.ipynb"),  # her own files, as Canvas gives them back
+        ("jane/v1/01.ipynb", "jane/v2/01.ipynb", "al.ipynb"),
+        (f"jane/{OTHER_MOODLE}.ipynb", "al.ipynb"),  # a joke stops nobody's grading
+    ],
+)
+def test_one_student_is_not_a_class(tmp_path, names):
+    for name in names:
+        put(tmp_path / name)
+    assert len(find_submissions(tmp_path)) == len({name.partition("/")[0] for name in names})
+
+
+def test_every_file_that_is_not_read_is_named(tmp_path):
+    for name in ("Ben Ho.rar", "Cy.tar.gz", "Di.7z", "Ed.py", "roster.csv", ".Fay.ipynb", ".DS_Store", "._Gil.ipynb"):
+        put(tmp_path / name)
+    put(tmp_path / "ada" / "01.ipynb")
+    for name in ("essay.pdf", "x/b.py", ".old.ipynb", ".ipynb_checkpoints/01-checkpoint.ipynb"):
+        put(tmp_path / "ada" / name)
+    zipped(tmp_path / "zoe.zip", {"z.ipynb": NOTEBOOK, "data.csv": b"", "a/.z.ipynb": b"", "__MACOSX/._z.ipynb": b""})
+    ada, zoe = found = find_submissions(tmp_path)
+    assert (ada.unread, zoe.unread) == ((".old.ipynb", "essay.pdf", "x/b.py"), ("a/.z.ipynb", "data.csv"))
+    assert not ada.remarks and not zoe.remarks
+    assert survey(tmp_path, found) == [
+        "Not read, and so no student's: .Fay.ipynb, Ben Ho.rar, Cy.tar.gz, Di.7z, Ed.py, roster.csv (only notebooks, "
+        "zips and folders are; if one is a student's, unpack it into a folder of that name)."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("times", "says"), [((5, 5, 5), True), ((5, 9, 55), True), ((5, 5, 99), False), ((5, 5), False)]
+)
+def test_one_time_for_all_files_is_said(tmp_path, times, says):
+    for number, at in enumerate(times):
+        put(tmp_path / f"{number}.ipynb", at=1e9 + at)
+    (tmp_path / "nothing").mkdir()
+    said = survey(tmp_path, find_submissions(tmp_path))
+    assert [sentence.startswith("All files bear one time, 2001-09-") for sentence in said] == [True] * says
+
+
+def test_one_notebook_in_many_folders_of_one_student(tmp_path):
+    for name in ("ada/01_exercises", "bob/01_exercises", "cy/01_exercises"):
+        put(tmp_path / "class" / f"{name}.ipynb", at=1e9)
+    (said,) = survey(tmp_path, find_submissions(tmp_path))
+    assert said == (
+        "class handed in the same notebook in ada, bob, cy: if these are students, give the folder that holds them."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        (f"{MOODLE}/01.ipynb", "Jane Doe_1234567_assignsubmission_file/feedback"),
+        (f"{MOODLE}01.ipynb", "Jane Doe_1234567_assignsubmission_file/feedback"),
+        ("roejim_LATE_777_888_01_exercises.ipynb", "roejim_LATE_777_888_01_exercises"),
+        ("ada.ipynb", ""),
+    ],
+)
+def test_the_name_under_which_a_platform_takes_feedback(tmp_path, name, reply):
+    put(tmp_path / name)
+    assert only(tmp_path).reply == reply

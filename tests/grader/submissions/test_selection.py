@@ -81,12 +81,26 @@ def test_each_exercise_counts_by_itself():
     )
 
 
-def test_a_clear_rule_beats_a_clever_one():
-    """The last one counts, though it is a stub and the one before has code."""
-    code, stub = "def split_heads(x): return x", "def split_heads(x): raise NotImplementedError"
-    written = submit("a.ipynb", answers_to("split_heads", source=code), -2)
-    stub = submit("a-1.ipynb", answers_to("split_heads", source=stub), -1)
-    assert winner([written, stub])[0] == 1
+@pytest.mark.parametrize(
+    ("hours", "blank", "counts", "late"),
+    [
+        ((-2, -1), {1}, 0, False),  # the sheet that was downloaded again
+        ((-2, 1), {0}, 1, True),  # an empty one in time, the work a day late
+        ((-2, -1), {0, 1}, 1, False),  # nothing is written: the usual rule
+        ((1, 2), {1}, 0, True),
+        ((-2, -1), {}, 1, False),  # whether it is right does not matter
+    ],
+)
+def test_what_is_not_written_counts_before_nothing_that_is(hours, blank, counts, late):
+    submitted = [submit(f"a-{at}.ipynb", answers_to("split_heads"), hour) for at, hour in enumerate(hours)]
+    unwritten = [("split_heads", submitted[at].notebook) for at in blank]
+    selection = select_notebooks(submitted, NAMES, DUE, unwritten=unwritten)
+    assert selection.notebook_of["split_heads"] is submitted[counts].notebook
+    assert selection.late["split_heads"] == late
+    if len(blank) == 1:
+        assert selection.remarks[0].startswith(
+            f"a-{1 - counts}.ipynb is not written yet in `split_heads`: what is in a-"
+        )
 
 
 def test_an_exercise_beside_another_in_one_cell():

@@ -1,0 +1,45 @@
+"""Put the course's solutions in place of wrong helpers, to see whether an answer fails only because it calls them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Collection
+
+from course_grader.submissions import Cell, Notebook, parse
+from course_lib.exercises import EXERCISES
+
+FIRST_NUMBER = 1_000_000  # of the cells that are added: above all of a student's
+
+
+def with_solutions(
+    notebook: Notebook, name: str, wrong: Collection[str], left_out: Collection[int] = ()
+) -> tuple[tuple[str, ...], list[tuple[int, str]]]:
+    """Return the wrong answers that an answer mentions, and the cells of the notebook with solutions in their place.
+
+    Args:
+        notebook: What was handed in.
+        name: The exercise whose answer is looked at.
+        wrong: The other exercises whose answers are wrong; all are replaced, because those that it calls may call more.
+        left_out: The numbers of cells that are not run.
+    """
+    own = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
+    mentioned = {used for cell in own for used in _names(cell.plain[0])}
+    called = tuple(one for one in wrong if one in mentioned)
+    without_cell = [one for one in wrong if not any(_holds(cell, one) for cell in notebook.cells)]
+    cells: list[tuple[int, str]] = []
+    for cell in notebook.cells:
+        replaced = [one for one in wrong if _holds(cell, one)] + (without_cell if cell in own else [])
+        if cell.number not in left_out:
+            cells.append((cell.number, cell.plain[0]))
+        cells += [(FIRST_NUMBER + len(cells), inspect.getsource(EXERCISES[one].solution)) for one in replaced]
+    return called, cells
+
+
+def _holds(cell: Cell, name: str) -> bool:
+    return name in (cell.exercise, *cell.defines)
+
+
+def _names(source: str) -> set[str]:
+    module = parse(source)
+    return {node.id for node in ast.walk(module) if isinstance(node, ast.Name)} if module else set()

@@ -1,0 +1,379 @@
+"""What a teacher meets in a week: empty sheets, extensions, helpers that are wrong, copies, and the way back."""
+
+import csv
+import inspect
+import json
+import os
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from course_grader import (
+    LatePolicy,
+    Mark,
+    Release,
+    StudentResult,
+    WorkerConfig,
+    grade_release,
+    pipeline,
+    released_exercises,
+)
+from course_grader.decisions import decided, parse_due, read_decisions, read_extensions
+from course_grader.grading import GradingTask, grade_student
+from course_grader.manifest import read_manifest
+from course_grader.marks import IN_PART, NOT_HANDED_IN
+from course_grader.reports import class_report, feedback_page
+from course_grader.sandbox import ResourceLimits, Sandbox
+from course_grader.submissions import SubmittedNotebook, read_notebook
+from course_lib.command import main
+from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, PASSED, not_passed, passed
+from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, notebook
+
+pytestmark = pytest.mark.xdist_group("sandbox")
+RELEASE = Release("week4", "1", "0", RELEASED)
+RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}
+STUBS = {name: f"{code.splitlines()[0]}\n    raise NotImplementedError" for name, code in RIGHT.items()}
+DUE = 1e9
+HALF, NO_LIMIT = LatePolicy(DUE, 0.5), LatePolicy()
+TOTAL = sum(POINTS.values())
+
+
+@pytest.fixture(scope="module")
+def grade(isolation):
+    limits = ResourceLimits(cell=3, answer=3, notebook=30)
+    with Sandbox(isolation, limits) as sandbox, Sandbox(isolation, limits, expose_course=True) as exposed:
+
+        def grade(*sheets, release=RELEASE, policy=NO_LIMIT, **more):
+            return grade_student(GradingTask("ada", sheets, (), release, policy, **more), sandbox, exposed)
+
+        yield grade
+
+
+def sheet(name, *sources, at=0.0):
+    return SubmittedNotebook(name, at, False, read_notebook(notebook("import torch", *sources).encode()))
+
+
+def verdicts(result):
+    return {mark.verdict.name: mark.verdict for mark in result.marks}
+
+
+# Which sheet counts
+
+
+@pytest.mark.parametrize(
+    ("written_at", "blank_at", "points", "late"),
+    [(DUE - 9, DUE - 5, TOTAL, False), (DUE + 9, DUE - 5, TOTAL / 2, True), (DUE - 9, DUE + 5, TOTAL, False)],
+    ids=["the sheet was downloaded again", "in time it was empty", "an empty one came late"],
+)
+@pytest.mark.parametrize("blank", [STUBS, dict.fromkeys(STUBS, "")], ids=["stubs", "empty cells"])
+def test_an_empty_sheet_takes_no_point(grade, written_at, blank_at, points, late, blank):
+    cells = [
+        {"cell_type": "code", "source": source, "metadata": {"nbgrader": {"grade_id": name, "solution": True}}}
+        for name, source in blank.items()
+    ]
+    empty = read_notebook(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}).encode())
+    result = grade(
+        sheet("04_exercises.ipynb", *RIGHT.values(), at=written_at),
+        SubmittedNotebook("04_exercises (1).ipynb", blank_at, False, empty),
+        policy=HALF,
+    )
+    assert (result.points, result.late) == (points, late)
+    assert any("04_exercises (1).ipynb is not written yet in `" in remark for remark in result.remarks) == (
+        blank_at < DUE
+    )
+
+
+def test_two_empty_sheets_are_not_written(grade):
+    result = grade(*(sheet(f"04_exercises ({at}).ipynb", *STUBS.values(), at=at) for at in (1, 2)))
+    assert {one.state for one in verdicts(result).values()} == {NOT_WRITTEN}
+
+
+def test_each_exercise_comes_from_the_sheet_in_which_it_is_written(grade):
+    names = list(RIGHT)
+    first = [RIGHT[name] if name == names[0] else STUBS[name] for name in names]
+    second = [STUBS[name] if name == names[0] else RIGHT[name] for name in names]
+    result = grade(sheet("04_exercises.ipynb", *first, at=1), sheet("04_exercises-1.ipynb", *second, at=2))
+    assert result.points == TOTAL
+
+
+def test_what_is_not_handed_in_is_a_state_of_its_own(grade):
+    release = Release("week", "1", "0", (*RELEASED, *released_exercises(["05"])))
+    some, nothing = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=release), grade(release=release)
+    others = {name for name, one in verdicts(some).items() if one.state == NOT_HANDED_IN}
+    assert others == {one.name for one in released_exercises(["05"])} and some.flags == ()
+    assert {one.state for one in verdicts(nothing).values()} == {NOT_HANDED_IN}
+    page, report = feedback_page(some, release), class_report([some, nothing], release)
+    assert f"– </span> {NOT_HANDED_IN}".replace(" </", "</") in page and "Not handed in</th>" in report
+    assert "Wrong answers without a name" not in report
+
+
+def test_what_is_not_read_is_told_and_asks_for_no_look(grade):
+    result = grade(sheet("04_exercises.ipynb", *RIGHT.values()), unread=("essay.pdf", "b.py"))
+    assert result.remarks == ("Not read, because only notebooks (.ipynb) are: essay.pdf, b.py.",)
+    assert result.flags == ()
+
+
+# What fails only because of something else
+
+HEAD = released_exercises(["01"])
+WRONG_SOFTMAX = "def softmax_rows(scores):\n    return scores.softmax(0)"
+SCALED = "def scaled_scores(queries, keys):\n    return queries @ keys.T / keys.shape[-1] ** 0.5"
+ATTENTION = (
+    "def attention(queries, keys, values):\n    return softmax_rows(queries @ keys.T / keys.shape[-1] ** 0.5) @ values"
+)
+
+
+@pytest.mark.parametrize(
+    ("helper", "code", "caused"),
+    [
+        (WRONG_SOFTMAX, ATTENTION, ("softmax_rows",)),
+        ("def softmax_rows(scores):\n    raise NotImplementedError", ATTENTION, ("softmax_rows",)),
+        (WRONG_SOFTMAX, ATTENTION.replace("@ values", "@ values * 2"), ()),  # wrong by itself, too
+        (WRONG_SOFTMAX, ATTENTION.replace("softmax_rows(", "torch.softmax(dim=0, input="), ()),  # calls no helper
+        ("def softmax_rows(scores):\n    import os\n    os._exit(0)", ATTENTION, ("softmax_rows",)),
+    ],
+    ids=["wrong", "not written", "both", "alone", "ends Python"],
+)
+def test_an_answer_that_only_calls_a_wrong_one(grade, helper, code, caused):
+    release = Release("week", "1", "0", HEAD)
+    result = grade(sheet("01_exercises.ipynb", helper, code), release=release)
+    marks = {mark.verdict.name: mark for mark in result.marks}
+    assert marks["attention"].caused_by == caused and marks["attention"].points == 0
+    assert not any(mark.caused_by for name, mark in marks.items() if name != "attention")
+    assert StudentResult.from_dict(json.loads(json.dumps(result.as_dict()))) == result
+    page, report = feedback_page(result, release), class_report([result], release)
+    assert ("With the course's own <code>softmax_rows</code> in place of yours, this passes" in page) == bool(caused)
+    assert ("1 by <code>softmax_rows</code>" in report) == bool(caused)
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "evidence"),
+    [
+        ("import os; os._exit(0)", "it ended Python", "`os._exit` and the like end Python"),
+        ("\n    while True: pass", "it had not finished after 3 seconds", "A loop that never ends, one that keeps"),
+        ("import ctypes; ctypes.string_at(0)", "it crashed Python", "Memory that has run out"),
+    ],
+)
+def test_the_end_of_a_process_leads_on(grade, body, said, evidence):
+    result = grade(sheet("04_exercises.ipynb", f"def merge_heads(x): {body}"))
+    verdict = verdicts(result)["merge_heads"]
+    assert said in verdict.message and verdict.evidence[0].startswith(evidence)
+    assert "each name on this line" not in verdict.hint
+
+
+@pytest.mark.parametrize("decorator", ["@torch.compile", "@torch.compile(fullgraph=True)"])
+def test_compiling_costs_no_point(grade, decorator):
+    code = f"{decorator}\n{RIGHT['merge_heads']}"
+    assert verdicts(grade(sheet("04_exercises.ipynb", code)))["merge_heads"].state == PASSED
+
+
+# What is alike
+
+
+def solutions(count, change=lambda source: source):
+    exercises = [one for one in EXERCISES.values() if one.lesson == "04"][:count]
+    return [change(inspect.getsource(one.solution)) for one in exercises]
+
+
+COPIED = "word for word the solutions of the course"
+
+
+@pytest.mark.parametrize(
+    ("sources", "flagged"),
+    [
+        (solutions(9), True),
+        (solutions(9, lambda source: "# mine\n" + source.replace("\n", "  # yes\n", 1)), True),
+        (["### BEGIN SOLUTION\n" + solutions(1)[0]], True),
+        (solutions(2), False),  # two people write the same line
+        ([*RIGHT.values()], False),
+        ([*solutions(9), RIGHT["merge_heads"]], False),
+    ],
+    ids=["verbatim", "with comments", "a marker", "few", "their own", "one is their own"],
+)
+def test_solutions_are_shown_and_never_scored(grade, sources, flagged):
+    release = Release("week4", "1", "0", released_exercises(["04"]))
+    result = grade(sheet("04_exercises.ipynb", *sources), release=release)
+    assert (COPIED in result.flags) == flagged and result.points > 0
+    assert COPIED not in feedback_page(result, release) and (COPIED in class_report([result], release)) == flagged
+
+
+# The command
+
+
+@pytest.fixture
+def class_(tmp_path):
+    (tmp_path / "week4").mkdir()
+    (tmp_path / "week4" / "release.json").write_text(json.dumps(RELEASE.as_dict()))
+    (tmp_path / "handed_in").mkdir()
+    return tmp_path
+
+
+def give(folder, name, *sources, at=DUE):
+    path = folder / "handed_in" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(notebook("import torch", *sources), encoding="utf-8")
+    os.utime(path, (at, at))
+
+
+@pytest.fixture
+def graded(monkeypatch, class_):
+    """A function that grades without a sandbox, all wrong; gives the results and what was said. Tasks are kept."""
+    tasks, said = [], []
+
+    def one(task, config):
+        tasks.append(task)
+        marks = tuple(Mark(not_passed("Wrong.").of(x.name, x.lesson), x.title, 0, x.points) for x in RELEASED)
+        return StudentResult(task.student, marks, digest=task.digest)
+
+    def run(**options):
+        tasks.clear()
+        said.clear()
+        config = WorkerConfig(ResourceLimits())
+        return grade_release(class_ / "handed_in", RELEASE, class_ / "out", HALF, config, say=said.append, **options)
+
+    monkeypatch.setattr(pipeline, "grade_all", lambda given, config, **_: (one(task, config) for task in given))
+    run.tasks, run.said = tasks, said
+    return run
+
+
+def test_equal_hand_ins_are_shown_to_the_teacher_only(class_, graded):
+    for name in ("ada", "bob", "cy"):
+        give(class_, f"{name}.ipynb", *RIGHT.values(), *(["x = 1"] if name == "cy" else []))
+    give(class_, "dan.ipynb", *STUBS.values())
+    give(class_, "eve.ipynb", *STUBS.values())
+    give(class_, "fay.ipynb", RIGHT["merge_heads"])
+    give(class_, "gil.ipynb", RIGHT["merge_heads"], "y = 1")
+    for _ in range(2):  # from the store, too
+        flags = {one.student: one.flags for one in graded()}
+        assert flags["ada"] == ("the same hand-in as bob, cy",) and flags["cy"] == ("the same hand-in as ada, bob",)
+        assert not any(flags[one] for one in ("dan", "eve", "fay", "gil"))
+    assert "the same hand-in" in (class_ / "out" / "report.html").read_text()
+    assert not any("the same hand-in" in page.read_text() for page in (class_ / "out" / "feedback").iterdir())
+
+
+MOODLE = "Jane Doe_1234567_assignsubmission_file"
+
+
+def test_extensions_and_waivers(class_, graded):
+    for name in ("ada.ipynb", f"{MOODLE}/04.ipynb", "roejim_LATE_777_888_04.ipynb", "bob.ipynb"):
+        give(class_, name, *RIGHT.values(), at=DUE + 99)
+    table = class_ / "extensions.csv"
+    table.write_text("student;due;comment\nada;2001-09-20;ill\nJane Doe;none\nroejim_777;2001-09-20T18:00+01:00\n")
+    graded(extensions=table)
+    rules = {task.student: (task.policy.due, task.notebooks[0].marked_late) for task in graded.tasks}
+    assert rules["bob"] == (DUE, False) and rules[MOODLE] == (float("inf"), False)
+    assert rules["roejim_777"] == (parse_due("2001-09-20T18:00+01:00", ""), False)
+    assert rules["ada"] == (parse_due("2001-09-20", ""), False)
+    table.write_text("student,due\nada,2001-09-21\n")
+    graded(extensions=table)
+    assert {task.student for task in graded.tasks} == {"ada", MOODLE, "roejim_777"}  # whose rule changed
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("student,due\nnobody,none\n", "has a row for 'nobody', but nobody of that name handed in anything"),
+        ("student,due\nada,soon\n", "own.csv: 'ada' is 'soon', which is not a time: write 2026-11-20,"),
+        ("name,date\nada,none\n", "is not a CSV file with the header student,due: its header is name,date."),
+        ("", "is not a CSV file with the header student,due"),
+    ],
+)
+def test_extensions_that_cannot_be_used(tmp_path, text, said):
+    (tmp_path / "own.csv").write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_extensions(tmp_path / "own.csv", ["ada"])
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("ada", True), ("Jane Doe", True), ("jane  doe", True), (MOODLE, True), ("Doe, Jane", False), ("Nobody", False)],
+)
+def test_a_decision_names_somebody(tmp_path, name, known):
+    table = [["student", "exercise", "points", "comment"], [name, "merge_heads", "1", "See me."]]
+    with open(tmp_path / "decisions.csv", "w", newline="") as file:
+        csv.writer(file).writerows(table)
+    if known:
+        ((student, _),) = read_decisions(tmp_path / "decisions.csv", RELEASE, ["ada", MOODLE])
+        assert student == (name if name == "ada" else MOODLE)
+    else:
+        with pytest.raises(ValueError, match=f"has a row for '{name}', but nobody of that name handed in anything"):
+            read_decisions(tmp_path / "decisions.csv", RELEASE, ["ada", MOODLE])
+
+
+@pytest.mark.parametrize(
+    ("before", "points", "state", "kept"),
+    [
+        (not_passed("Tokens are mixed.", "mask-discarded", evidence=("Seen.",)), 1, IN_PART, True),
+        (not_passed("Tokens are mixed.", "mask-discarded", evidence=("Seen.",)), 0, NOT_PASSED, True),
+        (not_passed("Tokens are mixed.", "mask-discarded", evidence=("Seen.",)), 2, PASSED, False),
+        (replace(not_passed("Odd."), state=NEEDS_REVIEW), 0, NOT_PASSED, True),
+        (replace(not_passed("Empty."), state=NOT_WRITTEN), 0, NOT_WRITTEN, True),
+        (passed("Right."), 1, IN_PART, True),
+    ],
+)
+def test_a_decision_does_not_hide_what_the_check_found(tmp_path, before, points, state, kept):
+    released = next(one for one in RELEASED if one.points == 2)
+    (tmp_path / "decisions.csv").write_text(
+        f"student,exercise,points,comment\nada,{released.name},{points},Half of it.\n"
+    )
+    mark = Mark(before.of(released.name, "04"), released.title, 0, 2)
+    decisions = read_decisions(tmp_path / "decisions.csv", RELEASE, ["ada"])
+    (after,) = decided(StudentResult("ada", (mark,)), decisions).marks
+    assert (after.points, after.verdict.state, after.verdict.message) == (points, state, "Half of it.")
+    assert (f"The check said: {before.message}" in after.verdict.evidence) == kept
+    assert after.verdict.mistake == (before.mistake if kept else None)
+    if state == IN_PART:
+        page = feedback_page(StudentResult("ada", (after,)), RELEASE)
+        assert "◐" in page and "passed in part, 1 of 2 points" in page.replace("</span>", "")
+        assert "Passed in part</th>" in class_report([StudentResult("ada", (after,))], RELEASE)
+
+
+def test_pages_go_back_by_the_platform_and_bear_names(class_, graded):
+    give(class_, f"{MOODLE}/04_exercises.ipynb", at=DUE)
+    give(class_, "kowalskakatarzyna_500_901_04_exercises.ipynb", at=DUE + 999)
+    give(class_, "ada.ipynb")
+    roster = class_ / "roster.csv"
+    roster.write_text('Student,ID,SIS Login ID,Section\n"Kowalska, Katarzyna",500,kk,A\n"Doe, Jane",7,jd,A\n')
+    graded(roster=roster)
+    with zipfile.ZipFile(class_ / "out" / "feedback_upload.zip") as archive:
+        pages = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert sorted(pages) == [f"{MOODLE}/feedback.html", "kowalskakatarzyna_500_901_04_exercises.html"]
+    titles = [page.split("<title>")[1].split("</title>")[0] for _, page in sorted(pages.items())]
+    assert titles == ["week4: feedback for Doe, Jane", "week4: feedback for Kowalska, Katarzyna"]
+    report = (class_ / "out" / "report.html").read_text()
+    assert "<bdi>Kowalska, Katarzyna</bdi>" in report and "kowalskakatarzyna_500</bdi>" not in report
+    (class_ / "handed_in" / "kowalskakatarzyna_500_901_04_exercises.ipynb").unlink()
+    (class_ / "handed_in" / MOODLE / "04_exercises.ipynb").unlink()
+    (class_ / "handed_in" / MOODLE).rmdir()
+    graded()
+    assert not (class_ / "out" / "feedback_upload.zip").exists()
+
+
+def test_what_is_odd_about_the_class_is_said_and_reported(class_, graded):
+    for name in ("ada", "bob", "cy"):
+        give(class_, f"{name}.ipynb")
+    (class_ / "handed_in" / "Ben.rar").touch()
+    graded()
+    report = (class_ / "out" / "report.html").read_text()
+    for words in ("Not read, and so no student's: Ben.rar", "All files bear one time, 2001-09-09"):
+        assert any(words in sentence for sentence in graded.said)
+        assert words.replace("'", "&#39;") in report
+
+
+def test_the_command_counts_one_student_in_the_singular(class_, isolation, capsys):
+    give(class_, "ada.ipynb", *RIGHT.values())
+    words = ["grade", str(class_ / "handed_in"), "--week", str(class_ / "week4"), "--out", str(class_ / "out")]
+    assert main(words) == 0
+    assert "\n1 student; 0 with something late" in capsys.readouterr().out
+
+
+def test_the_record_may_be_edited(class_, grade):
+    """Fewer exercises, other points: what `release.json` says is graded."""
+    path = class_ / "week4" / "release.json"
+    record = json.loads(path.read_text())
+    record["exercises"] = [one | {"points": 10} for one in record["exercises"] if one["name"] == "merge_heads"]
+    path.write_text(json.dumps(record))
+    result = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=read_manifest(path))
+    assert [(mark.verdict.name, mark.points, mark.possible) for mark in result.marks] == [("merge_heads", 10, 10)]
