@@ -19,6 +19,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     LAB_SETTINGS: {
         "@jupyterlab/docmanager-extension:plugin": {"defaultViewers": {"python": "Jupytext Notebook"}},
         "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+        "@jupyterlab/apputils-extension:themes": {"adaptive-theme": True},  # dark where the system is dark
         "@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": False},  # room for the names
     },
     # The course uses only nbgrader's preprocessors; its servers and menus would delay each start by a second.
@@ -94,8 +95,9 @@ def write_settings(prefix: str) -> Path:
     for name, wanted in SETTINGS.items():
         path = Path(prefix) / name
         present = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_merged(wanted, present), indent=2) + "\n", encoding="utf-8")
+        if (both := _merged(wanted, present)) != present:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(both, indent=2) + "\n", encoding="utf-8")
     return Path(prefix) / LAB_SETTINGS
 
 

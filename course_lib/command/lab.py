@@ -5,11 +5,13 @@ lab. To change the course itself, --sources opens the clone's own notebooks, pai
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.request import urlopen
 
 from course_lib.workspace import FIRST_LESSON, FOLDERS
 
@@ -46,7 +48,10 @@ def run(args: argparse.Namespace) -> int:
         root, first = default_workspace(), f"{FOLDERS['']}/{FIRST_LESSON}"
         for sentence in bring_up_to_date(root):
             print(sentence)
-    install_missing_kernels()
+    if (address := running_address(root, args.port)) is not None:
+        print(f"The course is already open: {address}")
+        return 0
+    prepare_jupyter()
     for name, folder in folders_for_home().items():
         os.environ.setdefault(name, folder)
     command = lab_command(root, first, args.port, args.rest)
@@ -56,6 +61,29 @@ def run(args: argparse.Namespace) -> int:
     os.chdir(root)
     os.execv(command[0], command)
     return 0  # reached only if a test has replaced execv
+
+
+def running_address(root: Path, port: int | None) -> str | None:
+    """Return the address of a JupyterLab that serves the folder, token included; None if there is none on the port."""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
+        try:
+            server = json.loads(file.read_text(encoding="utf-8"))
+            same = port in (None, server["port"]) and Path(server["root_dir"]).resolve() == root.resolve()
+            if same and _answers(server["url"]):
+                return f"{server['url']}lab?token={server['token']}"
+        except (OSError, ValueError, KeyError):  # another version of Jupyter wrote it, or is writing it now
+            continue
+    return None
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urlopen(f"{url}api", timeout=2):
+            return True
+    except (OSError, ValueError):  # its file outlived it, or it asks for a certificate that is unknown here
+        return False
 
 
 def lab_command(root: Path, first: str, port: int | None, rest: list[str]) -> list[str]:
@@ -93,14 +121,15 @@ def folders_for_home() -> dict[str, str]:
     return {name: str(folder / name.lower()) for name in AT_HOME}
 
 
-def install_missing_kernels() -> None:
-    """Install the course's kernels, and its settings, if this Python does not have them."""
+def prepare_jupyter() -> None:
+    """Install the course's kernels and settings, as far as this Python does not have them."""
     from .kernels import install_kernels, kernels_ready, write_settings
 
-    if kernels_ready():
-        return
+    ready = kernels_ready()
     try:
-        install_kernels()
+        if not ready:
+            install_kernels()
         write_settings(sys.prefix)
     except OSError as error:  # the environment belongs to another user
-        print(f"The kernels could not be added ({error}): the kernel Python 3 teaches on the CPU, too.")
+        if not ready:
+            print(f"The kernels could not be added ({error}): the kernel Python 3 teaches on the CPU, too.")

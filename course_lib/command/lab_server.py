@@ -3,11 +3,13 @@
 import os
 import secrets
 import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from . import fast_startup  # noqa: F401  # before Jupyter is imported
 
+LOOK = Path(__file__).parent / "lab_look"  # a picture cannot see JupyterLab's theme: this style sheet tells it
 PRINT_AND_STOP = ("-h", "--help", "--help-all", "--version", "--generate-config", "--show-config", "--show-config-json")
 
 
@@ -20,7 +22,8 @@ def main(arguments: list[str]) -> None:
     if any(argument in PRINT_AND_STOP for argument in arguments):
         LabApp.launch_instance(arguments)
         return
-    app = LabApp.initialize_server(argv=arguments)
+    app = LabApp.initialize_server(argv=[*arguments, "--LabApp.custom_css=True"])
+    app.static_custom_path.append(str(LOOK))  # behind the reader's own custom.css, which wins
     del os.environ["JUPYTER_TOKEN"]  # kernels do not need it
     app.io_loop.add_callback(print, f"Open this: {address(app)}", flush=True)
     app.start()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from .canvas import Canvas
+from .dark import with_dark_colors
 from .grid import card
 from .room import on_a_phone
 from .style import STYLE
@@ -67,7 +68,7 @@ class Picture:
     alone. In a terminal its description is printed.
 
     Args:
-        svg: the drawing.
+        svg: the drawing, which gets colours for dark surroundings if it has none.
         portrait: the same drawing for a phone held upright; "" if there is only the wide one.
         description: what the drawing shows, in words, used as its alternative text.
         caption: one sentence below the drawing.
@@ -77,8 +78,8 @@ class Picture:
     def __init__(
         self, *, svg: str, description: str, caption: str, steps: Sequence[Picture] = (), portrait: str = ""
     ) -> None:
-        self.svg = svg
-        self.portrait = portrait
+        self.svg = with_dark_colors(svg)
+        self.portrait = with_dark_colors(portrait) if portrait else ""
         self.description = description
         self.caption = caption
         self.steps = tuple(steps)

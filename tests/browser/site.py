@@ -1,5 +1,6 @@
 """The built book behind a server of its own, and what a browser has to say of a page."""
 
+import base64
 import functools
 import threading
 from contextlib import contextmanager
@@ -96,3 +97,20 @@ def violations(page, *, only=None, but=None, colors=True):
     }
     found = Axe().run(page, context=part or None, options=options).response["violations"]
     return [(rule["id"], rule["impact"], node["target"]) for rule in found for node in rule["nodes"]]
+
+
+def color_at(locator, x, y):
+    """The red, green and blue that an element shows at a pixel."""
+    shot = base64.b64encode(locator.screenshot(type="png")).decode()
+    return locator.page.evaluate(AT, [shot, x, y])
+
+
+AT = """async ([png, x, y]) => {
+    const image = new Image();
+    image.src = "data:image/png;base64," + png;
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), {width: image.width, height: image.height});
+    const context = canvas.getContext("2d");
+    context.drawImage(image, 0, 0);
+    return [...context.getImageData(x, y, 1, 1).data].slice(0, 3);
+}"""

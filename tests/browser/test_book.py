@@ -1,14 +1,13 @@
 """Every page of the web book in a real browser: nothing fails, nothing overflows, everybody can read and reach it."""
 
-import base64
 import json
 import re
 
 import pytest
 
-from tools.book.palette import NIGHT, contrast
+from course_lib.pictures.dark import NIGHT, contrast
 
-from .site import HTML, Complaints, pages, served, violations
+from .site import HTML, Complaints, color_at, pages, served, violations
 
 WIDTHS = (1400, 768, 320)
 WHOLE = {  # of each kind of page one is looked at with the frame that all share, the others without
@@ -229,20 +228,8 @@ def test_a_picture_has_the_colours_of_its_page_whatever_the_system_prefers(brows
         page.goto(home + "index.html")
         for theme in ("light", "dark"):
             page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
-            shot = page.locator("article figure.hero img").screenshot(type="png")
-            colors[theme] = page.evaluate(AT, [base64.b64encode(shot).decode(), 60, 12])
+            colors[theme] = color_at(page.locator("article figure.hero img"), 60, 12)
         assert colors == {"light": [255, 255, 255], "dark": list(bytes.fromhex(NIGHT[1:]))}
-
-
-AT = """async ([png, x, y]) => {
-    const image = new Image();
-    image.src = "data:image/png;base64," + png;
-    await image.decode();
-    const canvas = Object.assign(document.createElement("canvas"), {width: image.width, height: image.height});
-    const context = canvas.getContext("2d");
-    context.drawImage(image, 0, 0);
-    return [...context.getImageData(x, y, 1, 1).data].slice(0, 3);
-}"""
 
 
 def shades(edges):
@@ -366,9 +353,8 @@ def test_a_marked_line_is_marked_to_its_end(open_page, theme):
     marks = []
     for scrolled, x in (("0", 18), ("box.scrollWidth", 353)):  # its first letter, and the edge of the box
         code.evaluate(f"box => box.scrollLeft = {scrolled}")
-        shot = base64.b64encode(code.screenshot(type="png")).decode()
         y = code.locator(".hll").bounding_box()["y"] - code.bounding_box()["y"]
-        marks.append(page.evaluate(AT, [shot, x, round(y + 2)]))
+        marks.append(color_at(code, x, round(y + 2)))
     assert marks[0] == marks[1]
 
 
@@ -378,8 +364,7 @@ def test_the_list_of_recordings_shows_each_in_the_colours_of_the_page(open_page)
         pictures = page.locator("ul.recordings img")
         words = pictures.evaluate_all("all => all.map(it => it.alt)")
         assert len(set(words)) == len(words) == 9
-        shot = base64.b64encode(pictures.first.screenshot(type="png")).decode()
-        assert page.evaluate(AT, [shot, 8, 8]) == color
+        assert color_at(pictures.first, 8, 8) == color
 
 
 def test_launch_and_download_buttons_lead_to_this_notebook(open_page, home):

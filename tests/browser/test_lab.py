@@ -8,8 +8,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from course_lib.pictures.dark import NIGHT
+
 from .lab_page import LabPage
 from .lab_server import HOST, TOKEN, lab_server
+from .site import color_at
 
 pytestmark = pytest.mark.xdist_group("lab")  # one server for all of them
 CPU, CUDA = "Attention (CPU)", "Attention (CUDA)"
@@ -197,6 +200,21 @@ def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
         assert all(one["own"] for one in lab.pictures()), width
     for tag in ("details", "table"):
         assert outputs.locator(tag).count() == html.count(f"<{tag}") > 0
+
+
+def test_pictures_are_as_dark_as_jupyterlab_whatever_the_system_prefers(lab):
+    night, seen = list(bytes.fromhex(NIGHT[1:])), []
+    lab.open("04_reshape_and_transpose.ipynb", "dark")
+    picture = lab.notebook.locator(".jp-OutputArea-output img").first
+    for system, choose in (("light", None), ("dark", None), ("dark", "JupyterLab Light"), ("light", "JupyterLab Dark")):
+        lab.page.emulate_media(color_scheme=system)
+        if choose:
+            lab.choose_theme(choose)
+        dark = choose == "JupyterLab Dark" or (choose is None and system == "dark")  # by itself as the system is
+        lab.page.locator(f"[data-jp-theme-light={'false' if dark else 'true'}]").wait_for(state="attached")
+        picture.scroll_into_view_if_needed()
+        seen.append((dark, color_at(picture, 60, 12)))
+    assert seen == [(dark, night if dark else [255, 255, 255]) for dark, _ in seen]
 
 
 def test_the_kernel_has_a_name_and_cuda_is_offered_with_a_gpu_alone(lab, server):

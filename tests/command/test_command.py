@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tomllib
 import types
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -231,7 +233,7 @@ def copies(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lab, "is_root", lambda: False)
     monkeypatch.setattr(lab, "has_display", lambda: True)
-    monkeypatch.setattr(lab, "install_missing_kernels", lambda: None)
+    monkeypatch.setattr(lab, "prepare_jupyter", lambda: None)
     return tmp_path / "my_course"
 
 
@@ -295,7 +297,7 @@ def test_kernels_that_cannot_be_installed_do_not_keep_lab_from_opening(monkeypat
 
     monkeypatch.setattr(kernels, "kernels_ready", lambda **_: False)
     monkeypatch.setattr(kernels, "install_kernels", refuse)
-    lab.install_missing_kernels()
+    lab.prepare_jupyter()
     assert "The kernels could not be added (not yours): the kernel Python 3" in capsys.readouterr().out
 
 
@@ -319,6 +321,26 @@ def test_lab_becomes_jupyterlab_with_the_pairs_in_step(repository, monkeypatch, 
 def test_lab_opens_the_folder_while_there_is_no_first_lesson(tmp_path):
     words = lab.lab_command(tmp_path, "00_start_here.ipynb", None, [])
     assert not [word for word in words if "default_url" in word or word.startswith(("--port", "--ServerApp.port"))]
+
+
+def test_lab_gives_the_address_where_the_course_is_open_already(repository, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(os, "execv", lambda path, words: print("a new JupyterLab"))
+    (tmp_path / "jpserver-1.json").write_text("{", encoding="utf-8")  # being written
+    answer = type("Answer", (BaseHTTPRequestHandler,), {"do_GET": lambda one: one.send_response_only(200) or
+                  one.end_headers(), "log_message": lambda *_: None})  # fmt: skip
+    with ThreadingHTTPServer(("127.0.0.1", 0), answer) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_port
+        told = {"port": port, "root_dir": str(repository), "url": f"http://127.0.0.1:{port}/", "token": "secret"}
+        (tmp_path / "jpserver-2.json").write_text(json.dumps(told), encoding="utf-8")
+        here = f"The course is already open: http://127.0.0.1:{port}/lab?token=secret"
+        for options, opened in (([], here), (["--port", f"{port}"], here), (["--port", "1"], "a new JupyterLab")):
+            assert main(["lab", "--sources", *options]) == 0
+            assert capsys.readouterr().out.splitlines()[-1] == opened, options
+        server.shutdown()
+    assert main(["lab", "--sources"]) == 0  # it has ended, but its file is still there
+    assert capsys.readouterr().out.splitlines()[-1] == "a new JupyterLab"
 
 
 def test_on_windows_lab_waits_for_jupyterlab(repository, monkeypatch):

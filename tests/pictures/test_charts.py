@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 
 import pytest
 from matplotlib.colors import to_rgb
@@ -105,6 +106,15 @@ def test_few_decades_get_more_ticks_and_many_points_fewer():
     assert {"6", "11", "36"} <= set(texts) and "7" not in texts  # x
     texts = texts_of(line_plot({"a": {7: 1e-3, 8: 2e4}}, **DECODE))
     assert "20" not in texts and {"0.001", "10", "10,000"} <= set(texts)
+
+
+def test_labels_of_a_logarithmic_axis_never_touch(axes):
+    for points in ([3, 4, 5, 6, 550, 650, 750], [1, 1000, 1_000_000, 1_010_000], [0.001, 1e-2, 1e12]):
+        line_plot({"a": dict.fromkeys(points, 1)}, **DECODE)
+        ax = axes[-1]
+        ax.figure.canvas.draw()
+        shown = [label.get_window_extent() for label in ax.get_xticklabels()]
+        assert len(shown) > 1 and all(one.x1 < other.x0 for one, other in pairwise(shown)), points
 
 
 def test_a_single_point_is_a_marker_and_does_not_grow():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from course_lib.pictures import draw_vectors
+from course_lib.pictures.tensors.plane import convex_hull
 
 from .picture_checks import check_drawing, check_picture, texts_of
 
@@ -114,3 +115,15 @@ def test_bad_input_is_refused_in_words(vectors, error, words):
 def test_words_must_fit():
     with pytest.raises(ValueError, match="words has 1 labels for 4 tokens"):
         draw_vectors({"key": KEYS, "query": QUERY}, words=("a",))
+
+
+def test_points_around_a_single_vector_have_their_hull():
+    vectors = {"value": KEYS, "context": torch.tensor([0.5, 0.25])}
+    picture = draw_vectors(vectors, words=WORDS, points=True)
+    ((path,),) = [re.findall(r'<path d="([^"]+)"[^>]*stroke-dasharray="4 3"', picture.svg)]
+    assert path.count("M") == 4 and "the convex hull of the value points" in picture.description
+    assert convex_hull([(0, 0), (2, 0), (1, 0.5), (1, 1), (1, 0)]) == [(0, 0), (2, 0), (1, 1)]
+    assert convex_hull([(0, 0), (1, 1), (2, 2)]) == []
+    for others in ({"value": KEYS}, vectors | {"value": KEYS[:2]}):
+        assert 'dasharray="4 3"' not in draw_vectors(others, points=True).svg
+    assert "hull" not in draw_vectors(vectors, words=WORDS).description

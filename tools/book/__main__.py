@@ -10,7 +10,6 @@ from pathlib import Path
 
 from course_lib.diagnosis.catalogue import CATALOGUE
 
-from .dark import add_dark_colors
 from .excerpts import write_articles
 from .exercises import write_exercises
 from .front import write_front
@@ -61,7 +60,6 @@ def main() -> int:
     delete_unused(html)
     lighten(html)
     write_articles(html)
-    add_dark_colors(html)
     write_recordings(ROOT, html)
     write_site_files(html, site)
     read = read_pages(html)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from math import ceil
+from math import ceil, inf, log10
 from typing import Any
 
 import numpy as np
@@ -105,9 +105,26 @@ def _draw_log_ticks(ax: Axes) -> None:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 1e3 else (1,)))
         axis.set_major_formatter(lambda number, _: f"{number:,.10g}")
     ax.minorticks_off()
+    low, high = ax.get_xlim()
+    round_numbers = {x: f"{x:,.10g}" for x in ax.xaxis.get_majorticklocs().tolist() if low <= x <= high}
+    labels = round_numbers
     if all(x == round(x) for x in measured):
-        some = measured[:: ceil(len(measured) / MOST_TICKS)]
-        ax.set_xticks(some, [length(x) for x in some])
+        labels = {x: length(x) for x in measured[:: ceil(len(measured) / MOST_TICKS)]}
+    some = _that_fit(labels, log10(high / low) / ax.bbox.width * ax.figure.dpi)
+    ax.set_xticks(some, [labels[x] for x in some])
+    ax.set_xlim(low, high)
+
+
+def _that_fit(labels: Mapping[float, str], decades: float) -> list[float]:
+    """Return the positions whose labels don't touch on an axis of so many decades an inch."""
+    kept: list[float] = []
+    end = -inf
+    for x in labels:
+        half = decades * (inches(labels[x], SMALL) + GAP / 4) / 2
+        if log10(x) - half > end:
+            kept.append(x)
+            end = log10(x) + half
+    return kept
 
 
 def _bare(ax: Axes, axis: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from course_lib.pictures.canvas import Canvas
+from course_lib.pictures.canvas import DASHED, Canvas
 from course_lib.pictures.room import room
 from course_lib.pictures.style import BOLD, FAINT, LINE, SMALL, SMALL_NOTE, TEXT, TextStyle
 from course_lib.pictures.text import minus
@@ -19,6 +20,7 @@ DISTANCES = (10, 18, 28, 40, 54)  # pixels from an end to the middle of its labe
 LEADER = 20  # from this distance on, a line leads from the label to the end
 TURNS = tuple(sign * math.radians(angle) for angle in range(0, 181, 20) for sign in (1, -1))
 Box = tuple[float, float, float, float]  # left, top, right, bottom
+Vector = Sequence[float]  # x, y
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,15 @@ class Plane(Canvas):
     and spaces around, so that tests can compare them as numbers.
     """
 
-    def __init__(self, ends: Sequence[End], axes: Sequence[str], *, points: bool, narrow: bool = False) -> None:
+    def __init__(
+        self,
+        ends: Sequence[End],
+        axes: Sequence[str],
+        *,
+        points: bool,
+        around: Sequence[Vector] = (),
+        narrow: bool = False,
+    ) -> None:
         super().__init__()
         self.crowded = False  # a label found no free place
         xs, ys = ([0.0, *values] for values in zip(*((end.x, end.y) for end in ends), strict=True))
@@ -51,6 +61,8 @@ class Plane(Canvas):
         self._taken: list[Box] = []
         self._right, self._bottom = 2 * side + across * self._scale, 64 + up * self._scale
         self._draw_axes(axes)
+        corners = [self._at(x, y) for x, y in around]
+        self.lines([(*one, *other) for one, other in pairwise([*corners, *corners[:1]])], width=1, dashes=DASHED)
         for end in ends:
             self._draw_point(end) if points else self._draw_arrow(end)
         for end in sorted(ends, key=lambda end: -math.hypot(end.x, end.y)):
@@ -142,10 +154,31 @@ class Plane(Canvas):
         return not any(left < c and a < right and top < d and b < bottom for a, b, c, d in self._taken)
 
 
-def legend_of(name: str, group: int) -> Canvas:
-    """Return a short line in the colour of a table, with its name beside it."""
+def convex_hull(points: Sequence[Vector]) -> list[Vector]:
+    """Return the corners of the smallest convex region around some points; [] if they lie on one line."""
+    order = sorted({(x, y) for x, y in points})
+    halves: list[list[Vector]] = []
+    for half in (order, order[::-1]):  # Andrew's monotone chain
+        corners: list[Vector] = []
+        for x, y in half:
+            while len(corners) > 1:
+                (a, b), (c, d) = corners[-2:]
+                if (c - a) * (y - b) > (d - b) * (x - a):  # a turn to the left
+                    break
+                corners.pop()
+            corners.append((x, y))
+        halves.append(corners[:-1])
+    hull = halves[0] + halves[1]
+    return hull if len(hull) > 2 else []
+
+
+def legend_of(name: str, group: int, *, points: bool) -> Canvas:
+    """Return a dot or a short line in the colour of a table, with its name beside it."""
     canvas = Canvas()
-    canvas.lines([(0, 8, 18, 8)], color=COLORS[group], width=3)
+    if points:
+        canvas.cells([(10 - DOT, 8 - DOT)], COLORS[group], width=2 * DOT, height=2 * DOT)
+    else:
+        canvas.lines([(0, 8, 18, 8)], color=COLORS[group], width=3)
     canvas.text(24, TEXT.size, f"{name}, one per token")
     return canvas
 

@@ -16,7 +16,7 @@ from course_lib.pictures.room import is_narrow
 from course_lib.pictures.style import STYLE
 from course_lib.pictures.text import minus, number_text
 
-from .plane import COLORS, End, Plane, legend_of
+from .plane import COLORS, End, Plane, Vector, convex_hull, legend_of
 
 MOST_VECTORS = 14  # in one picture; the labels of more would not fit
 AXES = "number 0", "number 1"
@@ -91,9 +91,23 @@ class VectorScene:
         said = ", ".join(f"{label} {angle:.0f}°" for label, angle in zip(labels, angles.tolist(), strict=True))
         return f'Angle between the {single[0]} and each {name}: {said}. The smallest: "{labels[int(angles.argmin())]}".'
 
+    @property
+    def how(self) -> Sequence[str]:
+        """Say how to read the plane, and what the dashed line is if there is one."""
+        names = "".join(self.labels)
+        around = f"The dashed line is the convex hull of the {names} points: no mix of them lies outside."
+        return [HOW_TO_READ, around] if self.hull else [HOW_TO_READ]
+
+    @property
+    def hull(self) -> Sequence[Vector]:
+        """The corners around the points of a table, for a single vector to lie within or outside; [] for arrows."""
+        if not self.points or len(self.tables) != 2 or len(self.labels) != 1:
+            return []
+        return convex_hull(self.tables[next(iter(self.labels))].tolist())
+
     def describe(self) -> str:
         kind = "Points" if self.points else "Arrows from the origin"
-        lines = [f"{kind}: {self.title}{'' if self.title.endswith(('.', '?', '!')) else '.'} {HOW_TO_READ}"]
+        lines = [f"{kind}: {self.title}{'' if self.title.endswith(('.', '?', '!')) else '.'} {' '.join(self.how)}"]
         for name, table in self.tables.items():
             coordinates = [_coordinates(vector) for vector in table.reshape(-1, 2).tolist()]
             labels = self.labels.get(name, [""])
@@ -107,12 +121,14 @@ class VectorScene:
             for group, (name, table) in enumerate(self.tables.items())
             for (x, y), label in zip(table.reshape(-1, 2).tolist(), self.labels.get(name, [name]), strict=True)
         ]
-        names = [legend_of(name, group) for group, name in enumerate(self.tables) if name in self.labels]
+        names = [
+            legend_of(name, group, points=self.points) for group, name in enumerate(self.tables) if name in self.labels
+        ]
         legend = row(names) if names else Canvas()
-        plane = Plane(ends, AXES, points=self.points, narrow=is_narrow())
+        plane = Plane(ends, AXES, points=self.points, around=self.hull, narrow=is_narrow())
         if plane.crowded and is_narrow():
-            plane = Plane(ends, AXES, points=self.points)
-        return card(self.title, [HOW_TO_READ], legend, plane, gap=STYLE.near)
+            plane = Plane(ends, AXES, points=self.points, around=self.hull)
+        return card(self.title, self.how, legend, plane, gap=STYLE.near)
 
 
 def _coordinates(vector: Sequence[float]) -> str:

@@ -2,38 +2,21 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
-from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from course_lib.inputs import dream_big
-from course_lib.pictures import heatmap
+from course_lib.pictures import in_the_dark
+from course_lib.pictures.dark import contrast
 from tools.book.course_map import PARTS, as_list, course_map
-from tools.book.dark import with_dark_colors, with_dark_pictures
 from tools.book.excerpts import FOLDER, write_articles
 from tools.book.lighten import lighten, only_used
-from tools.book.palette import NIGHT, colors, contrast, in_the_dark, luminance, write_palette
+from tools.book.palette import colors, write_palette
 from tools.book.walk import read_walk
 
 ROOT = Path(__file__).resolve().parents[3]
 CSS = (ROOT / "book" / "_static" / "book.css").read_text(encoding="utf-8")
-WEIGHTS = heatmap((dream_big().batch[0] @ dream_big().batch[0].mT).softmax(-1))
 OTHERS = {"#10161E", "#1a6d30", "#7ee787"}  # the dark page below its cards; added lines of a difference
-
-
-def test_contrast_is_that_of_the_guidelines():
-    assert contrast("#000", "#FFFFFF") == pytest.approx(21) and contrast("#767676", "#FFF") == pytest.approx(
-        4.54, abs=0.01
-    )
-    assert luminance("#808080") == pytest.approx(0.2159, abs=1e-4)  # of WCAG's formula, by hand
-
-
-def test_every_two_colours_keep_their_contrast_in_the_dark():
-    assert in_the_dark("#FFF") == NIGHT
-    for one, other in combinations(colors().values(), 2):
-        before, after = contrast(one, other), contrast(in_the_dark(one), in_the_dark(other))
-        assert after == pytest.approx(before, rel=0.02), (one, other)
 
 
 def test_text_can_be_read_on_every_colour_of_the_book():
@@ -50,24 +33,6 @@ def test_the_style_sheet_has_no_colours_of_its_own(tmp_path):
     palette = (tmp_path / "static" / "palette.css").read_text(encoding="utf-8")
     used = set(re.findall(r"var\(--((?:ink|quiet|line|faint|paper|plain|wrong|link|head-\d|weight-\d+))\)", CSS))
     assert used and all(palette.count(f"  --{name}: ") == 2 for name in used)  # in each theme
-
-
-def test_a_drawing_has_colours_for_both_themes():
-    svg = '<svg xmlns="http://www.w3.org/2000/svg"><rect fill="#FFF"/><style>svg{fill:#1F2328}</style></svg>'
-    both = with_dark_colors(svg)
-    ElementTree.fromstring(both)
-    assert f'[fill="#FFF"]{{fill:{NIGHT}}}' in both and f"svg{{fill:{in_the_dark('#1F2328')}}}" in both
-    assert both.startswith(svg.removesuffix("</svg>"))  # the light ones stay
-    embedded = WEIGHTS._repr_html_()
-    assert with_dark_pictures(embedded) != embedded and with_dark_pictures("<p>no picture</p>") == "<p>no picture</p>"
-
-
-def test_the_cells_of_a_heatmap_keep_their_colours():
-    dark = with_dark_colors(WEIGHTS.svg)
-    rules = re.search(r"@media \(prefers-color-scheme:dark\)\{(.*)\}</style>", dark)[1]
-    fills = re.findall(r'\[style\*="fill: #\w+"\]([^{]*)\{', rules)
-    assert fills and all(":not([id^=QuadMesh] *" in selector for selector in fills)
-    assert re.search(r'<text class="n" [^>]*>0\.\d\d</text>', dark)
 
 
 def test_only_rules_that_can_match_are_kept():
