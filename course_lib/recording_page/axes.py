@@ -12,7 +12,10 @@ from torch import Tensor
 from course_lib.recorder import TO_TYPE, Step
 from course_lib.tracing import map_instances, tensors_in
 
+from .elementwise import works_place_by_place
+from .joined_axes import Part, joined, parts_of, regrouped
 from .selected import axis_of
+from .shown import ShownTensor
 
 Names = tuple[str, ...]
 INPUT = ("batch", "token", "feature")
@@ -20,6 +23,7 @@ ADDED_PRODUCTS = ("addmm", "baddbmm", "addbmm")
 PRODUCTS = ("matmul", "bmm", "mm", "rmatmul")
 RESHAPES = ("view", "reshape", "flatten", "unflatten", "expand", "view_as", "reshape_as")
 COLLECTING = ("nonzero", "argwhere", "unique", "unique_consecutive", "masked_select", "bincount", "histc")
+JOINING = ("cat", "concat", "concatenate")
 RANKING = ("sort", "topk", "argsort")
 # One per axis, none a product of others and sizes.
 STRIDES: tuple[int, ...] = (1000003, 2000003, 4000037, 8000009, 16000057, 32000011, 64000031, 128000003)
@@ -37,8 +41,8 @@ def names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]])
     """Name the axes of a step's result, given shape and names of each input."""
     if step.op in COLLECTING:
         return ("",) * len(step.shape)
-    if step.op == "setitem":  # the value's axes name none of the tensor that it is written to
-        return inputs[0][1]
+    if step.op == "setitem":
+        return _of_written(*inputs[0], *inputs[-1])
     names = _names_of_result(step, inputs)
     if step.op in RANKING and names and isinstance(axis := axis_of(step), int):
         axis %= len(names)  # along this axis stand ranks, no longer tokens or features
@@ -62,11 +66,35 @@ def _names_of_result(step: Step, inputs: Sequence[tuple[tuple[int, ...], Names]]
         followed = _followed(step, shape, names)
         if followed is not None:
             return followed
+    if step.op in RESHAPES and shape != step.shape and math.prod(shape) == math.prod(step.shape):
+        return regrouped(shape, names, step.shape)
     if len(step.shape) == len(shape) and all(a == b or 1 in (a, b) for a, b in zip(shape, step.shape, strict=True)):
         return names
     if math.prod(shape) == math.prod(step.shape) and step.effect in ("view", "copy"):
-        return _regrouped(shape, names, step.shape)
+        return regrouped(shape, names, step.shape)
     return names if len(names) == len(step.shape) else unknown
+
+
+def _of_written(shape: Sequence[int], names: Names, value_shape: Sequence[int], of_value: Names) -> Names:
+    """Name a tensor without names after what is written to it, if that is longer or shorter along one axis at most."""
+    if any(names) or len(shape) != len(value_shape) or len(shape) < 2:
+        return names
+    others = sum(one != other for one, other in zip(shape, value_shape, strict=True))
+    return of_value if others < 2 else names
+
+
+def name_operands(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) -> None:
+    """Name the unknown axes of what was combined with a named tensor place by place or joined to it, such as a mask."""
+    if not works_place_by_place(step.op) and step.op not in JOINING:
+        return
+    for one in inputs:
+        skipped = len(result.shape) - len(one.shape)
+        if skipped < 0 or len(one.axes) != len(one.shape) or len(result.axes) != len(result.shape):
+            continue
+        ends = zip(one.axes, one.shape, result.axes[skipped:], result.shape[skipped:], strict=True)
+        one.axes = tuple(
+            name if not own and size == whole and name not in one.axes else own for own, size, name, whole in ends
+        )
 
 
 def _of_product(step: Step, left: tuple, right: tuple) -> Names:
@@ -74,11 +102,16 @@ def _of_product(step: Step, left: tuple, right: tuple) -> Names:
     if len(shape) != len(step.shape) or len(one) < 2 or len(two) < 2:
         return ("",) * len(step.shape)
     row, column = one[-2], two[-1]
-    if row == column == "token":
-        row, column = "query", "key"
-    elif row == "query" and column == "feature":  # weights times values: a context per token
-        row = "token"
+    parts = parts_of(row, shape[-2])
+    if column == "token" and "token" in dict(parts):
+        row, column = _renamed(parts, "token", "query"), "key"
+    elif column == "feature" and "query" in dict(parts):  # weights times values: a context per token
+        row = _renamed(parts, "query", "token")
     return (*one[:-2], row, column)
+
+
+def _renamed(parts: Sequence[Part], old: str, new: str) -> str:
+    return joined([(new if name == old else name, size) for name, size in parts])
 
 
 def _of_einsum(step: Step, inputs: Sequence[Names]) -> Names:
@@ -111,44 +144,7 @@ def _followed(step: Step, shape: Sequence[int], names: Names) -> Names | None:
         result = next(islice(tensors_in(step.call.func(*args, **kwargs)), step.part[0] if step.part else 0, None))
     except (RuntimeError, TypeError, IndexError, NotImplementedError, StopIteration):
         return None
-    return tuple(known.get(stride, "") for stride in result.stride()) if result.shape == step.shape else None
-
-
-def _regrouped(shape: Sequence[int], names: Names, to: Sequence[int]) -> Names:
-    """Name the axes after a view: a split feature gives head and feature, joined axes keep all their names."""
-    result: list[str] = []
-    i = j = 0
-    while j < len(to):
-        before, after = [i], [j]
-        i, j = i + 1, j + 1
-        while math.prod(shape[k] for k in before if k < len(shape)) != math.prod(to[k] for k in after):
-            if j < len(to) and math.prod(to[k] for k in after) < math.prod(shape[k] for k in before if k < len(shape)):
-                after.append(j)
-                j += 1
-            elif i < len(shape):
-                before.append(i)
-                i += 1
-            else:
-                return ("",) * len(to)
-        result += _of_group([names[k] for k in before if k < len(names)], len(after))
-    return tuple(result[: len(to)])
-
-
-def _of_group(names: list[str], count: int) -> list[str]:
-    """Name the axes that some others were regrouped to; joined axes are named after all of them, as "batch and token".
-
-    An axis is called mixed if it runs on from the features of one token to the next token, but in other pieces.
-    """
-    if len(names) == count == 1:
-        return names
-    if len(names) == 1 and names[0] == "feature":
-        return [*[""] * (count - 2), "head", "feature"][-count:]
-    if count == 1 and names == ["head", "feature"]:
-        return ["feature"]
-    if count == 1 and all(names) and "mixed" not in names:
-        single = [name for joined in names for name in joined.split(" and ")]
-        if single[-2:] == ["head", "feature"]:
-            del single[-2]
-        return [" and ".join(single) if len(set(single)) == len(single) else ""]
-    known = {name for joined in names for name in joined.split(" and ")}
-    return ["mixed" if "mixed" in known or {"token", "feature"} <= known else ""] * count
+    if result.shape != step.shape:
+        return None
+    strides = result.stride()  # an axis that was put before one of size 1 has its stride, too
+    return tuple("" if stride in strides[n + 1 :] else known.get(stride, "") for n, stride in enumerate(strides))

@@ -35,7 +35,7 @@ def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
     """Return the sources of numbers that are computed place by place, or None if the operation is another one."""
     op = step.op if is_making(step.op) else step.op.removesuffix("_")
     of_two = op in ("max", "min") and len(inputs) == 2
-    if not (op in NAMES or op.removeprefix("i") in NAMES or is_making(op) or of_two):
+    if not (works_place_by_place(op) or is_making(op) or of_two):
         return None
     kept = _kept(op, step, inputs)
     no_sources = set(map(id, unread(step)))
@@ -51,6 +51,11 @@ def elementwise(step: Step, result: ShownTensor, inputs: Sequence[ShownTensor]) 
             table[cells, places] = True
         found.append(table)
     return found
+
+
+def works_place_by_place(op: str) -> bool:
+    """Return whether an operation computes each number from those at the same place."""
+    return op in NAMES or op.removeprefix("i") in NAMES
 
 
 def _kept(op: str, step: Step, inputs: Sequence[ShownTensor]) -> dict[int, Tensor]:

@@ -195,9 +195,14 @@
   function placeOf(t, position) {
     const index = indexOf(t, position), axes = tensors[t].axes;
     if (index.length && !axes.some(name => name)) return `[${index.join(", ")}]`;
-    return index.map((i, axis) => {
-      const name = axes[axis] || `axis ${axis}:`;
-      return `${name} ${["token", "query", "key"].includes(name) && tensors[t].size[axis] === words.length ? apart(words[i]) : i}`;
+    return index.flatMap((i, axis) => {
+      const size = tensors[t].size[axis], name = axes[axis];
+      if (!name && size === 1) return [];
+      const parts = Array.isArray(name) ? name : [[name || `axis ${axis}:`, size]];
+      return parts.map(([part, length], n) => {
+        const at = Math.floor(i / parts.slice(n + 1).reduce((product, [, one]) => product * one, 1)) % length;
+        return `${part} ${["token", "query", "key"].includes(part) && length === words.length ? apart(words[at]) : at}`;
+      });
     }).join(", ");
   }
   // A word from right to left leaves the numbers behind it in their places.

@@ -8,9 +8,10 @@ from html import escape
 from importlib.resources import files
 
 from course_lib.markup import backticks_to_code
-from course_lib.pictures import head_color
+from course_lib.pictures import head_color, in_the_dark
 from course_lib.wording import counted
 
+from .joined_axes import parts_of
 from .listing import line_id, listing
 from .shown import ShownTensor
 from .story import Stage, Story
@@ -39,13 +40,12 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
     leaves = "".join(_leaf(one, words) for one in story.leaves)
     ending = "".join(f"<p>{backticks_to_code(text)}</p>" for text in of_story(story))
     description = f"{title}: {counted(len(story.stages), 'step')} of a recorded run, number by number."
-    colors = "".join(f"--head{i}:{head_color(i)};" for i in range(HEADS))
     code = listing(story.stages, story.error_line)
     own = files("course_lib.recording_page")
     return (
         f'<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport content="width=device-width">'
         f'<title>{escape(title)}</title><meta name=description content="{escape(description)}">{head}'
-        f'<link rel=icon href="data:,"><style>:root{{{colors}}}{_read(own, "page.css")}</style>'
+        f'<link rel=icon href="data:,"><style>{_read(own, "page.css")}{_colors()}</style>'
         f"<script>{LOADING}</script></head><body>"
         f'<main><h1>{escape(title)}</h1><p class="how" hidden>{HOW}</p>'
         f'<details class="how" hidden><summary>Keys, and what counts</summary><p>{RULE}</p></details>{ending}'
@@ -57,6 +57,17 @@ def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot
         f"{foot}</main>"
         f"<script type=application/json id=data>{_data(story, words)}</script>"
         f"<script>{_read(own, 'page.js')}</script></body></html>"
+    )
+
+
+def _colors() -> str:
+    """Return the colours of the heads in both themes, for cells and slots."""
+    light = "".join(f"--head{i}:{head_color(i)};" for i in range(HEADS))
+    dark = "".join(f"--head{i}:{in_the_dark(head_color(i))};" for i in range(HEADS))
+    return (
+        f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}"
+        f"@media screen{{:root[data-theme=dark]{{{dark}}}}}"
+        + "".join(f"td.h{i},li.h{i}{{background:var(--head{i})}}" for i in range(HEADS))
     )
 
 
@@ -106,7 +117,9 @@ def _tensor(one: ShownTensor) -> dict:
         "name": one.title,
         "shape": one.sizes,  # of the shown part
         "size": one.shape,
-        "axes": one.axes,
+        "axes": [
+            parts_of(name, size) if " and " in name else name for name, size in zip(one.axes, one.shape, strict=True)
+        ],
         "stride": one.stride,
         "offset": one.offset,
         "whole": one.is_whole,

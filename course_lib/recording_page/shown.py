@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -15,6 +16,7 @@ from course_lib.pictures import number_text
 MOST_CELLS = 12_000  # on one page
 MOST_OF_ONE = 512  # cells of one tensor; of a larger one a window is shown
 FEWEST = 16
+Owner = tuple[int | None, int | None]  # token and head
 ROWS, COLUMNS, TABLES = 6, 8, 2  # of a window
 
 
@@ -33,6 +35,8 @@ class ShownTensor:
         most: the most cells to show.
         true_hides: of a mask, whether its True hides.
         overwritten: the step that later wrote into its memory, if the numbers are those of the end, or None.
+        owners: the token and the head that each cell belongs to; [] if what its memory held is not known.
+        meant: of a tensor with mixed axes, the one of the same shape in the same memory that has named axes, if any.
         writers: the numbers of all steps that wrote into its memory, if what it held before was not kept.
     """
 
@@ -50,6 +54,8 @@ class ShownTensor:
     true_hides: bool = False
     overwritten: int | None = None
     writers: tuple[int, ...] = ()
+    owners: Sequence[Owner] = ()
+    meant: ShownTensor | None = field(default=None, repr=False)
 
     @property
     def numel(self) -> int:
@@ -121,6 +127,19 @@ class ShownTensor:
         rows = values.double().view(self.shape)
         is_weights = bool((rows >= 0).all()) and bool(((rows.sum(-1) - 1).abs() < 1e-2).all())
         return "weights" if is_weights and self.shape[-1] > 1 else ""
+
+    @cached_property
+    def wrong_rows(self) -> list[bool]:
+        """For each row along the last axis whether it belongs to another token or head than in `meant`."""
+        if self.meant is None or not self.sizes:
+            return []
+        ours, theirs = self.rows_of_owners, self.meant.rows_of_owners
+        return [one != other for one, other in zip(ours, theirs, strict=True)]
+
+    @property
+    def rows_of_owners(self) -> list[Sequence[Owner]]:
+        """The owners of each row along the last axis."""
+        return [self.owners[first : first + self.sizes[-1]] for first in range(0, len(self.owners), self.sizes[-1])]
 
     @property
     def made(self) -> int:

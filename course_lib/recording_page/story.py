@@ -10,12 +10,13 @@ from torch import Tensor
 from course_lib.recorder import Recording, Step
 from course_lib.tracing import SourceLine, layout_of, storage_of
 
-from .axes import names_of_input, names_of_result
+from .axes import name_operands, names_of_input, names_of_result
 from .encoding import encode
 from .masks import note_what_hides
 from .memory import Table
 from .naming import names_of_inputs
 from .orders import decides_order
+from .owners import note_owners
 from .reading import Reading
 from .shown import ShownTensor, most_cells
 
@@ -81,7 +82,10 @@ def story_of(recording: Recording) -> Story:
         ordering = [i for i, (one, _) in enumerate(read) if decides_order(step, one)]
         stages.append(Stage(step, result, inputs, names, [one for one, _ in read], sources, ordering))
         shown[id(step.tensor)] = result
+    for stage in reversed(stages):
+        name_operands(stage.step, stage.result, stage.inputs)
     note_what_hides([(stage.step, stage.result, stage.inputs) for stage in stages])
+    note_owners([*leaves.in_order(), *(stage.result for stage in stages)])
     left_out = len(recording.all_steps) - len(steps)
     return Story(leaves.in_order(), stages, left_out, recording.error, recording.error_line)
 

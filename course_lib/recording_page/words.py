@@ -18,6 +18,8 @@ EFFECTS = {
     "compute": "This computes new numbers in new memory.",
     "in-place": "This writes into memory that was there before.",
 }
+SAME_ORDER = "This is a view: no number moves. They are read in the same order and only cut into other rows and tables."
+OTHER_ORDER = "This is a view: no number moves. The same memory is read in another order."
 SAME = "Nothing changes: the result is the tensor that went in."
 UNREAD_BEFORE_ERROR = "No step reads the result before the error ends the run."
 
@@ -71,8 +73,13 @@ def of_tensor(one: ShownTensor) -> str:
     strides = f"stride {one.stride}, " if one.shape else ""
     said = [f"Shape {one.shape}{axes(one)}, {strides}{str(one.dtype).removeprefix('torch.')}."]
     if "mixed" in one.axes:
+        so = "" if one.wrong_rows else ", so a row belongs to no single token"
+        said.append(f"An axis called mixed runs through tokens and features at once{so}.")
+    if any(one.wrong_rows) and one.meant:
+        wrong, rows = sum(one.wrong_rows), counted(len(one.wrong_rows), "row")
         said.append(
-            "An axis called mixed runs through tokens and features at once, so a row belongs to no single token."
+            f"It has the shape of `{one.meant.title}`, but {wrong} of its {rows} belong to another token or another "
+            "head, as the names of the rows say."
         )
     said += [_joined(name) for name in dict.fromkeys(one.axes) if " and " in name]
     if not one.numel:
@@ -97,7 +104,7 @@ def _joined(name: str) -> str:
 
 def axes(one: ShownTensor) -> str:
     """Return the names of a tensor's axes in brackets, or nothing if none is known."""
-    names = [name or "?" for name in one.axes]
+    names = [name or ("1" if size == 1 else "?") for name, size in zip(one.axes, one.shape, strict=True)]
     return f" ({', '.join(names)})" if any(one.axes) else ""
 
 
@@ -121,6 +128,10 @@ def _effect(stage: Stage) -> str:
     same: Sequence[ShownTensor] = [one for one in stage.inputs if _layout(one) == _layout(stage.result)]
     if stage.step.effect == "view" and same:
         return SAME
+    if stage.step.effect == "view" and len(stage.inputs) == 1 and stage.inputs[0].numel == stage.result.numel:
+        one, result = stage.inputs[0], stage.result
+        if one.is_whole and result.is_whole:
+            return SAME_ORDER if one.slots == result.slots else OTHER_ORDER
     return EFFECTS[stage.step.effect]
 
 

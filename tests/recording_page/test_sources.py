@@ -191,6 +191,20 @@ def written_into(held, x):
     return held
 
 
+def by_head(x):
+    return x.view(2, 3, 2, 2).transpose(1, 2)
+
+
+def of_four(x):
+    return torch.cat([x, x], -1).view(2, 3, 4, 2).transpose(1, 2)
+
+
+def into_cache(x):
+    cache = torch.zeros(2, 5, 4)
+    cache[:, :3] = x
+    return cache[:, :4]
+
+
 AXES = {
     "split": (lambda x: x.view(2, 3, 2, 2), ("batch", "token", "head", "feature")),
     "by head": (lambda x: x.view(2, 3, 2, 2).transpose(1, 2), ("batch", "head", "token", "feature")),
@@ -215,6 +229,27 @@ AXES = {
     "places": (lambda x: x.nonzero(), ("", "")),
     "places in another's type": (lambda x: x.nonzero().to(x[0]), ("", "")),
     "written into": (lambda x: written_into(torch.zeros(5), x), ("",)),
+    "heads folded": (lambda x: by_head(x).reshape(2, 1, 6, 2), ("batch", "", "head and token", "feature")),
+    "and unfolded": (
+        lambda x: by_head(x).reshape(2, 1, 6, 2).view(2, 2, 3, 2),
+        ("batch", "head", "token", "feature"),
+    ),
+    "groups folded": (
+        lambda x: of_four(x).reshape(2, 2, 6, 2),
+        ("batch", "head group", "head in group and token", "feature"),
+    ),
+    "and apart": (lambda x: of_four(x).reshape(2, 2, 6, 2).view(2, 4, 3, 2), ("batch", "head", "token", "feature")),
+    "scores folded": (
+        lambda x: by_head(x).reshape(2, 1, 6, 2) @ x[:, None, :, :2].mT,
+        ("batch", "", "head and query", "key"),
+    ),
+    "one head": (lambda x: x.view(2, 3, 1, 4), ("batch", "token", "head", "feature")),
+    "merged and split again": (
+        lambda x: by_head(x).transpose(1, 2).flatten(2).view(2, 3, 2, 2),
+        ("batch", "token", "head", "feature"),
+    ),
+    "cut after joining": (lambda x: by_head(x).reshape(2, 6, 2)[:, 1:] * 2, ("batch", "head and token", "feature")),
+    "a cache": (lambda x: into_cache(x), ("batch", "token", "feature")),
     "an axis more": (lambda x: x[:, None], ("batch", "", "token", "feature")),
     "one sample": (lambda x: x[0], ("token", "feature")),
     "half a token": (lambda x: x.chunk(2, dim=-1)[1] * 2, ("batch", "token", "feature")),

@@ -7,8 +7,10 @@ from html import unescape
 import pytest
 import torch
 
+from course_lib.recording_page import page_of
+from course_lib.recording_page.story import story_of
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
-from tools.book.recordings import INTRO, RECORDINGS, opening, tags
+from tools.book.recordings import INTRO, RECORDINGS, WORDS, opening, tags
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,31 @@ def test_nothing_of_a_picture_is_cut(runs, entry, tmp_path):
     for cell in cells:
         x, y, width, height = (float(cell.get(name)) for name in ("x", "y", "width", "height"))
         assert 0 < x < x + width < WIDTH and 0 < y < y + height < HEIGHT
+
+
+@pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
+def test_every_axis_of_every_step_has_its_name(runs, entry):
+    for stage in story_of(runs[entry.name]).stages:
+        named = dict(zip(stage.result.axes, stage.result.shape, strict=True))
+        assert named.get("", 1) == 1 or set(named) == {""}, stage.result
+        assert len(set(stage.result.axes) - {"", "mixed"}) + stage.result.axes.count("") + stage.result.axes.count(
+            "mixed"
+        ) == len(stage.result.axes)  # none twice
+    html = page_of(runs[entry.name], words=WORDS)
+    text = re.sub(r"<script.*?</script>", "", html, flags=re.S)
+    assert "axis 0:" not in text and "axis 1:" not in text and not re.search(r"[(, ]\?[,)]", text)
+    assert html.count("class=h0") > 0 or entry.name == "one_head"  # the cells of a head have its colour
+
+
+def test_the_scrambling_view_ends_in_what_its_rows_really_are(runs):
+    html = page_of(runs["wrong_view"], words=WORDS)
+    assert "10 of its 12 rows belong to another token or another head" in html
+    last = html[html.index('id="step-2"') :]
+    rows = re.findall(r"<tr><th scope=row>([^<]*)<td class=h(\d)>(\d+)<td class=h(\d)>(\d+)", last)[:12]
+    assert [(name, int(number)) for name, _, number, _, _ in rows] == [
+        (f"{'' if place in (0, 11) else '✗ '}{WORDS[place // 2]}, head {place % 2}", 2 * place) for place in range(12)
+    ]
+    assert all(int(one) == int(other) == place % 2 for place, (_, one, _, other, _) in enumerate(rows))
 
 
 def test_a_page_opens_on_the_first_projection(runs):
