@@ -6,6 +6,7 @@ from .charts.dot_table import dot_table
 from .charts.line_plot import line_plot
 from .charts.roofline import roofline
 from .dark import in_the_dark as in_the_dark
+from .dark import with_dark_colors as with_dark_colors
 from .layout.steps import layout_steps
 from .listing import draw_listing
 from .memory.memory_row import memory_row

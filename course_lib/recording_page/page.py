@@ -31,7 +31,8 @@ RULE = (
     "keys before softmax."
 )
 
-LOADING = 'document.documentElement.className="js loading"'  # before the first paint, so that nothing moves after it
+# Before the first paint, so that nothing moves after it.
+LOADING = 'document.documentElement.className="js loading"+(self===top?"":" framed")'
 
 
 def page(story: Story, *, title: str, words: Sequence[str], head: str = "", foot: str = "") -> str:

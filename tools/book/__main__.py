@@ -8,8 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from course_lib.diagnosis.catalogue import CATALOGUE
-
+from . import real_bugs, sessions
 from .excerpts import write_articles
 from .exercises import write_exercises
 from .front import write_front
@@ -20,11 +19,10 @@ from .links import broken_links, read_pages, unreached_pages
 from .mistakes import write_pages
 from .moved import write_moved
 from .palette import write_palette
+from .parts import fill
 from .preview import FOLDER, write_previews
-from .real_bugs import write_real_bugs
 from .recordings import write_list, write_recordings
 from .reference import write_reference
-from .sessions import write_sessions
 from .site_address import read_site
 from .site_files import LISTED_NOT, write_site_files
 
@@ -83,9 +81,9 @@ def lay_out(source: Path) -> None:
     write_exercises(source / "exercises.md")
     write_list(source / "recordings.md")
     write_reference(source / "reference")
-    write_sessions(ROOT, source / "teach.md")
-    write_grading(ROOT / "book" / "grading.json", source / "grade.md")
-    write_real_bugs(ROOT / "benchmarks", source / "real_bugs.md", list(CATALOGUE))
+    fill(source / "teach.md", sessions.parts(ROOT))
+    write_grading(ROOT, source / "grade.md")
+    fill(source / "real_bugs.md", real_bugs.parts(ROOT))
     write_pages(source / "mistakes", workers=os.cpu_count() or 1)
 
 

@@ -5,16 +5,17 @@ from html import escape
 from pathlib import Path
 
 from course_lib.exercises import EXERCISES
-from tools.figures import one_tensor_two_heads
+from tools.figures import the_wrong_view
 
 from .course_map import as_list, course_map
 from .lessons import read
+from .parts import fill
 from .walk import length, read_walk, table
 
-PICTURE, PORTRAIT = "one_tensor_two_heads.svg", "one_tensor_two_heads_portrait.svg"
-RECORDING = "recordings/weight_split.html"
-VIEW = f"{RECORDING}#step-1"  # the first `view`
-FRAME = f'<iframe loading="lazy" src="{VIEW}" title="A recorded run of the weight split, step by step"></iframe>'
+PICTURE, PORTRAIT = "the_wrong_view.svg", "the_wrong_view_portrait.svg"
+RECORDING = "recordings/wrong_view.html"  # three steps: view, transpose, and the view that scrambles
+TITLE = "A recorded run of view, transpose and the wrong view, step by step"
+FRAME = f'<iframe loading="lazy" src="{RECORDING}" title="{TITLE}"></iframe>'
 HERO = """\
 <figure class="hero recording">
 {frame}
@@ -47,12 +48,15 @@ def doctor(root: Path) -> str:
 
 
 def hero(pictures: Path) -> str:
-    """Save the picture of view and transpose, upright for a phone as well, and show it below its recording."""
+    """Save the picture of right and wrong heads, upright for a phone as well, and show it below its recording."""
     pictures.mkdir(parents=True, exist_ok=True)
-    picture = one_tensor_two_heads()
+    picture = the_wrong_view()
     picture.save(pictures / PICTURE)
     (pictures / PORTRAIT).write_text(picture.portrait, encoding="utf-8")
-    more = f' <a href="{RECORDING}">Click through this run</a>, number by number.'
+    more = (
+        f' <a href="{RECORDING}">Click through this run</a>, number by number, or through '
+        '<a href="recordings.html">a whole attention layer</a>.'
+    )
     return HERO.format(
         frame=FRAME,
         words=escape(" ".join(picture.description.split())),
@@ -76,11 +80,7 @@ def write_front(root: Path, source: Path) -> None:
         "proof": proof(root),
         "doctor": doctor(root),
     }
-    page = source / "index.md"
-    text = page.read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"{{{{ {name} }}}}", part.strip())
-    page.write_text(text, encoding="utf-8")
+    fill(source / "index.md", parts)
 
 
 def _size(svg: str) -> str:

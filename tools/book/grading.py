@@ -7,24 +7,33 @@ from course_lib.pictures import Picture, line_plot
 
 from . import markdown
 from .markdown import figure
+from .parts import fill
 
 PICTURE = "grading_cost.svg"
 
 
-def write_grading(stored: Path, page: Path) -> None:
-    """Fill in the picture and the table of `grade.md`.
+def write_grading(root: Path, page: Path) -> None:
+    """Fill in the picture and the table of `grade.md`."""
+    picture = cost(_stored(root))
+    picture.save(page.parent / PICTURE)
+    fill(page, {"cost": figure(picture, PICTURE), **parts(root)})
+
+
+def parts(root: Path) -> dict[str, str]:
+    """Return the table of `grade.md`."""
+    return {"measured": table(_stored(root))}
+
+
+def _stored(root: Path) -> dict:
+    """Return the last measurement.
 
     Raises:
-        ValueError: No measurement is stored yet.
+        ValueError: None is stored yet.
     """
+    stored = root / "book" / "grading.json"
     if not stored.exists():
         raise ValueError(f"{stored.name} is missing: run `make grade-bench ARGS=--save` (about 15 minutes).")
-    data = json.loads(stored.read_text(encoding="utf-8"))
-    picture = cost(data)
-    picture.save(page.parent / PICTURE)
-    text = page.read_text(encoding="utf-8")
-    text = text.replace("{{ cost }}", figure(picture, PICTURE)).replace("{{ measured }}", table(data))
-    page.write_text(text, encoding="utf-8")
+    return json.loads(stored.read_text(encoding="utf-8"))
 
 
 def cost(data: dict) -> Picture:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from course_lib.diagnosis.catalogue import CATALOGUE
+
 from . import markdown
 
 SIGNS = {True: "yes", False: "no", None: "–"}
@@ -13,17 +15,18 @@ SCAN = {"found": "found by the scan", "accused after the fix": "accused by the s
 Row = Mapping[str, Any]
 
 
-def write_real_bugs(benchmarks: Path, page: Path, mistakes: Sequence[str]) -> None:
-    """Fill in the tables of `real_bugs.md`.
+def parts(root: Path) -> dict[str, str]:
+    """Return the tables of `real_bugs.md`.
 
     Raises:
         ValueError: No measurement is stored yet.
     """
+    benchmarks, mistakes = root / "benchmarks", list(CATALOGUE)
     data = _stored(benchmarks, "real_bugs", " --fetch")
     operators = _stored(benchmarks, "default_operators")
     first = json.loads((benchmarks / "real_bugs" / "first.json").read_text(encoding="utf-8"))
     rows = [row for row in data["cases"] if "not measured" not in row]
-    parts = {
+    return {
         "totals": totals(data["totals"], first["real_bugs"]),
         "doctor": doctor(rows, mistakes),
         "others": others(rows),
@@ -32,10 +35,6 @@ def write_real_bugs(benchmarks: Path, page: Path, mistakes: Sequence[str]) -> No
         "operators' totals": operator_totals(operators["totals"], first["default_operators"]),
         "versions": ", ".join(f"{name} {version}" for name, version in data["versions"].items()),
     }
-    text = page.read_text(encoding="utf-8")
-    for name, part in parts.items():
-        text = text.replace(f"{{{{ {name} }}}}", part.rstrip())
-    page.write_text(text, encoding="utf-8")
 
 
 def totals(counts: Mapping[str, str], first: Mapping[str, str]) -> str:

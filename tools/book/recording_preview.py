@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from textwrap import fill
 
+import numpy as np
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from course_lib.pictures import head_color, with_dark_colors
 from course_lib.recorder import Recording
+from course_lib.recording_page.story import story_of
 
-from .palette import colors, in_the_dark
+from .palette import colors
 
 SIZE = (12, 6.3)  # inches; 100 pixels each, what sites show without cutting
 LINE = 42  # letters of a title that fit into a line
 MOST = 2  # tables
 WIDTH, HEIGHT = 300, 158  # of the list's pictures
-CELL = (46, 24)
-DARKEST = 0.4  # how much of the blue the largest number has behind it, so that it can be read in both themes
+TOP, SIDE, GAP = 38, 12, 10
+CELL = 20  # the most pixels of a cell's width
+FAINTEST = 0.2  # how much of its head's colour a weight of 0 has
 SVG = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"><style>
-text{{font:13px system-ui,sans-serif;text-anchor:middle;fill:{ink}}}rect{{fill:{link}}}
-@media (prefers-color-scheme:dark){{text{{fill:{dark_ink}}}rect{{fill:{dark_link}}}}}
+text{{font:600 15px system-ui,sans-serif;text-anchor:middle;fill:{ink}}}
 </style>
+<text x="{middle:g}" y="24">{tag}</text>
 {cells}</svg>
 """
 
@@ -49,32 +54,38 @@ def preview(recording: Recording, title: str, about: str) -> Figure:
     return figure
 
 
-def write_thumbnail(path: Path, recording: Recording) -> None:
-    """Write a drawing of the same numbers, those of one head, in the colours of the page around it."""
-    matrix = matrices(recording)[0]
-    rows, columns = matrix.shape
-    (wide, high), largest = CELL, float(matrix.abs().max())
-    left, top = (WIDTH - columns * wide) / 2, (HEIGHT - rows * high) / 2
+def write_thumbnail(path: Path, recording: Recording, tag: str) -> None:
+    """Write a small drawing: a few words, and below them the attention weights of each head in its colour.
+
+    Where there are no weights, the last result is drawn, each cell in the colour of the head that it belongs to.
+    """
+    tables, heads = colored_tables(recording)
+    count, rows, columns = tables.shape
+    wide = min(CELL, (WIDTH - 2 * SIDE - (count - 1) * GAP) / (count * columns))
+    high = min(CELL, (HEIGHT - TOP - SIDE) / rows)
+    left, largest = (WIDTH - count * columns * wide - (count - 1) * GAP) / 2, float(tables.abs().max())
     cells = []
-    for row, values in enumerate(texts(matrix)):
-        for column, value in enumerate(values):
-            x, y = left + column * wide, top + row * high
-            shade = DARKEST * abs(float(matrix[row, column])) / largest
-            cells.append(
-                f'<rect x="{x + 1:g}" y="{y + 1:g}" width="{wide - 2}" height="{high - 2}" fill-opacity="{shade:.2f}"/>'
-                f'<text x="{x + wide / 2:g}" y="{y + high / 2 + 4.5:g}">{value}</text>\n'
-            )
-    ink, link = colors()["ink"], colors()["link"]
+    for (number, row, column), value in np.ndenumerate(tables.numpy()):
+        x, y = left + number * (columns * wide + GAP) + column * wide, TOP + row * high
+        shade = FAINTEST + (1 - FAINTEST) * abs(float(value)) / largest
+        color = head_color(int(heads[number, row, column]))
+        size = f'width="{wide - 1:.1f}" height="{high - 1:.1f}"'
+        cells.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size} fill="{color}" fill-opacity="{shade:.2f}"/>\n')
     svg = SVG.format(
-        width=WIDTH,
-        height=HEIGHT,
-        ink=ink,
-        link=link,
-        dark_ink=in_the_dark(ink),
-        dark_link=in_the_dark(link),
-        cells="".join(cells),
+        width=WIDTH, height=HEIGHT, middle=WIDTH / 2, ink=colors()["ink"], tag=escape(tag), cells="".join(cells)
     )
-    path.write_text(svg, encoding="utf-8")
+    path.write_text(with_dark_colors(svg), encoding="utf-8")
+
+
+def colored_tables(recording: Recording) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the tables that a thumbnail shows, and the head of each of their cells."""
+    weights = [step.tensor.detach().float().flatten(0, -3) for step in recording if step.op == "softmax"]
+    if weights:
+        tables = torch.cat(weights)
+        return tables, torch.arange(len(tables)).view(-1, 1, 1).expand(tables.shape)
+    shown = story_of(recording).stages[-1].result
+    heads = torch.tensor([head or 0 for _, head in shown.owners]).view(shown.shape)
+    return torch.ones(shown.shape).flatten(0, -3), heads.flatten(0, -3)
 
 
 def matrices(recording: Recording) -> torch.Tensor:

@@ -24,6 +24,7 @@ from course_lib.inputs import dream_big
 from course_lib.recorder import Recording, record
 from course_lib.recording_page import page_of
 
+from .face import HEADING, heading_font
 from .recorded_code import split_and_wrong_view
 from .recording_preview import HEIGHT, WIDTH, write_preview, write_thumbnail
 from .site_address import read_site
@@ -37,8 +38,15 @@ INTRO = """\
 # Recordings
 
 Each page is one real run of the course's code on "Dream big and work for it". Step through it, choose any number, and
-see where it came from and where it goes. A page is a single file that asks no server for anything, and the address in
-the browser names the step and the number, so that you can send a moment to somebody.
+see where it came from and where it goes.
+
+"""
+RULES = """
+Your own code gets such a page too, with `record(module, x).save_page("mine.html")` in a notebook, or in a terminal with
+`course picture my_attention.py:MyAttention --args "3, 4, 2"`. A page is a single file that asks no server for anything,
+and the address in the browser names the step and the number, so that you can send a moment to somebody.
+
+## What counts as a source
 
 Within one step, a number comes from another one if a change of that one alone can change it. So a value that is
 multiplied by a weight of 0 is no source, but the 0 is one, and so is a number that only decides which number is read,
@@ -50,20 +58,17 @@ keys: it adds the same to all scores of a row, and softmax takes that away again
 their step, and so are their sources, also where code wrote into the same memory later. Where a page can't tell which
 numbers an operation reads, it says so. Where a path leads through an order that later steps may undo, as experts do
 that put the rows they were given back in their places, it says "at most".
-
-Your own code gets such a page too, with `record(module, x).save_page("mine.html")` in a notebook, or in a terminal with
-`course picture my_attention.py:MyAttention --args "3, 4, 2"`.
-
 """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A recording of the book: its file's name, title, a sentence about it, its lesson, and how it is made."""
+    """A recording of the book: its file's name, title, a sentence and a few words about it, its lesson, its code."""
 
     name: str
     title: str
     about: str
+    tag: str
     lesson: str
     make: Callable[[], Recording]
 
@@ -99,27 +104,28 @@ def decoding() -> Recording:
 
 RECORDINGS = (
     Entry("one_head", "One attention head", "Every token looks at itself and at the tokens before it.",
-          "01_single_head", lambda: record(sharp(SingleHeadAttention(3, 2)), X)),
+          "one head", "01_single_head", lambda: record(sharp(SingleHeadAttention(3, 2)), X)),
     Entry("wrapper", "Two heads as a list", "Two small heads run one after the other, and cat joins them.",
-          "03_wrapper", lambda: record(sharp(MultiHeadAttentionWrapper(3, 4, 2)), X)),
+          "head, then head", "03_wrapper", lambda: record(sharp(MultiHeadAttentionWrapper(3, 4, 2)), X)),
     Entry("wrong_view", "View and transpose, and the view that scrambles",
           "Both results have the same shape; only in one of them a row belongs to one token.",
-          "04_reshape_and_transpose", lambda: record(split_and_wrong_view, torch.arange(24).view(1, 6, 4))),
+          "10 of 12 rows wrong", "04_reshape_and_transpose",
+          lambda: record(split_and_wrong_view, torch.arange(24).view(1, 6, 4))),
     Entry("weight_split", "Split weights: one projection for all heads",
           "One matrix gives the queries of both heads; view and transpose take them apart.",
-          "05_weight_split", lambda: record(sharp(MultiHeadAttention(3, 4, 2)), X)),
+          "two heads, one matrix", "05_weight_split", lambda: record(sharp(MultiHeadAttention(3, 4, 2)), X)),
     Entry("multi_query", "Multi-query attention", "Both heads read the same keys and values.",
-          "06_multi_query", lambda: record(sharp(MultiQueryAttention(3, 4, 2)), X)),
+          "2 heads read 1 key head", "06_multi_query", lambda: record(sharp(MultiQueryAttention(3, 4, 2)), X)),
     Entry("grouped_query", "Grouped-query attention", "Four heads share two heads of keys and values.",
-          "06_multi_query", lambda: record(sharp(GroupedQueryAttention(3, 8, 4, 2)), X)),
+          "4 heads read 2 key heads", "06_multi_query", lambda: record(sharp(GroupedQueryAttention(3, 8, 4, 2)), X)),
     Entry("decoding_step", "One decoding step with the cache",
           "The last token alone is computed; keys and values of the others come from the cache.",
-          "08_llama", decoding),
+          "1 new token, 5 cached", "08_llama", decoding),
     Entry("llama", "Llama's attention with rotary positions",
           "Queries and keys are turned by the angle of their position before they meet.",
-          "08_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
+          "rotary positions", "08_llama", lambda: record(sharp(LlamaAttention(3, 2, num_kv_heads=1, head_dim=2)), X)),
     Entry("latent", "Latent attention", "The cache holds one short vector per token; all keys and values come from it.",
-          "09_smaller_caches",
+          "one latent per token", "09_smaller_caches",
           lambda: record(sharp(LatentAttention(3, 2, latent_dim=2, head_dim=2, rotary_dim=2)), X)),
 )  # fmt: skip
 
@@ -137,11 +143,11 @@ def write_recordings(root: Path, html: Path) -> None:
         page = page_of(recording, words=WORDS, title=entry.title, head=head, foot=links(entry))
         (folder / f"{entry.name}.html").write_text(page, encoding="utf-8")
         write_preview(html / entry.picture, recording, entry.title, entry.about)
-        write_thumbnail(html / entry.thumbnail, recording)
+        write_thumbnail(html / entry.thumbnail, recording, entry.tag)
 
 
 def tags(entry: Entry, site: str) -> str:
-    """Return the tags that a preview of the page's address is made from."""
+    """Return the tags that a preview of the page's address is made from, and the font of the book's headings."""
     address = f"{site}{FOLDER}/{entry.name}.html"
     properties = {
         "og:type": "article",
@@ -153,6 +159,7 @@ def tags(entry: Entry, site: str) -> str:
     }
     og = "".join(f'<meta property="{name}" content="{escape(text)}">' for name, text in properties.items())
     og += f'<meta name="description" content="{escape(entry.about)}">'
+    og += f"<style>{heading_font()}:root{{--course-heading:{HEADING}}}</style>"
     return f'{og}<meta name="twitter:card" content="summary_large_image"><link rel="canonical" href="{address}">'
 
 
@@ -179,4 +186,5 @@ def write_list(path: Path) -> None:
         f"{escape(entry.title)}</a><br>{escape(entry.about)}</li>"
         for entry in RECORDINGS
     )
-    path.write_text(f'{INTRO}<ul class="recordings" style="{GRID}">\n{items}\n</ul>\n', encoding="utf-8")
+    cards = f'<ul class="recordings" style="{GRID}">\n{items}\n</ul>\n'
+    path.write_text(f"{INTRO}{cards}{RULES}", encoding="utf-8")

@@ -25,10 +25,9 @@ SESSIONS = (
 )
 
 
-def write_sessions(root: Path, page: Path) -> None:
-    """Fill in the plan of `teach.md`."""
-    text = page.read_text(encoding="utf-8")
-    page.write_text(text.replace("{{ sessions }}", plan(read_walk(root)).strip()), encoding="utf-8")
+def parts(root: Path) -> dict[str, str]:
+    """Return the plan of `teach.md`."""
+    return {"sessions": plan(read_walk(root))}
 
 
 def plan(rows: list[LessonRow]) -> str:

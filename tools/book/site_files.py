@@ -3,6 +3,7 @@
 from html import escape
 from pathlib import Path
 
+from .face import HEADING, STATIC, color_variables, heading_font
 from .head import address_of
 from .moved import MOVED
 
@@ -14,6 +15,12 @@ OTHER_PAGES = {  # where a reader may go from there
     "mistakes/index.html": "The mistakes that no error reports",
     "glossary.html": "The glossary",
 }
+# The theme that was chosen on the other pages, else the system's.
+THEME = """\
+let theme; try { theme = localStorage.getItem("theme") } catch {}
+theme ||= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+document.documentElement.dataset.theme = theme\
+"""
 # All its links are whole addresses, because relative ones would depend on how deep the wrong address was.
 PAGE = """\
 <!doctype html>
@@ -25,12 +32,20 @@ PAGE = """\
 <link rel="icon" href="data:,">
 <title>Page not found: the attention course</title>
 <style>
-:root {{ color-scheme: light dark; background: Canvas; color: CanvasText }}
-body {{ font: 1.1rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 12vh auto; padding: 0 1rem }}
-input, button {{ font: inherit; padding: .2em .5em }}
+{face}
+body {{ background: var(--page); color: var(--ink); font: 1.0625rem/1.65 system-ui, sans-serif }}
+body {{ max-width: 40rem; margin: 0 auto; padding: 1rem }}
+h1, header a {{ font-family: {heading}; font-weight: 650; letter-spacing: -.015em; line-height: 1.15 }}
+h1 {{ font-size: clamp(1.9rem, 1.3rem + 2.4vw, 2.75rem); margin: 12vh 0 1rem }}
+header a {{ display: flex; align-items: center; gap: .6rem; color: var(--ink); text-decoration: none }}
+header svg {{ width: 2.4rem; height: 2.4rem }}
+a {{ color: var(--link) }}
+input, button {{ font: inherit; color: var(--ink); background: var(--plain); border: 1px solid var(--quiet) }}
+input, button {{ border-radius: .4rem; padding: .3em .7em }}
 </style>
+<script>{theme}</script>
 </head>
-<body><main>
+<body><header><a href="{site}">{logo}Attention, from one head to multi‑query</a></header><main>
 <h1>There is no such page</h1>
 <p>The address may be mistyped, or the page may have another name by now. Look for it:</p>
 <form action="{site}search.html">
@@ -55,7 +70,15 @@ def write_site_files(html: Path, site: str) -> None:
     other_pages = "\n".join(
         f'<li><a href="{escape(site + page)}">{name}</a></li>' for page, name in OTHER_PAGES.items()
     )
-    (html / NOT_FOUND).write_text(PAGE.format(site=escape(site), other_pages=other_pages), encoding="utf-8")
+    page = PAGE.format(
+        site=escape(site),
+        other_pages=other_pages,
+        face=color_variables() + heading_font(),
+        heading=HEADING,
+        theme=THEME,
+        logo=(STATIC / "logo.svg").read_text(encoding="utf-8"),
+    )
+    (html / NOT_FOUND).write_text(page, encoding="utf-8")
 
 
 def sitemap(html: Path, site: str) -> str:

@@ -1,10 +1,12 @@
-"""Draw the pictures in the folder figures again, each from a real run of the library.
+"""Draw the pictures in the folder figures again, each from a real run, and store the tables of the book's pages anew.
 
 Use it after you have changed how a picture is drawn. It prints which files changed.
 """
 
 import argparse
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,6 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw every figure, print which file changed, and return 0."""
+    from tools.book.parts import refresh
     from tools.figures import FIGURES
 
     args.to.mkdir(parents=True, exist_ok=True)
@@ -22,4 +25,6 @@ def run(args: argparse.Namespace) -> int:
         picture = draw()
         picture.save(path)
         print(f"{path}: {'unchanged' if picture.svg == before else 'written'}")
+    for page in refresh(ROOT):
+        print(f"{page.relative_to(ROOT)}: written")
     return 0

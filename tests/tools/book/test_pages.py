@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from course_lib.exercises import EXERCISES
-from tools.book import front, sessions
+from tools.book import front, grading, real_bugs, sessions
 from tools.book.exercises import write_exercises
 from tools.book.lessons import (
     SOLUTION,
@@ -26,6 +26,7 @@ from tools.book.lessons import (
     write_lessons,
 )
 from tools.book.links import broken_links, read_pages, unreached_pages
+from tools.book.parts import filled
 from tools.book.reference import FIRST, as_literal_blocks, names_on_page, page_of, write_reference
 from tools.book.walk import hours, length, read_walk, table
 
@@ -193,22 +194,39 @@ def test_the_front_page_is_filled_in(tmp_path):
     shutil.copy(ROOT / "book" / "index.md", source)
     front.write_front(ROOT, source)
     text = (source / "index.md").read_text(encoding="utf-8")
-    assert "{{ " not in text and "PyTorch's agree to twelve decimals" in text and "[mask-discarded]" in text
+    assert "<!-- " not in text and "PyTorch's agree to twelve decimals" in text and "[mask-discarded]" in text
     assert "05 Split the weights <notebooks/05_weight_split>" in text
     minutes = sum(exercise.minutes for exercise in EXERCISES.values())
     assert length(read_walk(ROOT), minutes) in text
     pictures = tmp_path / "static" / "pictures"
     assert (
-        "(slot 14)" in re.search(r'alt="([^"]*)"', text)[1]
+        "10 of 12 rows do not hold what" in re.search(r'alt="([^"]*)"', text)[1]
         and f'href="notebooks/{read_walk(ROOT)[-1].name}.html"' in text
     )
     wide, upright = (ElementTree.parse(pictures / name).getroot() for name in (front.PICTURE, front.PORTRAIT))
     assert int(upright.get("width")) <= 326 < int(wide.get("width"))  # a phone of 360 pixels, without its margins
 
 
+def test_pages_read_well_in_the_repository_because_their_tables_are_stored_in_them(tmp_path):
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md")}
+    assert [name for name, text in pages.items() if "{{" in text] == []
+    (tmp_path / "book").mkdir()
+    for name, parts in {"teach": sessions.parts, "grade": grading.parts, "real_bugs": real_bugs.parts}.items():
+        assert filled(pages[f"{name}.md"], parts(ROOT)) == pages[f"{name}.md"], "run `course figures`"
+
+
+def test_a_part_comes_between_its_comments_or_in_the_place_of_one():
+    page = "<!-- a -->\n\n<!-- /a -->\n\nIt is <!-- b -->old<!-- /b -->. <!-- c -->\n"
+    once = filled(page, {"a": "| {1} |\n", "b": "new", "c": r"\\1"})
+    assert once == "<!-- a -->\n\n| {1} |\n\n<!-- /a -->\n\nIt is <!-- b -->new<!-- /b -->. \\\\1\n"
+    assert filled(once, {"a": "| {1} |", "b": "new"}) == once
+    with pytest.raises(ValueError, match="The page has no <!-- d -->: put it where the part 'd' shall stand"):
+        filled(page, {"d": ""})
+
+
 def test_the_recording_has_a_picture_and_a_link_to_fall_back_on(tmp_path):
     shown = front.hero(tmp_path)
-    for text in (f'src="{front.VIEW}" title="', f'href="{front.RECORDING}"', 'loading="lazy"', "<img "):
+    for text in (f'src="{front.RECORDING}" title="', f'href="{front.RECORDING}"', 'loading="lazy"', "<img "):
         assert text in shown
 
 

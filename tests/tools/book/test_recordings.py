@@ -10,7 +10,7 @@ import torch
 from course_lib.recording_page import page_of
 from course_lib.recording_page.story import story_of
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
-from tools.book.recordings import INTRO, RECORDINGS, WORDS, opening, tags
+from tools.book.recordings import INTRO, RECORDINGS, RULES, WORDS, opening, tags, write_list
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,10 @@ def runs():
         return {entry.name: entry.make() for entry in RECORDINGS}
 
 
-def test_the_list_tells_the_rule_of_one_step_from_what_several_steps_mark():
-    text = " ".join(INTRO.split())
+def test_the_list_shows_the_cards_before_it_tells_the_rules(tmp_path):
+    write_list(tmp_path / "recordings.md")
+    text = " ".join((tmp_path / "recordings.md").read_text(encoding="utf-8").split())
+    assert len(INTRO.split()) < 50 and text.index("</ul>") < text.index(" ".join(RULES.split())[:40])
     assert "Within one step, a number comes from another one if a change of that one alone can change it." in text
     assert "a number whose effects cancel is still marked, such as a bias of the keys" in text
     assert "Of a maximum or a sort only the selected number is shown" in text
@@ -34,12 +36,22 @@ def test_nothing_of_a_picture_is_cut(runs, entry, tmp_path):
     boxes = [text.get_window_extent() for text in figure.texts]
     assert all(box.x1 < figure.bbox.x1 and box.x0 > 0 for box in boxes)
     assert boxes[0].y0 > boxes[1].y1  # the title ends above the sentence
-    write_thumbnail(tmp_path / "small.svg", runs[entry.name])
+    write_thumbnail(tmp_path / "small.svg", runs[entry.name], entry.tag)
     cells = ElementTree.parse(tmp_path / "small.svg").getroot().findall("{*}rect")
     assert cells
     for cell in cells:
         x, y, width, height = (float(cell.get(name)) for name in ("x", "y", "width", "height"))
         assert 0 < x < x + width < WIDTH and 0 < y < y + height < HEIGHT
+
+
+def test_no_two_cards_look_alike(runs, tmp_path):
+    drawn = {}
+    for entry in RECORDINGS:
+        write_thumbnail(tmp_path / "small.svg", runs[entry.name], entry.tag)
+        root = ElementTree.parse(tmp_path / "small.svg").getroot()
+        drawn[entry.name] = root.find("{*}text").text, len({cell.get("fill") for cell in root.findall("{*}rect")})
+    assert len({tag for tag, _ in drawn.values()}) == len(RECORDINGS)
+    assert {name: heads for name, (_, heads) in drawn.items() if heads != 2} == {"one_head": 1, "grouped_query": 4}
 
 
 @pytest.mark.parametrize("entry", RECORDINGS, ids=lambda entry: entry.name)
@@ -53,7 +65,7 @@ def test_every_axis_of_every_step_has_its_name(runs, entry):
     html = page_of(runs[entry.name], words=WORDS)
     text = re.sub(r"<script.*?</script>", "", html, flags=re.S)
     assert "axis 0:" not in text and "axis 1:" not in text and not re.search(r"[(, ]\?[,)]", text)
-    assert html.count("class=h0") > 0 or entry.name == "one_head"  # the cells of a head have its colour
+    assert html.count("class=h0") > 0 or entry.name in ("one_head", "wrapper")  # the cells of a head have its colour
 
 
 def test_the_scrambling_view_ends_in_what_its_rows_really_are(runs):

@@ -3,7 +3,9 @@
 import re
 from xml.etree import ElementTree
 
+from course_lib.pictures import in_the_dark
 from tools.book.moved import MOVED
+from tools.book.palette import colors
 from tools.book.site_files import write_site_files
 
 SITE = "https://ada.github.io/course/"
@@ -27,3 +29,5 @@ def test_all_links_of_the_page_for_wrong_addresses_are_whole(tmp_path):
     links = re.findall(r'(?:href|src|action)="([^"]*)"', page)
     assert len(links) > 4 and all(link.startswith((SITE, "data:")) for link in links)
     assert '<meta name="robots" content="noindex">' in page
+    links_of_the_site = re.findall(r"--link:(#[0-9A-F]{6})", page)  # in the colours and with the logo of the others
+    assert links_of_the_site == [colors()["link"], in_the_dark(colors()["link"])] and "<svg" in page

@@ -1,0 +1,50 @@
+"""Parts of pages that the course computes, such as tables of measurements, between comments that readers don't see.
+
+A part with two comments, `<!-- name -->` and `<!-- /name -->`, is stored between them, so that the page reads well in
+the repository, too; `course figures` writes it anew. A single comment stands for a part that only the book shows.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+
+def filled(text: str, parts: Mapping[str, str]) -> str:
+    """Return a page with its parts.
+
+    Raises:
+        ValueError: The page has no place for one of them.
+    """
+    for name, part in parts.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        found = re.compile(rf"{re.escape(begin)}(?:(\n*)(?:(?!<!--).)*{re.escape(end)})?", re.DOTALL)
+        if not found.search(text):
+            raise ValueError(f"The page has no {begin}: put it where the part {name!r} shall stand.")
+        text = found.sub(_between(begin, part.strip(), end), text)
+    return text
+
+
+def _between(begin: str, part: str, end: str) -> Callable[[re.Match[str]], str]:
+    return lambda found: part if found[1] is None else f"{begin}{found[1]}{part}{found[1]}{end}"
+
+
+def fill(page: Path, parts: Mapping[str, str]) -> None:
+    """Write the parts into a page."""
+    page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
+
+
+def refresh(root: Path) -> list[Path]:
+    """Store the parts anew in the pages of the repository and return the pages that changed."""
+    from .grading import parts as of_grading
+    from .real_bugs import parts as of_real_bugs
+    from .sessions import parts as of_sessions
+
+    changed = []
+    pages = {"teach": of_sessions(root), "grade": of_grading(root), "real_bugs": of_real_bugs(root)}
+    for name, parts in pages.items():
+        page = root / "book" / f"{name}.md"
+        before = page.read_text(encoding="utf-8")
+        fill(page, parts)
+        if page.read_text(encoding="utf-8") != before:
+            changed.append(page)
+    return changed
