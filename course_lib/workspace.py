@@ -20,6 +20,8 @@ FOLDER = "my_course"
 FIRST_LESSON = "00_start_here.ipynb"
 # The folders of a learner's workspace: file browsers sort folders by name, so these appear in reading order, and nobody
 # sees a solution before its exercise.
+SOLUTION = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
+HIDDEN_TESTS = re.compile(r"^### BEGIN HIDDEN TESTS\n.*?^### END HIDDEN TESTS\n", re.MULTILINE | re.DOTALL)
 FOLDERS = {"": "1_lessons", "exercises": "2_exercises", "solutions": "3_solutions"}
 
 
@@ -117,12 +119,19 @@ def fingerprint(text: str) -> str:
 def for_learner(text: str) -> str:
     """Return a notebook as it is copied: with links to the learner's folders, and with this Python's version.
 
+    Solutions say that they are, and have none of the marks by which a teacher's tools find what to take away.
     JupyterLab adds the version when it opens a notebook, and would then show an untouched copy as changed.
     """
     notebook = json.loads(text)
+    is_solution = "### BEGIN SOLUTION" in text
     for cell in notebook["cells"]:
+        source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            cell["source"] = [_relink(line) for line in cell["source"]]
+            source = "".join(map(_relink, source.splitlines(keepends=True)))
+            source = source.replace("# Exercises: ", "# Solutions: ", 1) if is_solution else source
+        elif is_solution:
+            source = SOLUTION.sub("", HIDDEN_TESTS.sub("", source)).rstrip("\n")
+        cell["source"] = source.splitlines(keepends=True)
     notebook["metadata"].setdefault("language_info", {})["version"] = platform.python_version()
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 

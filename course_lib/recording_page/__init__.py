@@ -10,7 +10,7 @@ from course_lib.atomic_file import write_text
 from course_lib.recorder import Recording
 
 from .page import page
-from .story import story_of
+from .story import story_of as story_of
 
 __all__ = ["page_of", "save_page"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from course_lib.command import main
 from course_lib.command.start import command_to_type
-from course_lib.workspace import FOLDER, MARKER, copy_notebooks, course_notebooks, find_workspace
+from course_lib.workspace import FOLDER, FOLDERS, MARKER, copy_notebooks, course_notebooks, find_workspace
 
 LESSON, SHEET = "1_lessons/00_start_here.ipynb", "2_exercises/01_exercises.ipynb"
 
@@ -137,6 +137,19 @@ def test_every_link_of_a_copy_leads_to_a_copy(tmp_path):
             assert (path.parent / link).is_file(), f"{path.name} links {link}"
             found += 1
     assert found > 50
+
+
+def test_a_copy_of_solutions_says_so_and_has_no_marks_of_a_teachers_tools(tmp_path):
+    copy_notebooks(course_notebooks(), tmp_path)
+    copies = sorted((tmp_path / FOLDERS["solutions"]).glob("*.ipynb"))
+    assert len(copies) == 14
+    for path in copies:
+        cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+        assert cells[0].startswith("# Solutions: "), path.name
+        assert not [cell for cell in cells if "### " in re.sub(r"^### .*", "", cell) or "SOLUTION" in cell], path.name
+        assert any(cell.startswith("check(") for cell in cells)
+    sheet = (tmp_path / FOLDERS["exercises"] / copies[0].name.replace("solutions", "exercises")).read_text("utf-8")
+    assert "# Exercises: " in sheet
 
 
 def test_the_workspace_is_found_from_inside(mine):

@@ -31,20 +31,3 @@ def _between(begin: str, part: str, end: str) -> Callable[[re.Match[str]], str]:
 def fill(page: Path, parts: Mapping[str, str]) -> None:
     """Write the parts into a page."""
     page.write_text(filled(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
-
-
-def refresh(root: Path) -> list[Path]:
-    """Store the parts anew in the pages of the repository and return the pages that changed."""
-    from .grading import parts as of_grading
-    from .real_bugs import parts as of_real_bugs
-    from .sessions import parts as of_sessions
-
-    changed = []
-    pages = {"teach": of_sessions(root), "grade": of_grading(root), "real_bugs": of_real_bugs(root)}
-    for name, parts in pages.items():
-        page = root / "book" / f"{name}.md"
-        before = page.read_text(encoding="utf-8")
-        fill(page, parts)
-        if page.read_text(encoding="utf-8") != before:
-            changed.append(page)
-    return changed

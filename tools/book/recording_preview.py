@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from course_lib.pictures import head_color, with_dark_colors
 from course_lib.recorder import Recording
-from course_lib.recording_page.story import story_of
+from course_lib.recording_page import story_of
 
 from .palette import colors
 

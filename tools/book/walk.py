@@ -7,7 +7,7 @@ from pathlib import Path
 from . import markdown
 
 ROW = re.compile(
-    r"^\| \[(\d\d) ([^\]]+)\]\(notebooks/(\w+)\.ipynb\) \| ([^|]+?) \| (\d+) min \| ([^|]*?)\|", re.MULTILINE
+    r"^\| \[(\d\d) ([^\]]+)\]\(notebooks/(\w+)\.ipynb\) \| ([^|]+?) \| (\d+)&nbsp;min \| ([^|]*?)\|", re.MULTILINE
 )
 
 
@@ -25,7 +25,7 @@ class LessonRow:
     @property
     def exercise_minutes(self) -> int:
         """How long its exercises take; 0 without any."""
-        found = re.search(r"(\d+) min", self.exercises)
+        found = re.search(r"(\d+)&nbsp;min", self.exercises)
         return int(found[1]) if found else 0
 
 
@@ -50,9 +50,9 @@ def table(rows: list[LessonRow]) -> str:
     """Return the rows as the table of the front page."""
     lines = []
     for row in rows:
-        minutes = re.search(r"\[(\d+), (\d+) min\]", row.exercises)
+        minutes = re.search(r"\[(\d+), (\d+)&nbsp;min\]", row.exercises)
         file = f"notebooks/exercises/{row.number}_exercises.ipynb"
-        to_do = f"[{minutes[1]}, {minutes[2]} min]({file})" if minutes else ""
+        to_do = f"[{minutes[1]}, {minutes[2]}&nbsp;min]({file})" if minutes else ""
         lesson = f"[{row.number} {row.title}](notebooks/{row.name}.ipynb)"
         lines.append([lesson, row.ends_with, row.minutes, to_do])
     return markdown.table(["lesson", "you end up with", "minutes", "exercises"], *lines)

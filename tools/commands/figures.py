@@ -15,7 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw every figure, print which file changed, and return 0."""
-    from tools.book.parts import refresh
+    from tools.book import refresh
     from tools.figures import FIGURES
 
     args.to.mkdir(parents=True, exist_ok=True)

@@ -58,7 +58,7 @@ def test_the_walk_has_every_lesson_with_its_time():
     lines = table(rows).splitlines()
     assert len(lines) == 2 + len(rows)
     count, minutes = sheet_of("05")
-    assert f"| [{count}, {minutes} min](notebooks/exercises/05_exercises.ipynb) |" in lines[7]
+    assert f"| [{count}, {minutes}&nbsp;min](notebooks/exercises/05_exercises.ipynb) |" in lines[7]
     assert lines[2].endswith(f"| {rows[0].minutes} |  |")
 
 

@@ -7,8 +7,7 @@ from html import unescape
 import pytest
 import torch
 
-from course_lib.recording_page import page_of
-from course_lib.recording_page.story import story_of
+from course_lib.recording_page import page_of, story_of
 from tools.book.recording_preview import HEIGHT, WIDTH, preview, write_thumbnail
 from tools.book.recordings import INTRO, RECORDINGS, RULES, WORDS, opening, tags, write_list
 
