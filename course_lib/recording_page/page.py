@@ -20,7 +20,7 @@ from .words import of_stage, of_story, of_tensor
 
 HOW = (
     "Step with the buttons or the arrow keys. Choose a number, by a click or by Enter, to see where it came from and "
-    "where it goes; a mouse shows the path already while it points."
+    "where it goes; until then a mouse shows the path while it points."
 )
 RULE = (
     "In a table the arrow keys move from number to number; Escape lets the chosen one go, and a second Escape leads "

@@ -65,10 +65,12 @@ class LabPage:
         self.page.locator("#jp-MainMenu .lm-MenuBar-item").get_by_text(name, exact=True).click()
         self.page.locator(".lm-Menu-item").get_by_text(item, exact=True).click()
 
-    def choose_theme(self, name):
-        self.page.locator("#jp-MainMenu .lm-MenuBar-item").get_by_text("Settings", exact=True).click()
-        self.page.locator(".lm-Menu-item").get_by_text("Theme", exact=True).hover()
-        self.page.locator(".lm-Menu-item").get_by_text(name, exact=True).click()
+    def choose_theme(self, *names):
+        """Choose items of the menu of themes, one after the other."""
+        for name in names:
+            self.page.locator("#jp-MainMenu .lm-MenuBar-item").get_by_text("Settings", exact=True).click()
+            self.page.locator(".lm-Menu-item").get_by_text("Theme", exact=True).hover()
+            self.page.locator(".lm-Menu-item").get_by_text(name, exact=True).click()
 
     def clear_outputs(self):
         self.menu("Edit", "Clear Outputs of All Cells")

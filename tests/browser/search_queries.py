@@ -19,6 +19,7 @@ QUERIES = {
     "padding changes the output": "mask-discarded mask-rank mask-with-zero mask-after-softmax is-causal-with-mask",
     "expected all tensors to be on the same device": "device-pinned",
     "view vs reshape": "04",
+    "transpose": "04",
     "why divide by sqrt(d)": "missing-scale 01",
     "inf in fp16": "overflow-half",
     "generation repeats itself": "stale-cache positions-restart-in-cache token-missing-from-cache",

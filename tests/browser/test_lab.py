@@ -203,18 +203,21 @@ def test_pictures_show_in_a_copy_that_is_not_trusted(lab, server):
 
 
 def test_pictures_are_as_dark_as_jupyterlab_whatever_the_system_prefers(lab):
-    night, seen = list(bytes.fromhex(NIGHT[1:])), []
     lab.open("04_reshape_and_transpose.ipynb", "dark")
     picture = lab.notebook.locator(".jp-OutputArea-output img").first
-    for system, choose in (("light", None), ("dark", None), ("dark", "JupyterLab Light"), ("light", "JupyterLab Dark")):
+
+    def check(*, system, dark):
         lab.page.emulate_media(color_scheme=system)
-        if choose:
-            lab.choose_theme(choose)
-        dark = choose == "JupyterLab Dark" or (choose is None and system == "dark")  # by itself as the system is
         lab.page.locator(f"[data-jp-theme-light={'false' if dark else 'true'}]").wait_for(state="attached")
         picture.scroll_into_view_if_needed()
-        seen.append((dark, color_at(picture, 60, 12)))
-    assert seen == [(dark, night if dark else [255, 255, 255]) for dark, _ in seen]
+        assert color_at(picture, 60, 12) == (list(bytes.fromhex(NIGHT[1:])) if dark else [255, 255, 255])
+
+    check(system="light", dark=False)
+    check(system="dark", dark=True)  # JupyterLab follows the system
+    lab.choose_theme("Synchronize with System Settings", "JupyterLab Light")
+    check(system="dark", dark=False)  # until somebody chooses otherwise
+    lab.choose_theme("JupyterLab Dark")
+    check(system="light", dark=True)
 
 
 def test_the_kernel_has_a_name_and_cuda_is_offered_with_a_gpu_alone(lab, server):

@@ -11,7 +11,8 @@ INTRO = """\
 
 Each exercise is a function or a class that you write, and a check that runs it on numbers of its own and says what is
 wrong, not just that something is. Hints fold out one at a time; the solution is folded below them. Write in the
-notebook: the rocket above each page opens it in Colab or on Binder, or open it in your own JupyterLab with `make lab`.
+notebook: the button with the rocket, at the top right of each sheet, opens it in Colab or on Binder; or open it in your
+own JupyterLab with `make lab`.
 
 """
 
