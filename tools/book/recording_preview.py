@@ -68,9 +68,9 @@ def write_thumbnail(path: Path, recording: Recording, tag: str) -> None:
     for (number, row, column), value in np.ndenumerate(tables.numpy()):
         x, y = left + number * (columns * wide + GAP) + column * wide, TOP + row * high
         shade = FAINTEST + (1 - FAINTEST) * abs(float(value)) / largest
-        color = head_color(int(heads[number, row, column]))
+        color = head_color(int(heads[number, row, column]))  # in both themes: the lighter, the more weight in the dark
         size = f'width="{wide - 1:.1f}" height="{high - 1:.1f}"'
-        cells.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size} fill="{color}" fill-opacity="{shade:.2f}"/>\n')
+        cells.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size} style="fill:{color}" fill-opacity="{shade:.2f}"/>\n')
     svg = SVG.format(
         width=WIDTH, height=HEIGHT, middle=WIDTH / 2, ink=colors()["ink"], tag=escape(tag), cells="".join(cells)
     )

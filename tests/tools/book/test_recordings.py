@@ -48,7 +48,7 @@ def test_no_two_cards_look_alike(runs, tmp_path):
     for entry in RECORDINGS:
         write_thumbnail(tmp_path / "small.svg", runs[entry.name], entry.tag)
         root = ElementTree.parse(tmp_path / "small.svg").getroot()
-        drawn[entry.name] = root.find("{*}text").text, len({cell.get("fill") for cell in root.findall("{*}rect")})
+        drawn[entry.name] = root.find("{*}text").text, len({cell.get("style") for cell in root.findall("{*}rect")})
     assert len({tag for tag, _ in drawn.values()}) == len(RECORDINGS)
     assert {name: heads for name, (_, heads) in drawn.items() if heads != 2} == {"one_head": 1, "grouped_query": 4}
 
