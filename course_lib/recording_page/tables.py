@@ -31,8 +31,8 @@ def tables(one: ShownTensor, words: Sequence[str]) -> str:
             if named.axes[axis] or one.shape[axis] > 1
         )
         cells = range(number * size, (number + 1) * size)
-        heads = {head for _, head in one.owners[number * size : (number + 1) * size]}
-        color = f" style=--h:var(--head{heads.pop() % HEADS})" if len(heads) == 1 and None not in heads else ""
+        first, *others = {head for _, head in one.owners[number * size : (number + 1) * size]} or {None}
+        color = f" style=--h:var(--head{first % HEADS})" if first is not None and not others else ""
         parts.append(_table(one, caption, list(cells), columns, words, color))
     return f'<div class="tables">{"".join(parts)}</div>'
 
