@@ -12,6 +12,7 @@ from .axes import named_shape
 
 TOLERANCE = 1e-9  # in float64, where the order of addition changes a sum by 1e-15
 TOLERANCE_FLOAT32 = 1e-5
+FLOAT32_ROUNDING = 1e-4  # where the inputs are float32, and an answer may add in another order
 LARGEST = 1e300  # a larger integer can't be compared with a float
 
 
@@ -31,6 +32,7 @@ class Expected(NamedTuple):
         axes: The names of the value's axes, such as "batch head token head_dim", or of a tuple's parts.
         sizes: Size -> name of the axis that has it, for results of another shape.
         causal: Whether the first token sees itself alone.
+        exact_dtype: Whether the result must have the value's own dtype, and not only its kind.
     """
 
     value: Any
@@ -38,6 +40,7 @@ class Expected(NamedTuple):
     axes: str = ""
     sizes: Mapping[int, str] = {}
     causal: bool = False
+    exact_dtype: bool = False
 
 
 def difference(result: Any, expected: Expected) -> Difference | None:
@@ -110,7 +113,8 @@ def _of_tensors(result: Any, expected: Expected) -> Difference | None:
             f"Your result has the shape {named_shape(result.shape, expected.sizes)}; it should be {right}."
         )
     same_kind = result.is_floating_point() == value.is_floating_point() and not result.is_complex()
-    if not same_kind or (not value.is_floating_point() and result.dtype != value.dtype):
+    exact = expected.exact_dtype or not value.is_floating_point()
+    if not same_kind or (exact and result.dtype != value.dtype):
         return Difference(f"Your result is {_dtype(result)}; it should be {_dtype(value)}.")
     off = ~_close(result, value, expected.rounding)
     if not off.any():

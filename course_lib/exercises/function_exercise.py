@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.tracing import map_instances
-
 from .answer import Answer
 from .axes import axis_names, named_shape
 from .copies import built
-from .differences import Difference, Expected, difference, equal, precision_note
+from .differences import FLOAT32_ROUNDING, Difference, Expected, difference, equal, precision_note
+from .edges import FLOAT32, edge_cases, in_float32, in_float64
 from .exchanged_arguments import exchanged_arguments
 from .exercise import Case, Exercise, Wrong
 from .function_gradients import LEAVES, gradient_faults
@@ -43,8 +42,10 @@ class FunctionExercise(Exercise):
 
     Attributes:
         draw: Draws the calls; all sizes differ, within a call and from call to call.
-        arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}.
+        arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
         axes: The names of the result's axes, or of its parts if it is a tuple.
+        fixed: Axes of the arguments that `edge_cases` doesn't shorten: other arguments follow from their size.
+        draw_edges: Draws further calls at the edges, where numbers among the arguments are sizes.
         wrong: Known wrong answers, the most likely first.
         own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
         gradients: The names of the arguments that a gradient from the result must reach, as in a layer that is trained.
@@ -54,6 +55,8 @@ class FunctionExercise(Exercise):
     draw: Callable[[InputGenerator], Sequence[Case]]
     arguments: Mapping[str, str] = field(default_factory=dict)
     axes: str = ""
+    fixed: str = ""
+    draw_edges: Callable[[InputGenerator], Sequence[Case]] | None = None
     wrong: tuple[Wrong, ...] = ()
     own_dtype: bool = False
     gradients: tuple[str, ...] = ()
@@ -66,6 +69,25 @@ class FunctionExercise(Exercise):
         cases = list(self.draw(rng))
         results: list[Any] = []
         expected: list[Expected] = []
+        if (wrong := self._judge_calls(answer, cases, results, expected)) is not None:
+            return wrong
+        edges = self.edges(cases, [right.value for right in expected], rng)
+        at_edges: list[Any] = []
+        if (wrong := self._judge_calls(answer, edges, at_edges, [])) is not None:
+            return wrong
+        return self._right(answer, cases, results, expected, rng)
+
+    def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
+        """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""
+        axes = {name: self.arguments.get(name, "") for name in inspect.signature(self.solution).parameters}
+        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), rng)
+        edges = [case for case in found if not (self.own_dtype and case.about == FLOAT32)]
+        return [*(self.draw_edges(rng) if self.draw_edges else ()), *edges]
+
+    def _judge_calls(
+        self, answer: Answer, cases: Sequence[Case], results: list[Any], expected: list[Expected]
+    ) -> Verdict | None:
+        """Judge some calls; the results, and what they were compared with, are added to the lists."""
         try:
             for case, (result, changed) in zip(cases, answer.calls([one.arguments for one in cases]), strict=True):
                 if changed:
@@ -76,8 +98,7 @@ class FunctionExercise(Exercise):
         except LearnerError as error:
             wrong = self._first_wrong(cases, results, expected)
             return self._stopped(answer, error, cases, len(results)) if wrong is None else wrong
-        wrong = self._first_wrong(cases, results, expected)  # None, or a verdict, which is false
-        return self._right(answer, cases, results, expected, rng) if wrong is None else wrong
+        return self._first_wrong(cases, results, expected)
 
     def _first_wrong(self, cases: Sequence[Case], results: Sequence[Any], expected: list[Expected]) -> Verdict | None:
         """Compare the results; what they were compared with is added to `expected`."""
@@ -218,15 +239,17 @@ class FunctionExercise(Exercise):
     def _expected(self, case: Case) -> Expected:
         arguments = built(case.arguments)
         value = self._extracted(self.solution(*arguments), case)
-        return Expected(value, self._rounding(case, value), self.axes, self._sizes(case))
+        rounding = self._rounding(case, value) + (FLOAT32_ROUNDING if case.about == FLOAT32 else 0.0)
+        exact = case.about == FLOAT32 and not self.own_dtype
+        return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact)
 
     def _rounding(self, case: Case, value: Any) -> float:
         """Return how far the solution itself is off in float32, eight times."""
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return 0.0
         try:
-            rounded = map_instances(Tensor, lambda one: one.float() if one.is_floating_point() else one, case.arguments)
-            off = (self._extracted(self.solution(*built(rounded)), case) - value).abs()
+            other = (in_float64 if case.about == FLOAT32 else in_float32)(case.arguments)
+            off = (self._extracted(self.solution(*built(other)), case) - value).abs()
         except UNDEFINED:
             return 0.0
         return 8 * float(torch.where(off.isfinite(), off, 0.0).max()) if off.numel() else 0.0

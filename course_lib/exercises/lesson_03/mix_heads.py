@@ -42,7 +42,7 @@ EXERCISE = FunctionExercise(
         "Joined: `torch.cat(contexts, dim=-1) @ w_o.T`. Added: the first head_dim columns of `w_o` are head 0's.",
     ),
     draw=_draw,
-    arguments={"w_o": "d_out num_heads*head_dim"},
+    arguments={"contexts": "batch token head_dim", "w_o": "d_out num_heads*head_dim"},
     axes="batch token d_out",
     gradients=("contexts", "w_o"),
     wrong=(

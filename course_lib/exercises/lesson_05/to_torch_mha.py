@@ -43,6 +43,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"q_proj": "width width"},
     axes="in_proj_weight out_proj.weight",
+    fixed="width",
     wrong=(
         Wrong(
             "queries, keys and values in another order: the keys first",

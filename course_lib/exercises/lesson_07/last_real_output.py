@@ -49,6 +49,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"outputs": "batch token width", "lengths": "batch"},
     axes="batch width",
+    fixed="token",
     gradients=("outputs",),
     wrong=(
         Wrong(

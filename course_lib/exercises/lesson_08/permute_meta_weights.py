@@ -67,6 +67,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weight": "row d_in"},
     axes="row d_in",
+    fixed="row",
     wrong=(
         Wrong("the weight as it was", lambda w, n: w, hint="With 3 pairs, which old row belongs in row 1?"),
         Wrong(

@@ -53,6 +53,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "batch token vocabulary", "tokens": "batch token"},
     axes="loss",
+    fixed="token vocabulary",
     gradients=("scores",),
     wrong=(
         Wrong(
