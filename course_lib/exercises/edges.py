@@ -41,7 +41,7 @@ def edge_cases(
     pairs = [(case, result) for case, result in zip(drawn, results, strict=True) if _is_plain(case)]
     pairs = pairs or list(zip(drawn, results, strict=True))
     first = pairs[0][0]
-    if not any(map(_has_tensors, first.arguments)):
+    if not any(isinstance(one, FromSource) for one in first.arguments) and not [*tensors_in(first.arguments)]:
         return
     sizes = {axis: size for axis, size in _sizes(first, axes).items() if axis not in fixed}
     yield from (_cut(first, axes, axis, 1) for axis, size in sizes.items() if size > 1)
@@ -78,9 +78,7 @@ def _square(
 
 
 def _is_floating(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(_is_floating, value))
-    return isinstance(value, Tensor) and value.is_floating_point()
+    return any(one.is_floating_point() for one in tensors_in(value))
 
 
 def in_float32(value: Any) -> Any:
@@ -100,12 +98,6 @@ def _converted(value: Any, convert: Callable[[Tensor], Tensor]) -> Any:
 
 def _is_plain(case: Case) -> bool:
     return not case.about or case.trains
-
-
-def _has_tensors(value: Any) -> bool:
-    return isinstance(value, (Tensor, FromSource)) or (
-        isinstance(value, (list, tuple)) and any(map(_has_tensors, value))
-    )
 
 
 def _sizes(case: Case, axes: Mapping[str, str]) -> dict[str, int]:

@@ -82,6 +82,11 @@ EXERCISE = FunctionExercise(
             lambda c, w: torch.stack(c, -1).flatten(-2) @ w.T,
             hint="Where should element 1 of head 0 stand in a row?",
         ),
+        Wrong(
+            "the heads one below the other, cut into rows anew and mixed: a row holds several tokens of one head",
+            lambda c, w: torch.stack(c).reshape(*c[0].shape[:2], -1) @ w.T,
+            "merge-without-transpose",
+        ),
         Wrong("the heads one below the other in the batch", lambda c, w: torch.cat(c)),
     ),
 )

@@ -144,6 +144,11 @@ EXERCISE = FunctionExercise(
             hint="What is the difference between `stack` and `cat`?",
         ),
         Wrong(
+            "the heads one below the other, cut into rows anew: a row holds two tokens of one head",
+            lambda x, q, k, v: torch.stack(_heads(x, q, k, v)).reshape(len(x), -1),
+            "merge-without-transpose",
+        ),
+        Wrong(
             "heads under a causal mask; this task hides no token",
             lambda x, q, k, v: torch.cat([_causal_head(x, q[i], k[i], v[i]) for i in (0, 1)], -1),
             hint="Which tokens may a token see here?",

@@ -83,6 +83,11 @@ EXERCISE = FunctionExercise(
             hint="In which column is the last token of a sentence of two words?",
         ),
         Wrong(
+            "the token after the last real one, and the last column where there is none",
+            lambda o, n: o[torch.arange(len(o)), n.clamp(max=o.shape[1] - 1)],
+            hint="In which column is the last token of a sentence of two words, if columns count from 0?",
+        ),
+        Wrong(
             "a token counted from the end of the batch, where the padding is",
             lambda o, n: o[torch.arange(len(o)), -n],
             hint="From which end does a negative index count?",

@@ -70,6 +70,7 @@ EXERCISE = FunctionExercise(
     },
     axes="keys values",
     gradients=("cache", "keys", "values"),
+    trained=True,
     wrong=(
         Wrong(
             "the new tokens alone: the old ones are forgotten",
