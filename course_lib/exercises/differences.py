@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from course_lib.wording import counted
+
 from .axes import named_shape
 
 TOLERANCE = 1e-9  # in float64, where the order of addition changes a sum by 1e-15
@@ -98,8 +100,8 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
         said = f"Your function gives back {_kind(result)}; it should be {len(value)} values."
         return Difference(said, kind=_type_of(result))
     if len(result) != len(value):
-        said = f"Your function gives back {len(result)} values; it should be {len(value)}."
-        return Difference(f"{said}{_counted(result, value)}", kind=Kind.COUNT)
+        said = f"Your function gives back {counted(len(result), 'value')}; it should be {len(value)}"
+        return Difference(f"{said}{_counted(result, value)}.", kind=Kind.COUNT)
     if all(isinstance(part, (int, str)) for part in value):
         same = list(map(str, result)) == list(map(str, value))
         whole = " They are fractions, not integers." if not same and _equal_numbers(result, value) else ""

@@ -160,17 +160,6 @@ _TYPES = (
         "Which arguments does it take? `help(...)` tells, or a question mark after its name.",
     ),
     Lead(
-        r"MixedDevices",
-        "On a GPU this line would fail: a tensor that your code makes is on the CPU, unless it is made with "
-        "`device=x.device`.",
-        "Which tensor on this line did your code make, and in which line?",
-    ),
-    Lead(
-        r"without overflow",
-        "A number stands here that this dtype can't hold: float32 ends at about 3e38.",
-        "Which number is below every score, in every dtype?",
-    ),
-    Lead(
         r"KeyError",
         "There is no such key.",
         "Which keys are there? Print them.",
@@ -235,5 +224,19 @@ _CACHE = (
     ),
 )
 
+_PLACES = (
+    Lead(
+        r"MixedDevices",
+        "On a GPU this line would fail: a tensor that your code makes is on the CPU, unless it is made with "
+        "`device=x.device`.",
+        "Which tensor on this line did your code make, and in which line?",
+    ),
+    Lead(
+        r"without overflow",
+        "A number stands here that this dtype can't hold: float32 ends at about 3e38.",
+        "Which number is below every score, in every dtype?",
+    ),
+)
+
 # The first pattern that fits counts.
-LEADS = (*_CACHE, *SHAPES, *_MASKS, *OTHER_SHAPES, *_GRAPH, *_TYPES)
+LEADS = (*_PLACES, *_CACHE, *SHAPES, *_MASKS, *OTHER_SHAPES, *_GRAPH, *_TYPES)

@@ -18,7 +18,7 @@ from .differences import FLOAT32_ROUNDING, Difference, Expected, Kind, differenc
 from .edges import FLOAT32, edge_cases, in_float32, in_float64
 from .exchanged_arguments import exchanged_arguments
 from .exercise import Case, Exercise, Wrong
-from .function_gradients import LEAVES, gradient_faults
+from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
 from .relations import Relation, relation
@@ -157,7 +157,7 @@ class FunctionExercise(Exercise):
             except LearnerError as error:
                 return stopped(error, (self.name, answer.name), self._sizes(case)), ""
             if fault and not (fault.wrong and self.trained):
-                return None, fault.sentence
+                return None, f"{fault.sentence} {LEAVING}" if fault.wrong else fault.sentence
             if fault:
                 seen = f"{self._call(case)}: one backward pass was made from the result."
                 return not_passed(fault.sentence, evidence=(seen,), hint=LEAVES), ""

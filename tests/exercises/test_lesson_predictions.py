@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import re
 from pathlib import Path
 
@@ -23,11 +24,13 @@ def predictions(lesson):
         asked.append((answer() if callable(answer) else answer, within))
 
     namespace = {"__name__": "__main__", "display": lambda *shown: None}
-    for cell in cells[: last + 1]:
+    for number, cell in enumerate(cells[: last + 1]):
         if "[markdown]" in cell.splitlines()[0]:
             continue
+        file, source = f"<{lesson.stem} {number}>", f"#{cell}"
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # a lesson reads its own
         with contextlib.redirect_stdout(io.StringIO()):
-            exec(compile(f"#{cell}", str(lesson), "exec"), namespace)
+            exec(compile(source, file, "exec"), namespace)
         namespace |= {"predict": asks} if "predict" in namespace else {}
     return asked
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answer import Answer, BuiltModule, Ran
+from course_lib.exercises.answering.devices import prepare
 from course_lib.exercises.differences import Difference, Expected, difference, equal, precision_note
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
@@ -143,6 +144,7 @@ class ModuleJudge:
             return not_passed(found.sentence, found.mistake, evidence=self._right_so_far(), hint=IN_FLOAT32)
         if self.exercise.any_device:
             self.about = f"{self.built} on another device than the CPU"
+            prepare()
             module.run(run.weights, (run.x,), elsewhere="meta")
         return None
 

@@ -90,7 +90,10 @@ class WrongRun:
             return not_passed(entry.title, entry.id, evidence=(seen, *measured), where=finding.get("where"))
         seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
         if self.run.steps:
-            hint = "Is everything that a later piece needs in the cache, and nothing in the module?"
+            hint = (
+                "What does a later piece take out of the cache: all that it needs, in the order in which it was put "
+                "in, and nothing from the module itself?"
+            )
         return not_passed(measured[0], evidence=(*filter(None, [seen]), *measured[1:]), hint=hint)
 
     def _known_class(self) -> Wrong | None:
