@@ -75,7 +75,7 @@ SAID = {
         ("F.cross_entropy(scores[:, 1:-1].flatten(0, 1), tokens[:, 2:].flatten())", "which numbers go into the result"),
     ],
     "blend_with_mean(embeddings, share)": [
-        ("(1 - share) * embeddings + share * embeddings.mean()", "`mean()` without `dim`")
+        ("(1 - share) * embeddings + share * embeddings.mean()", "is a single number")
     ],
     "causal_weights(scores)": [
         (

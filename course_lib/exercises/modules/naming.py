@@ -91,8 +91,8 @@ class WrongRun:
         seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
         if self.run.steps:
             hint = (
-                "What does a later piece take out of the cache: all that it needs, in the order in which it was put "
-                "in, and nothing from the module itself?"
+                "Is everything that a later piece needs in the cache, keys and values in the order in which they are "
+                "taken out, and nothing in the module?"
             )
         return not_passed(measured[0], evidence=(*filter(None, [seen]), *measured[1:]), hint=hint)
 
