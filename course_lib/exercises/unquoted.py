@@ -33,9 +33,7 @@ class UnquotedWords(ast.NodeTransformer):
             match line:
                 case ast.Assign(targets=[ast.Name(id=guess)], value=ast.Name(id=word) as value):
                     if guess in asked and not (word in known or word in self.namespace or hasattr(builtins, word)):
-                        print(
-                            f'… Nothing here is called {word}, so it is taken as the word "{word}": words need quotes.'
-                        )
+                        print(f'… Nothing here is called {word}, so it counts as the word "{word}": words need quotes.')
                         line.value = ast.copy_location(ast.Constant(word), value)
         return node
 
