@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from course_lib.wording import counted
+
 from .axes import named_shape
 
 TOLERANCE = 1e-9  # in float64, where the order of addition changes a sum by 1e-15
 TOLERANCE_FLOAT32 = 1e-5
+FLOAT32_ROUNDING = 1e-4  # where the inputs are float32, and an answer may add in another order
 LARGEST = 1e300  # a larger integer can't be compared with a float
 
 
+class Kind(Enum):
+    """What is wrong with a result."""
+
+    NONE = auto()  # there is none
+    NONE_PART = auto()  # one of its parts is None
+    BOTH = auto()  # the two tensors that `max` gives back
+    COUNT = auto()  # more or fewer values
+    TYPE = auto()  # no tensor, or no number
+    WORD = auto()
+    FRACTION = auto()  # in place of an integer
+    DTYPE = auto()
+    SHAPE = auto()
+    NUMBER = auto()
+    ELEMENTS = auto()
+
+
 class Difference(NamedTuple):
-    """How a result differs: one sentence, and the id of the mistake or None."""
+    """How a result differs: one sentence, the id of the mistake or None, and what is wrong."""
 
     sentence: str
     mistake: str | None = None
+    kind: Kind = Kind.ELEMENTS
 
 
 class Expected(NamedTuple):
@@ -31,6 +52,7 @@ class Expected(NamedTuple):
         axes: The names of the value's axes, such as "batch head token head_dim", or of a tuple's parts.
         sizes: Size -> name of the axis that has it, for results of another shape.
         causal: Whether the first token sees itself alone.
+        exact_dtype: Whether the result must have the value's own dtype, and not only its kind.
     """
 
     value: Any
@@ -38,32 +60,35 @@ class Expected(NamedTuple):
     axes: str = ""
     sizes: Mapping[int, str] = {}
     causal: bool = False
+    exact_dtype: bool = False
 
 
 def difference(result: Any, expected: Expected) -> Difference | None:
     """Describe how a result differs from what was expected; None if it is right, be it to the precision of float32."""
     value = expected.value
     if result is None:
-        return Difference("Your function gives back None: is a `return` missing?", "returns-none")
+        return Difference("Your function gives back None: is a `return` missing?", "returns-none", Kind.NONE)
     if isinstance(value, Tensor):
         return _of_tensors(result, expected)
     if isinstance(value, (tuple, list)):
         return _of_tuples(result, expected)
     if isinstance(value, str):
         normalized = result.strip().lower().replace("_", "-") if isinstance(result, str) else result
-        return None if normalized == value else Difference(f"Your answer is {result!r}; it should be {value!r}.")
+        said = f"Your answer is {result!r}; it should be {value!r}."
+        return None if normalized == value else Difference(said, kind=Kind.WORD)
     if isinstance(result, Tensor) and result.numel() == 1:
         result = result.item()
     if not isinstance(result, (bool, int, float)):
         right = "True or False" if isinstance(value, bool) else f"a number such as {value:.6g}"
-        return Difference(f"Your function gives back {_kind(result)}; it should be {right}.")
+        return Difference(f"Your function gives back {_kind(result)}; it should be {right}.", kind=_type_of(result))
     if isinstance(result, int) and abs(result) > LARGEST:
-        return Difference("Your result is an integer of more than 300 digits.")
+        return Difference("Your result is an integer of more than 300 digits.", kind=Kind.NUMBER)
     if isinstance(value, int) and isinstance(result, float) and result == value:
-        return Difference(f"Your result is the fraction {result}; it should be the integer {value}.")
+        said = f"Your result is the fraction {result}; it should be the integer {value}."
+        return Difference(said, kind=Kind.FRACTION)
     if not abs(result - value) <= TOLERANCE * max(1.0, abs(value)):  # written so that a nan differs
         yours, right = distinct(result, value)
-        return Difference(f"Your result is {yours}; it should be {right}.")
+        return Difference(f"Your result is {yours}; it should be {right}.", kind=Kind.NUMBER)
     return None
 
 
@@ -72,22 +97,38 @@ def _of_tuples(result: Any, expected: Expected) -> Difference | None:
     if isinstance(result, Tensor) and result.ndim == 1 and all(isinstance(part, int) for part in value):
         result = result.tolist()
     if isinstance(result, (Tensor, str)) or not hasattr(result, "__len__") or not hasattr(result, "__getitem__"):
-        return Difference(f"Your function gives back {_kind(result)}; it should be {len(value)} values.")
+        said = f"Your function gives back {_kind(result)}; it should be {len(value)} values."
+        return Difference(said, kind=_type_of(result))
     if len(result) != len(value):
-        return Difference(f"Your function gives back {len(result)} values; it should be {len(value)}.")
+        said = f"Your function gives back {counted(len(result), 'value')}; it should be {len(value)}"
+        return Difference(f"{said}{_counted(result, value)}.", kind=Kind.COUNT)
     if all(isinstance(part, (int, str)) for part in value):
         same = list(map(str, result)) == list(map(str, value))
         whole = " They are fractions, not integers." if not same and _equal_numbers(result, value) else ""
-        return None if same else Difference(f"Your result is {tuple(result)}; it should be {value}.{whole}")
+        said = f"Your result is {tuple(result)}; it should be {value}.{whole}"
+        return None if same else Difference(said, kind=Kind.FRACTION if whole else Kind.ELEMENTS)
     names = expected.axes.split()
     for index, (own, right) in enumerate(zip(result, value, strict=True)):
         if found := difference(own, expected._replace(value=right, axes="")):
             part = f"`{names[index]}`" if names else f"number {index} of what you give back"
             if own is None:
-                return Difference(f"Of the parts, {part} is None.")
+                return Difference(f"Of the parts, {part} is None.", kind=Kind.NONE_PART)
             sentence = found.sentence.replace("Your function gives back", "It is")
-            return Difference(f"Of the parts, {part} is off. {sentence}", found.mistake)
+            return Difference(f"Of the parts, {part} is off. {sentence}", found.mistake, found.kind)
     return None
+
+
+def _counted(result: Sequence[Any], value: Sequence[Any]) -> str:
+    """Name the values that are too many, or missing, if they are numbers or words."""
+    if not all(isinstance(one, (int, str)) for one in (*result, *value)):
+        return ""
+    more, fewer = ([one for one in own if one not in other] for own, other in ((result, value), (value, result)))
+    parts = [f"{what}: {_listed(found)}" for what, found in (("too many", more), ("missing", fewer)) if found]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(str, values[:6])) + (", ..." if len(values) > 6 else "")
 
 
 def _equal_numbers(result: Any, value: Any) -> bool:
@@ -98,7 +139,7 @@ def _equal_numbers(result: Any, value: Any) -> bool:
 def _of_tensors(result: Any, expected: Expected) -> Difference | None:
     value = expected.value
     if not isinstance(result, Tensor):
-        return Difference(f"Your function gives back {_kind(result)}; it should be a tensor.")
+        return Difference(f"Your function gives back {_kind(result)}; it should be a tensor.", kind=_type_of(result))
     result = result.detach().cpu()
     if value.ndim == 0 and result.numel() == 1:
         result = result.reshape(())
@@ -106,12 +147,12 @@ def _of_tensors(result: Any, expected: Expected) -> Difference | None:
         right = (
             f"{_shape(value.shape)} = ({', '.join(expected.axes.split())})" if expected.axes else _shape(value.shape)
         )
-        return Difference(
-            f"Your result has the shape {named_shape(result.shape, expected.sizes)}; it should be {right}."
-        )
+        said = f"Your result has the shape {named_shape(result.shape, expected.sizes)}; it should be {right}."
+        return Difference(said, kind=Kind.SHAPE)
     same_kind = result.is_floating_point() == value.is_floating_point() and not result.is_complex()
-    if not same_kind or (not value.is_floating_point() and result.dtype != value.dtype):
-        return Difference(f"Your result is {_dtype(result)}; it should be {_dtype(value)}.")
+    exact = expected.exact_dtype or not value.is_floating_point()
+    if not same_kind or (exact and result.dtype != value.dtype):
+        return Difference(f"Your result is {_dtype(result)}; it should be {_dtype(value)}.", kind=Kind.DTYPE)
     off = ~_close(result, value, expected.rounding)
     if not off.any():
         return None
@@ -119,7 +160,7 @@ def _of_tensors(result: Any, expected: Expected) -> Difference | None:
     yours, right = distinct(result[index].item(), value[index].item())
     nan = " A nan comes from 0 / 0 or from infinity minus infinity." if yours == "nan" else ""
     if not index:
-        return Difference(f"Your result is {yours}; it should be {right}.{nan}")
+        return Difference(f"Your result is {yours}; it should be {right}.{nan}", kind=Kind.NUMBER)
     count = f"{int(off.sum())} of {off.numel()} elements differ"
     return Difference(f"At {list(index)} your result is {yours}; it should be {right} ({count}).{nan}")
 
@@ -171,6 +212,10 @@ def _kind(value: Any) -> str:
     if type(value).__module__ == "torch.return_types":
         return f"both tensors of `{kind}`, `values` and `indices`"
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _type_of(value: Any) -> Kind:
+    return Kind.BOTH if type(value).__module__ == "torch.return_types" else Kind.TYPE
 
 
 def _shape(shape: torch.Size) -> str:

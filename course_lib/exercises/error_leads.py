@@ -67,7 +67,7 @@ _GRAPH = (
 
 DTYPE = Lead(
     r"same dtype|expected scalar type|dtype mismatch|but found (Double|Float|Long|Int|Bool)",
-    "The check computes in float64: make your own tensors with `dtype=x.dtype`, or from x.",
+    "The check computes in float64 and in float32: make your own tensors with `dtype=x.dtype`, or from x.",
     "Which dtype does each tensor on this line have?",
 )
 
@@ -224,5 +224,19 @@ _CACHE = (
     ),
 )
 
+_PLACES = (
+    Lead(
+        r"MixedDevices",
+        "On a GPU this line would fail: a tensor that your code makes is on the CPU, unless it is made with "
+        "`device=x.device`.",
+        "Which tensor on this line did your code make, and in which line?",
+    ),
+    Lead(
+        r"without overflow",
+        "A number stands here that this dtype can't hold: float32 ends at about 3e38.",
+        "Which number is below every score, in every dtype?",
+    ),
+)
+
 # The first pattern that fits counts.
-LEADS = (*_CACHE, *SHAPES, *_MASKS, *OTHER_SHAPES, *_GRAPH, *_TYPES)
+LEADS = (*_PLACES, *_CACHE, *SHAPES, *_MASKS, *OTHER_SHAPES, *_GRAPH, *_TYPES)

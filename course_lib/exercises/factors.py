@@ -23,7 +23,7 @@ def factor_between(result: Any, value: Any) -> float | None:
         return None
     if not isinstance(result, Tensor) or result.shape != value.shape or not value.is_floating_point():
         return None
-    result = result.detach().cpu().double()
+    result, value = result.detach().cpu().double(), value.double()
     norm = float((value * value).sum())
     factor = float((result * value).sum()) / norm if norm else 0.0
     fits = factor and math.isfinite(factor) and torch.allclose(result, factor * value, rtol=1e-6, atol=1e-6)

@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.tracing import map_instances
-
 from .answer import Answer
 from .axes import axis_names, named_shape
+from .behaviour import behaviour
 from .copies import built
-from .differences import Difference, Expected, difference, equal, precision_note
+from .differences import FLOAT32_ROUNDING, Difference, Expected, Kind, difference, equal, precision_note
+from .edges import FLOAT32, edge_cases, in_float32, in_float64
 from .exchanged_arguments import exchanged_arguments
 from .exercise import Case, Exercise, Wrong
-from .function_gradients import LEAVES, gradient_faults
+from .function_gradients import LEAVES, LEAVING, gradient_faults
 from .input_generator import InputGenerator
 from .learner_error import LearnerError
-from .relations import relation
+from .relations import Relation, relation
 from .verdict import Verdict, not_passed, passed, stopped
 
 # Errors of a known wrong answer on inputs for which it is not defined.
@@ -30,7 +30,18 @@ UNDEFINED = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError,
 BY_CALL = "Which numbers does your code compare in this call, and which of them is larger?"
 BY_HAND = "Which line gives this value? Compute one element by hand and compare."
 
-DTYPES = tuple(f"it should be {name}." for name in ("float64", "float32", "bool", "int64"))
+QUESTIONS = {
+    Kind.NONE_PART: "Which line makes this part, and for which arguments does it make None?",
+    Kind.BOTH: "Which of the two is asked for?",
+    Kind.COUNT: "Which of them are missing, or too many?",
+    Kind.TYPE: "Of which type is the last line's value, and what makes the right type of it?",
+    Kind.WORD: "Which words may be given back, and how are they spelt?",
+    Kind.FRACTION: "Which operator makes a fraction, and which one an integer: `/` or `//`?",
+    Kind.DTYPE: "Which line decides the dtype of your result?",
+    Kind.SHAPE: "Which line decides this size?",
+    Kind.NUMBER: "Of the smallest input that you can think of: which numbers go into the result, and which do not?",
+    Kind.ELEMENTS: BY_HAND,
+}
 
 
 class WrongKind(TypeError):
@@ -43,20 +54,27 @@ class FunctionExercise(Exercise):
 
     Attributes:
         draw: Draws the calls; all sizes differ, within a call and from call to call.
-        arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}.
+        arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
         axes: The names of the result's axes, or of its parts if it is a tuple.
+        fixed: Axes of the arguments that `edge_cases` doesn't shorten: other arguments follow from their size.
+        draw_edges: Draws further calls at the edges, where numbers among the arguments are sizes.
         wrong: Known wrong answers, the most likely first.
         own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
-        gradients: The names of the arguments that a gradient from the result must reach, as in a layer that is trained.
+        gradients: The names of the arguments that a gradient from the result reaches, as in a layer that is trained.
+        trained: Whether gradients are what the exercise is about, as its text says: right numbers without them don't
+            pass. Elsewhere they pass with a note.
         extract: (result, *arguments) -> the values to compare, if the result itself can't be compared.
     """
 
     draw: Callable[[InputGenerator], Sequence[Case]]
     arguments: Mapping[str, str] = field(default_factory=dict)
     axes: str = ""
+    fixed: str = ""
+    draw_edges: Callable[[InputGenerator], Sequence[Case]] | None = None
     wrong: tuple[Wrong, ...] = ()
     own_dtype: bool = False
     gradients: tuple[str, ...] = ()
+    trained: bool = False
     extract: Callable[..., Any] | None = None
 
     def _judge(self, answer: Answer, rng: InputGenerator) -> Verdict:
@@ -66,25 +84,45 @@ class FunctionExercise(Exercise):
         cases = list(self.draw(rng))
         results: list[Any] = []
         expected: list[Expected] = []
+        if (wrong := self._judge_calls(answer, cases, results, expected)) is not None:
+            return wrong
+        edges = self.edges(cases, [right.value for right in expected], rng)
+        if (wrong := self._judge_calls(answer, [*cases, *edges], [*results], [*expected])) is not None:
+            return wrong
+        return self._right(answer, cases, results, expected, rng)
+
+    def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
+        """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""
+        axes = {name: self.arguments.get(name, "") for name in inspect.signature(self.solution).parameters}
+        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), rng)
+        edges = [case for case in found if not (self.own_dtype and case.about == FLOAT32)]
+        return [*(self.draw_edges(rng) if self.draw_edges else ()), *edges]
+
+    def _judge_calls(
+        self, answer: Answer, cases: Sequence[Case], results: list[Any], expected: list[Expected]
+    ) -> Verdict | None:
+        """Judge the calls that have no result yet; results, and what they are compared with, are added to the lists."""
+        asked = cases[len(results) :]
         try:
-            for case, (result, changed) in zip(cases, answer.calls([one.arguments for one in cases]), strict=True):
+            for case, (result, changed) in zip(asked, answer.calls([one.arguments for one in asked]), strict=True):
                 if changed:
                     return self._argument_changed(changed[0], case)
                 results.append(self._extracted(result, case))
         except WrongKind as wrong:
             return not_passed(f"The answer can't be compared: {wrong}.", hint=f"What should `{self.name}` give back?")
         except LearnerError as error:
-            wrong = self._first_wrong(cases, results, expected)
+            wrong = self._first_wrong(answer, cases, results, expected)
             return self._stopped(answer, error, cases, len(results)) if wrong is None else wrong
-        wrong = self._first_wrong(cases, results, expected)  # None, or a verdict, which is false
-        return self._right(answer, cases, results, expected, rng) if wrong is None else wrong
+        return self._first_wrong(answer, cases, results, expected)
 
-    def _first_wrong(self, cases: Sequence[Case], results: Sequence[Any], expected: list[Expected]) -> Verdict | None:
-        """Compare the results; what they were compared with is added to `expected`."""
-        for number, (case, result) in enumerate(zip(cases, results, strict=False)):
-            expected.append(self._expected(case))
-            if found := difference(result, expected[-1]):
-                return self._wrong(cases, results, number, found)
+    def _first_wrong(
+        self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], expected: list[Expected]
+    ) -> Verdict | None:
+        """Compare the results that were not yet; what they are compared with is added to `expected`."""
+        for number in range(len(expected), len(results)):
+            expected.append(self._expected(cases[number]))
+            if found := difference(results[number], expected[-1]):
+                return self._wrong(answer, cases, results, number, found)
         return None
 
     def _stopped(self, answer: Answer, error: LearnerError, cases: Sequence[Case], number: int) -> Verdict:
@@ -118,8 +156,8 @@ class FunctionExercise(Exercise):
                 fault = next(faults)
             except LearnerError as error:
                 return stopped(error, (self.name, answer.name), self._sizes(case)), ""
-            if fault and not fault.wrong:
-                return None, fault.sentence
+            if fault and not (fault.wrong and self.trained):
+                return None, f"{fault.sentence} {LEAVING}" if fault.wrong else fault.sentence
             if fault:
                 seen = f"{self._call(case)}: one backward pass was made from the result."
                 return not_passed(fault.sentence, evidence=(seen,), hint=LEAVES), ""
@@ -142,45 +180,46 @@ class FunctionExercise(Exercise):
             hint=hint,
         )
 
-    def _wrong(self, cases: Sequence[Case], results: Sequence[Any], number: int, found: Difference) -> Verdict:
+    def _wrong(
+        self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], number: int, found: Difference
+    ) -> Verdict:
         call = self._call(cases[number])
         for known in self.wrong:
             if self._equals(known, cases, results):
                 sentence = f"Your result equals {known.equals}."
-                hint = known.hint or (None if known.mistake else BY_HAND)
+                hint = known.hint or (None if known.mistake else self._question(found, False))
                 return not_passed(sentence, known.mistake, evidence=(f"{call}: {found.sentence}",), hint=hint)
-        calls = [(result, self._expected(case)) for case, result in zip(cases, results, strict=False)]
-        related = exchanged_arguments(self.solution, cases, results, UNDEFINED) if self.extract is None else None
-        related = related or relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
+        related = self._related(answer, cases, results, number, found)
         evidence = (f"The call: {call}.", *self._right_so_far(cases, number))
         if related:
             evidence = (related.sentence, *evidence)
         fixed = (number > 0 and self._only_sizes_differ(*cases[number - 1 : number + 1])) or _same_size(results)
         hint = related.question if related else self._question(found, fixed)
-        if isinstance(results[number], str) and results[number] in {right.value for _, right in calls}:
+        if isinstance(results[number], str) and results[number] in {self._expected(case).value for case in cases}:
             hint = BY_CALL
         return not_passed(found.sentence, found.mistake, evidence=evidence, hint=hint)
 
+    def _related(
+        self, answer: Answer, cases: Sequence[Case], results: Sequence[Any], number: int, found: Difference
+    ) -> Relation | None:
+        """Say what further calls show of a wrong answer, or how its results are related to the right ones."""
+        if found.kind is Kind.DTYPE:
+            return None
+        seen = None
+        if self.extract is None and found.kind in (Kind.SHAPE, Kind.NUMBER, Kind.ELEMENTS):
+            seen = behaviour(answer, self.solution, cases[number])
+        if seen is None and self.extract is None:
+            seen = exchanged_arguments(self.solution, cases, results, UNDEFINED)
+        calls = [(result, self._expected(case)) for case, result in zip(cases, results, strict=False)]
+        return seen or relation(results[number], calls[number][1], calls[:number] + calls[number + 1 :])
+
     def _question(self, found: Difference, fixed: bool) -> str:
         """Return a question about a difference; `fixed` says that a size in the code may be the reason."""
-        if found.mistake == "returns-none":
+        if found.kind is Kind.NONE:
             return f"What does the last line of `{self.name}` give back?"
-        if found.sentence.endswith(" is None."):
-            return "Which line makes this part, and for which arguments does it make None?"
-        if "both tensors of" in found.sentence:
-            return "Which of the two is asked for?"
-        if found.sentence.startswith("Your function gives back") and " values; " in found.sentence:
-            return "Which of them are missing, or too many?"
-        if "gives back a" in found.sentence or "is off. It is a" in found.sentence:
-            return "Of which type is the last line's value, and what makes the right type of it?"
-        if found.sentence.startswith("Your answer is"):
-            return "Which words may be given back, and how are they spelt?"
-        if " fraction" in found.sentence:
-            return "Which operator makes a fraction, and which one an integer: `/` or `//`?"
-        if found.sentence.endswith(DTYPES):
-            return "Which line decides the dtype of your result?"
-        question = "Which line decides this size?" if "has the shape" in found.sentence else BY_HAND
-        return f"{question} Is a number written into your code in place of a size?" if fixed else question
+        question = QUESTIONS[found.kind]
+        sized = fixed and found.kind in (Kind.SHAPE, Kind.NUMBER, Kind.ELEMENTS)
+        return f"{question} Is a number written into your code in place of a size?" if sized else question
 
     def _equals(self, known: Wrong, cases: Sequence[Case], results: Sequence[Any]) -> bool:
         with torch.random.fork_rng(devices=[]):
@@ -218,15 +257,17 @@ class FunctionExercise(Exercise):
     def _expected(self, case: Case) -> Expected:
         arguments = built(case.arguments)
         value = self._extracted(self.solution(*arguments), case)
-        return Expected(value, self._rounding(case, value), self.axes, self._sizes(case))
+        rounding = self._rounding(case, value) + (FLOAT32_ROUNDING if case.about == FLOAT32 else 0.0)
+        exact = case.about == FLOAT32 and not self.own_dtype
+        return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact)
 
     def _rounding(self, case: Case, value: Any) -> float:
         """Return how far the solution itself is off in float32, eight times."""
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return 0.0
         try:
-            rounded = map_instances(Tensor, lambda one: one.float() if one.is_floating_point() else one, case.arguments)
-            off = (self._extracted(self.solution(*built(rounded)), case) - value).abs()
+            other = (in_float64 if case.about == FLOAT32 else in_float32)(case.arguments)
+            off = (self._extracted(self.solution(*built(other)), case) - value).abs()
         except UNDEFINED:
             return 0.0
         return 8 * float(torch.where(off.isfinite(), off, 0.0).max()) if off.numel() else 0.0

@@ -13,6 +13,9 @@ from .answering import call_backward, floating_tensors
 from .copies import copied
 from .input_generator import InputGenerator
 
+LEAVING = (
+    "What leaves the graph: `.detach()`, `.item()`, `.tolist()`, NumPy, `torch.tensor(...)` and `nn.Parameter(...)`."
+)
 LEAVES = (
     "Does a part of the result leave the graph: `.detach()`, `.data`, `.item()`, `torch.tensor(...)`, "
     "`nn.Parameter(...)`, `no_grad()`?"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
+
+LONG = 16  # the least size of a long axis
 
 
 class InputGenerator:
@@ -27,6 +30,8 @@ class InputGenerator:
     """
 
     def __init__(self, seed: bytes | int) -> None:
+        self._rows: Callable[[int, int, int, int], list[tuple[int, ...]]] = self._differing_rows
+        self.has_drawn_rows = False  # since `with_equal_sizes` or `with_long_sizes` made it
         if isinstance(seed, bool) or not isinstance(seed, (bytes, int)):
             raise TypeError(f"seed must be bytes or an integer, got {seed!r}: draw one with `secrets.token_bytes(16)`.")
         self._random = random.Random(seed)
@@ -47,7 +52,41 @@ class InputGenerator:
         return tuple(self._random.sample(range(low, high + 1), count))
 
     def size_rows(self, rows: int, count: int, low: int = 2, high: int = 9) -> list[tuple[int, ...]]:
-        """Draw the sizes of several calls: all different within a row, and at each index different from row to row."""
+        """Draw the sizes of several calls: all different within a row, and at each index different from row to row.
+
+        Of what `with_equal_sizes` and `with_long_sizes` return, the sizes of a row are equal, or all of them long.
+        """
+        return self._rows(rows, count, low, high)
+
+    def with_equal_sizes(self) -> InputGenerator:
+        """Return a generator with the same streams that draws rows of equal sizes, so that tables are square."""
+        return self._with_rows(lambda rows, count, low, high: [(size,) * count for size in self.sizes(rows, low, high)])
+
+    def with_long_sizes(self) -> InputGenerator:
+        """Return a generator with the same streams whose rows are long, from `LONG` up: row i at index i, and the last
+        row at all others."""
+
+        def long_rows(rows: int, count: int, low: int, high: int) -> list[tuple[int, ...]]:
+            drawn, long = self._differing_rows(rows, count, low, high), self.sizes(count, LONG, LONG + 2 * count)
+            last = rows - 1
+            return [
+                tuple(long[at] if at == row or at > row == last else size for at, size in enumerate(sizes))
+                for row, sizes in enumerate(drawn)
+            ]
+
+        return self._with_rows(long_rows)
+
+    def _with_rows(self, rows: Callable[[int, int, int, int], list[tuple[int, ...]]]) -> InputGenerator:
+        other = copy.copy(self)  # the streams themselves are shared
+
+        def drawn(*asked: int) -> list[tuple[int, ...]]:
+            other.has_drawn_rows = True
+            return rows(*asked)
+
+        other._rows, other.has_drawn_rows = drawn, False
+        return other
+
+    def _differing_rows(self, rows: int, count: int, low: int, high: int) -> list[tuple[int, ...]]:
         drawn = self.sizes(rows + count - 1, low, high)
         return [drawn[row : row + count] for row in range(rows)]
 

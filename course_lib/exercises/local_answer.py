@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.diagnosis import diagnose
-from course_lib.tracing import SourceLine, is_foreign
+from course_lib.tracing import SourceLine, is_foreign, map_instances, torch_private
 
 from .answer import Asked, Backward, Called, Ran
 from .answering import (
@@ -51,7 +51,8 @@ class LocalAnswer:
     def call(self, arguments: Sequence[Any], seed: int) -> Called:
         """See `Answer`."""
         with _own_errors(self.seconds):
-            return Called(*call_function(self.code, built(tuple(arguments)), seed))
+            result, changed = call_function(self.code, built(tuple(arguments)), seed)
+            return Called(_plain(result), changed)
 
     def calls(self, calls: Sequence[Sequence[Any]]) -> Iterator[Called]:
         """See `Answer`."""
@@ -100,11 +101,18 @@ class LocalModule:
     def run(self, weights: Mapping[str, Tensor], inputs: Sequence[Any], **options: Any) -> Ran:
         """See `BuiltModule`."""
         with _own_errors(self._seconds):
-            return Ran(**run_module(self._module, weights, copied(tuple(inputs)), **options))
+            ran = run_module(self._module, weights, copied(tuple(inputs)), **options)
+            return Ran(**{**ran, "result": _plain(ran["result"])})
 
     def runs(self, asked: Sequence[Asked]) -> Iterator[Ran]:
         """See `BuiltModule`."""
         return (self.run(one.weights, one.inputs, **one.options) for one in asked)
+
+
+def _plain(result: Any) -> Any:
+    """Turn tensors of a class of the learner's own into plain ones: their operators may do anything."""
+    with torch_private.without_function_modes():
+        return map_instances(Tensor, lambda one: one if type(one) is Tensor else one.as_subclass(Tensor), result)
 
 
 def _kind(code: Any) -> str:

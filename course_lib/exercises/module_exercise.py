@@ -27,6 +27,7 @@ class ModuleExercise(Exercise):
         any_layout: Whether the prompt names no parameters; then the solution's names mean nothing.
         biases: Whether the prompt allows biases, or says nothing of them.
         even_head_dim: Whether head_dim must be even, as rotary positions need it.
+        any_device: Whether the module must work on any device, as the prompt says.
         wrong: Known wrong classes with the solution's parameters, the most likely first.
     """
 
@@ -37,6 +38,7 @@ class ModuleExercise(Exercise):
     any_layout: bool = False
     biases: bool = True
     even_head_dim: bool = False
+    any_device: bool = False
     wrong: tuple[Wrong, ...] = ()
 
     @property

@@ -55,7 +55,7 @@ def judge_name(name: str, right: str, seen: str, source: str, against: Mapping[s
     if name == right:
         return passed(f"{CATALOGUE[name].title} {seen}")
     if name not in CATALOGUE:
-        near = difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.4)
+        near = [one for one in difflib.get_close_matches(name, CATALOGUE, n=3, cutoff=0.4) if _is_part(name, one)]
         listed = f" Names that are near: {', '.join(near)}." if near else ""
         return not_passed(
             f"No mistake is called {name!r}.{listed} Print the catalogue: `list(CATALOGUE)` holds all names."
@@ -63,6 +63,12 @@ def judge_name(name: str, right: str, seen: str, source: str, against: Mapping[s
     reason = (against or {}).get(name) or question_about(name, source)
     hint = f"How could you see whether it is `{name}`: what would you change, and what would have to stay the same?"
     return not_passed(f"It is not `{name}`. {reason}", hint=hint)
+
+
+def _is_part(text: str, name: str) -> bool:
+    """Return whether each word of a text is one of a name, perhaps misspelt; a sentence gets no name in return."""
+    words = name.split("-")
+    return all(difflib.get_close_matches(word, words, n=1, cutoff=0.7) for word in text.split("-"))
 
 
 def _by_title(text: str) -> str | None:

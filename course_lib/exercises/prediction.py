@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .unquoted import accept_unquoted_words
+
 LONGEST = 60  # characters of a guess or an answer that are printed
 YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 WANTED = {
@@ -93,3 +95,6 @@ def _shown(value: Any) -> str:
     else:
         text = str(value) if isinstance(value, (int, str)) else f"a {type(value).__name__}"
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+accept_unquoted_words()

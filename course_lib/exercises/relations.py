@@ -34,6 +34,9 @@ def relation(result: Any, expected: Expected, others: Sequence[tuple[Any, Expect
         others: The results of other calls and the right ones, which tell a factor from one that is so by chance.
     """
     value = expected.value
+    if isinstance(value, Tensor) and value.is_floating_point():
+        value = value.double()
+        expected = expected._replace(value=value)
     if isinstance(value, (int, float)):
         calls = [(result, expected), *others]
         why = name_of_factor(calls) or constant_factor(calls)

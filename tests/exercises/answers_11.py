@@ -127,7 +127,7 @@ def blocked_from_the_diagonal(queries, keys, values, block, causal):
     context, computed = torch.empty(len(queries), values.shape[1], dtype=values.dtype), 0
     for first in range(0, len(queries), block):
         end = min(first + block, len(queries))
-        m = torch.full((end - first, 1), -1e300, dtype=values.dtype)
+        m = torch.full((end - first, 1), -1e30, dtype=values.dtype)
         t, c = torch.zeros_like(m), torch.zeros(end - first, values.shape[1], dtype=values.dtype)
         for start in reversed(range(0, end if causal else len(keys), block)):
             s = queries[first:end] @ keys[start : start + block].T / math.sqrt(queries.shape[1])

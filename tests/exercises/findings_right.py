@@ -30,7 +30,7 @@ queries @ keys.T * torch.rsqrt(torch.tensor(float(queries.shape[-1])))
 """,
         "softmax_rows(scores)": r"""
 e = (scores.float() - scores.float().amax(-1, keepdim=True)).exp(); return e / e.sum(-1, keepdim=True)
-scores.float().softmax(-1).double()
+scores.float().softmax(-1).to(scores.dtype)
 """,
         "strides_by_head(num_tokens, num_heads, head_dim)": r"""
 torch.tensor([num_tokens * num_heads * head_dim, head_dim, num_heads * head_dim, 1])

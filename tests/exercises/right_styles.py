@@ -25,7 +25,7 @@ torch.stack([keys @ query for query in queries]) / queries.shape[1] ** 0.5
 torch.vmap(lambda query: keys @ query / len(query) ** 0.5)(queries)
 (queries[:, None] * keys).sum(-1) / np.sqrt(queries.shape[1])
 queries.div(queries.shape[1] ** 0.25) @ keys.div(queries.shape[1] ** 0.25).T
-torch.from_numpy(queries.numpy() @ keys.numpy().T / np.sqrt(queries.shape[1]))
+torch.from_numpy(queries.numpy() @ keys.numpy().T / math.sqrt(queries.shape[1]))
 (keys @ queries.T).T / queries.shape[1] ** 0.5
 """,
         "softmax_rows(scores)": r"""

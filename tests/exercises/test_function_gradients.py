@@ -86,11 +86,15 @@ def judged(name, code, seed):
 
 
 @pytest.mark.parametrize(("name", "code"), cases(SILENT))
-def test_numbers_without_a_gradient_are_refused_by_the_name_of_the_argument(name, code):
+def test_numbers_without_a_gradient_pass_with_a_note_unless_the_text_asks_for_gradients(name, code):
     for seed in range(3):
         verdict = judged(name, code, seed)
-        assert verdict.state == "not passed yet" and "radient" in verdict.message, (seed, verdict)
-        assert "`.detach()`" in verdict.hint and "one backward pass" in repr(verdict), verdict
+        assert "gradient" in repr(verdict), (seed, verdict)
+        if ALL[name].trained:
+            assert verdict.state == "not passed yet" and "one backward pass" in repr(verdict), verdict
+            assert "`.detach()`" in verdict.hint and "gradient" in ALL[name].prompt
+        else:
+            assert verdict.passed, verdict
 
 
 @pytest.mark.parametrize(("name", "code"), cases(LOUD))

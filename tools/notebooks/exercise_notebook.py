@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 WIDTH = 118  # of a line of Markdown, without the "# " in front of it
 FIRST_WITH_REVIEW = "01"  # before lesson 01 there is nothing to ask about
+JUDGED = (
+    "Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 "
+    "and with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs."
+)
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
@@ -38,6 +42,7 @@ def solutions_source(exercises: ExerciseSet, address: Address) -> str:
         f"# Exercises: {exercises.title}",
         f"[Open in Colab]({address.colab(f'{SOLUTIONS}/{name}')})",
         *exercises.intro.split("\n\n"),
+        JUDGED,
     ]
     cells = [_markdown(head), f'# %% tags=["setup"]\n{address.setup_cell}', f"# %%\n{exercises.imports}"]
     if exercises.lesson > FIRST_WITH_REVIEW:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from .devices import MixedDevices, OneDevice
 from .from_source import FromSource
 
 INPUT = ".x"  # no parameter has such a name
@@ -102,6 +104,7 @@ def run_module(
     training: bool = False,
     cotangent: Tensor | None = None,
     cache: FromSource | None = None,
+    elsewhere: str = "",
 ) -> dict[str, Any]:
     """Load weights into a module, run it, and send a gradient back through it.
 
@@ -114,6 +117,8 @@ def run_module(
         training: Whether it runs in training mode.
         cotangent: What the output's gradient is; None runs no backward pass.
         cache: What makes a cache that forward takes as `cache=` and writes to, in place of one that it gives back.
+        elsewhere: "float32" or "meta": what a copy of the module and x are turned into, with weights in float64 before.
+            An error on the device meta is raised only if two devices meet; the result is not used.
 
     Returns:
         result: Its output.
@@ -125,6 +130,9 @@ def run_module(
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(weight)
+    if elsewhere:
+        result = _run_elsewhere(module.train(training), inputs, elsewhere, steps, cache)
+        return {"result": result, "changed": [], "gradients": {}, "made": []}
     module.train(training).zero_grad(set_to_none=True)
     leaf = inputs[0].detach().requires_grad_(cotangent is not None)
     inputs = (leaf.clone(), *inputs[1:])  # an in-place change of a leaf is an error that leads astray
@@ -138,6 +146,26 @@ def run_module(
             (result * cotangent.to(result.dtype)).sum().backward()
         answer["gradients"] = {name: parameter.grad for name, parameter in parameters.items()} | {INPUT: leaf.grad}
     return answer | {"result": result.detach() if isinstance(result, Tensor) else result}
+
+
+def _run_elsewhere(
+    module: nn.Module, inputs: Sequence[Any], elsewhere: str, steps: Sequence[int], cache: FromSource | None
+) -> Any:
+    """Run a copy of a module in another dtype, or on a device that computes no elements; see `run_module`."""
+    place: Any = torch.float32 if elsewhere == "float32" else "meta"
+    inputs = (inputs[0].to(place), *inputs[1:])
+    other = copy.deepcopy(module).to(place)
+    with torch.no_grad():
+        if elsewhere == "float32":
+            return _in_steps(other, inputs, steps, cache) if steps else other(*inputs)
+        try:
+            with OneDevice():
+                other(*inputs)
+        except MixedDevices:
+            raise
+        except Exception:  # what asks for an element, as `.item()` does, works on other devices
+            return None
+    return None
 
 
 @contextlib.contextmanager

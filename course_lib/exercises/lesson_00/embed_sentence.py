@@ -33,7 +33,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         vocabulary = rng.shuffled(WORDS)[:words]
         tokens = [rng.choice(vocabulary) for _ in range(num_tokens - 1)]
         sentence = " ".join([*tokens, tokens[0]])  # a word that stands in it twice
-        cases.append(Case((sentence, vocabulary, rng.normal(words, width))))
+        cases.append(Case((sentence, vocabulary, rng.normal(len(vocabulary), width))))
     return cases
 
 
@@ -51,8 +51,10 @@ EXERCISE = FunctionExercise(
         "A table takes a list of row numbers: `table[[2, 0, 2]]` has rows 2, 0 and 2.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case(("dream", ["big", "dream"], rng.normal(2, 3)))],
     arguments={"table": "word width"},
     axes="token width",
+    fixed="word",
     wrong=(
         Wrong(
             "the first rows of the table, as many as the sentence has words",

@@ -28,6 +28,7 @@ EXERCISE = FunctionExercise(
         "Divide by the sum, and the sum becomes 1.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(20),))],
     arguments={"scores": "key"},
     axes="key",
     wrong=(

@@ -56,6 +56,16 @@ EXERCISE = FunctionExercise(
         Wrong(
             "the mask upside down: it is True where a token must not look", lambda n, p=0: ~_mask(n, p), "mask-inverted"
         ),
+        Wrong(
+            "the upper triangle with the prompt: a token sees itself and what comes after it",
+            lambda n, p=0: _mask(n, 0).T | (torch.arange(n) < p),
+            "mask-transposed",
+        ),
+        Wrong(
+            "the upper triangle without its diagonal, with the prompt: a token sees what comes after it alone",
+            lambda n, p=0: ~_mask(n, 0) | (torch.arange(n) < p),
+            "mask-inverted",
+        ),
         Wrong("the mask with queries and keys exchanged", lambda n, p=0: _mask(n, p).T, "mask-transposed"),
         Wrong("a mask that shows each token the next one, too", lambda n, p=0: _mask(n, p, 1), "mask-off-by-one"),
         Wrong("a mask that hides each token from itself", lambda n, p=0: _mask(n, p, -1), "mask-off-by-one"),

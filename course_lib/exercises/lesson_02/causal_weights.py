@@ -66,6 +66,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "batch query key"},
     axes="batch query key",
+    fixed="query key",
     gradients=("scores",),
     wrong=(
         Wrong("softmax without a mask", lambda s: s.softmax(-1), "mask-discarded"),

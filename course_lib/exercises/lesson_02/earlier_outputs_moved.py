@@ -43,6 +43,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"before": "batch token width", "after": "batch token width"},
     axes="",
+    fixed="token",
     wrong=(
         Wrong(
             "the largest difference of all outputs, including the last token's",

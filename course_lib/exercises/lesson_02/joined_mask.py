@@ -46,6 +46,7 @@ EXERCISE = FunctionExercise(
         "`real[:, None, None]` is (batch, 1, 1, key). Join that with `keep`, and PyTorch broadcasts the rest.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(17, 20) > 0, rng.normal(18, 20) > 0))],
     arguments={"keep": "query key", "real": "batch key"},
     axes="batch 1 query key",
     wrong=(

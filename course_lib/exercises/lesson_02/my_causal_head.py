@@ -32,6 +32,7 @@ EXERCISE = ModuleExercise(
     difficulty=2,
     minutes=5,
     prompt="Your head from lesson 01, with a causal mask that is as large as the input has tokens.",
+    any_device=True,
     hints=(
         "`torch.ones(num_tokens, num_tokens, device=x.device).tril().bool()` is the mask.",
         "`masked_fill` returns a new tensor: use what it returns.",

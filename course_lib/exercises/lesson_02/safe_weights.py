@@ -67,6 +67,9 @@ EXERCISE = FunctionExercise(
         "After softmax, set every hidden weight to 0. In all other rows that changes nothing.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [
+        Case((rng.normal(16, 18, 18), torch.ones(18, 18).tril(-1).bool().expand(16, -1, -1).clone()))
+    ],
     arguments={"scores": "batch query key", "keep": "batch query key"},
     axes="batch query key",
     gradients=("scores",),

@@ -42,7 +42,7 @@ EXERCISE = FunctionExercise(
         "Joined: `torch.cat(contexts, dim=-1) @ w_o.T`. Added: the first head_dim columns of `w_o` are head 0's.",
     ),
     draw=_draw,
-    arguments={"w_o": "d_out num_heads*head_dim"},
+    arguments={"contexts": "batch token head_dim", "w_o": "d_out num_heads*head_dim"},
     axes="batch token d_out",
     gradients=("contexts", "w_o"),
     wrong=(
@@ -81,6 +81,11 @@ EXERCISE = FunctionExercise(
             "elements of the heads taken in turn; a head's elements should stay together",
             lambda c, w: torch.stack(c, -1).flatten(-2) @ w.T,
             hint="Where should element 1 of head 0 stand in a row?",
+        ),
+        Wrong(
+            "the heads one below the other, cut into rows anew and mixed: a row holds several tokens of one head",
+            lambda c, w: torch.stack(c).reshape(*c[0].shape[:2], -1) @ w.T,
+            "merge-without-transpose",
         ),
         Wrong("the heads one below the other in the batch", lambda c, w: torch.cat(c)),
     ),

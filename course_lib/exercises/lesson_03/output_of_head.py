@@ -51,6 +51,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"context": "batch token head_dim", "w_o": "d_out d_out"},
     axes="batch token d_out",
+    fixed="d_out",
     gradients=("context", "w_o"),
     wrong=(
         Wrong(

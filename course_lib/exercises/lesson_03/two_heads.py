@@ -62,11 +62,12 @@ def _changed(**change: Any) -> Callable[..., Tensor]:
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
-    cases = []
-    for num_tokens, d_in, head_dim in (*rng.size_rows(3, 3), (1, 3, 2), (4, 3, 1)):
-        pairs = [tuple(rng.normal(d_in, head_dim, std=std * d_in**-0.5) for _ in range(2)) for std in (2, 2, 3)]
-        cases.append(Case((rng.normal(num_tokens, d_in), *pairs)))
-    return cases
+    return [_case(rng, *sizes) for sizes in (*rng.size_rows(3, 3), (1, 3, 2), (4, 3, 1))]
+
+
+def _case(rng: InputGenerator, num_tokens: int, d_in: int, head_dim: int) -> Case:
+    pairs = [tuple(rng.normal(d_in, head_dim, std=std * d_in**-0.5) for _ in range(2)) for std in (2, 2, 3)]
+    return Case((rng.normal(num_tokens, d_in), *pairs))
 
 
 APART = "How many numbers should each row of the result have?"
@@ -86,7 +87,13 @@ EXERCISE = FunctionExercise(
         "`torch.cat([context_0, context_1], dim=-1)` puts them side by side.",
     ),
     draw=_draw,
-    arguments={"x": "token d_in"},
+    draw_edges=lambda rng: [_case(rng, 6, 4, 3)],
+    arguments={
+        "x": "token d_in",
+        "q_proj": "d_in head_dim",
+        "k_proj": "d_in head_dim",
+        "v_proj": "d_in head_dim",
+    },
     axes="token width",
     gradients=("x", "q_proj", "k_proj", "v_proj"),
     wrong=(
@@ -135,6 +142,11 @@ EXERCISE = FunctionExercise(
             "the heads on an axis of their own; they should be side by side",
             lambda x, q, k, v: torch.stack(_heads(x, q, k, v)),
             hint="What is the difference between `stack` and `cat`?",
+        ),
+        Wrong(
+            "the heads one below the other, cut into rows anew: a row holds two tokens of one head",
+            lambda x, q, k, v: torch.stack(_heads(x, q, k, v)).reshape(len(x), -1),
+            "merge-without-transpose",
         ),
         Wrong(
             "heads under a causal mask; this task hides no token",

@@ -45,6 +45,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weights_0": "key", "weights_1": "key", "values": "key width"},
     axes="width",
+    fixed="width",
     wrong=(
         Wrong(
             "the mix that head 0 alone makes of all columns",

@@ -29,6 +29,7 @@ EXERCISE = FunctionExercise(
         "Join with `reshape`; after the transpose, `view` refuses.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(2, 1, 3, 1),)), Case((rng.normal(2, 2, 6, 3),))],
     arguments={"x": "batch head token head_dim"},
     axes="batch token width",
     gradients=("x",),

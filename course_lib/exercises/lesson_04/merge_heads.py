@@ -43,6 +43,7 @@ EXERCISE = FunctionExercise(
         "in the order of the axes.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(1, 3, 4, 1),))],
     arguments={"x": "head batch token head_dim"},
     axes="batch token width",
     gradients=("x",),

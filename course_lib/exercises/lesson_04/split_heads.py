@@ -39,6 +39,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "token batch width"},
     axes="batch head token head_dim",
+    fixed="width",
     gradients=("x",),
     wrong=(
         Wrong(

@@ -29,8 +29,10 @@ EXERCISE = FunctionExercise(
         "`transpose(1, 2)` exchanges the axes of tokens and heads.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(2, 3, 4), 1)), Case((rng.normal(2, 3, 4), 4))],
     arguments={"x": "batch token width"},
     axes="batch head token head_dim",
+    fixed="width",
     gradients=("x",),
     wrong=(
         Wrong(

@@ -35,8 +35,10 @@ EXERCISE = FunctionExercise(
         "`view(batch, num_tokens, num_heads, head_dim)`, then exchange the axes of tokens and heads.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(2, 3, 5), rng.normal(4, 5), heads)) for heads in (1, 4)],
     arguments={"x": "batch token d_in", "weight": "d_out d_in"},
     axes="batch head token head_dim",
+    fixed="d_out",
     gradients=("x", "weight"),
     wrong=(
         Wrong(

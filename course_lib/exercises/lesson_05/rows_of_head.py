@@ -41,8 +41,10 @@ EXERCISE = FunctionExercise(
         "Head 1 begins where head 0 ends: at row `head_dim`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(4, 3), 2, 4)), Case((rng.normal(4, 3), 0, 1))],
     arguments={"weight": "d_out d_in"},
     axes="head_dim d_in",
+    fixed="d_out",
     wrong=(
         Wrong("every h-th row; a head's rows lie one below the other", _interleaved, hint="Where does head 1 begin?"),
         Wrong(

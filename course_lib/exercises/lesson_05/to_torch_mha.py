@@ -41,8 +41,10 @@ EXERCISE = FunctionExercise(
         "`torch.cat([...])` puts three matrices one below the other. Give back `in_proj_weight, out_proj`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case(tuple(rng.normal(1, 1) for _ in range(4)))],
     arguments={"q_proj": "width width"},
     axes="in_proj_weight out_proj.weight",
+    fixed="width",
     wrong=(
         Wrong(
             "queries, keys and values in another order: the keys first",

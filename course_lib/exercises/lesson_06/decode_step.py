@@ -93,6 +93,7 @@ EXERCISE = FunctionExercise(
         "cached_values": "batch kv_head past head_dim",
     },
     axes="output keys values",
+    fixed="head",
     wrong=(
         Wrong(
             "a step whose token doesn't attend to itself",

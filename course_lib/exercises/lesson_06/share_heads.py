@@ -42,6 +42,7 @@ EXERCISE = FunctionExercise(
         "copies. Exercise 6 does without the copy.)",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(2, 1, 4, 3), 1))],
     arguments={"keys": "batch kv_head token head_dim"},
     axes="batch head token head_dim",
     gradients=("keys",),

@@ -49,6 +49,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"outputs": "batch token width", "lengths": "batch"},
     axes="batch width",
+    fixed="token",
     gradients=("outputs",),
     wrong=(
         Wrong(
@@ -80,6 +81,11 @@ EXERCISE = FunctionExercise(
             "the token before the last real one (in a sample of one token, the last column)",
             lambda o, n: o[torch.arange(len(o)), n - 2],
             hint="In which column is the last token of a sentence of two words?",
+        ),
+        Wrong(
+            "the token after the last real one, and the last column where there is none",
+            lambda o, n: o[torch.arange(len(o)), n.clamp(max=o.shape[1] - 1)],
+            hint="In which column is the last token of a sentence of two words, if columns count from 0?",
         ),
         Wrong(
             "a token counted from the end of the batch, where the padding is",

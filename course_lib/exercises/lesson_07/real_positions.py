@@ -57,6 +57,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"real": "batch token"},
     axes="batch token",
+    fixed="token",
     extract=_extract,
     wrong=(
         Wrong(

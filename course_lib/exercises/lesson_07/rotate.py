@@ -79,6 +79,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
     axes="batch head token head_dim",
+    fixed="head_dim pair",
     gradients=("x",),
     wrong=(
         Wrong(

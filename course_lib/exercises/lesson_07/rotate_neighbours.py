@@ -25,6 +25,13 @@ def _pairs(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     return first * cos - second * sin, second * cos + first * sin
 
 
+def _in_turn(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Rotate in place: what belongs to the second elements reads first elements that are rotated."""
+    first, second = x[..., ::2], x[..., 1::2]
+    first = first * cos - second * sin
+    return first, second * cos + first * sin
+
+
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
     for drawn in (*rng.size_rows(2, 4, 1, 5), (1, 0, 2, 1)):
@@ -52,6 +59,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"x": "batch head token head_dim", "cos": "token pair", "sin": "token pair"},
     axes="batch head token head_dim",
+    fixed="head_dim pair",
     wrong=(
         Wrong(
             "pairs of halves, as in the lesson",
@@ -72,6 +80,11 @@ EXERCISE = FunctionExercise(
             "the two elements of each pair exchanged",
             lambda x, c, s: torch.stack(_pairs(x, c, s)[::-1], -1).flatten(-2),
             hint="In which order are the two stacked?",
+        ),
+        Wrong(
+            "pairs of which the second elements were made of first elements that had been rotated already",
+            lambda x, c, s: torch.stack(_in_turn(x, c, s), -1).flatten(-2),
+            hint="Does the line for b read a as it came in, or as the line before has left it?",
         ),
         Wrong(
             "the rotated pairs on an axis of their own; the last axis should be head_dim again",

@@ -57,8 +57,10 @@ EXERCISE = FunctionExercise(
         "`rotate(..., *rotary_table(num_distances, len(query), base)) @ key`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(4), rng.normal(4), count, 100.0)) for count in (1, 20)],
     arguments={"query": "head_dim", "key": "head_dim"},
     axes="distance",
+    fixed="head_dim",
     own_dtype=True,
     wrong=(
         Wrong(

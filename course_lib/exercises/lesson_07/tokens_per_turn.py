@@ -43,6 +43,7 @@ EXERCISE = FunctionExercise(
         "`speed = base ** (-2 * torch.arange(head_dim // 2) / head_dim)`, and return `2 * torch.pi / speed`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((2, 10000.0)), Case((64, 10000.0))],
     axes="pair",
     own_dtype=True,
     wrong=(

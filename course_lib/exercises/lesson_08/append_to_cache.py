@@ -63,9 +63,14 @@ EXERCISE = FunctionExercise(
         "`torch.cat([cache[0], keys], dim=2)`, and the same for `cache[1]` and `values`.",
     ),
     draw=_draw,
-    arguments={"keys": "batch kv_head new head_dim", "values": "batch kv_head new head_dim"},
+    arguments={
+        "cache": "batch kv_head cached head_dim",
+        "keys": "batch kv_head new head_dim",
+        "values": "batch kv_head new head_dim",
+    },
     axes="keys values",
     gradients=("cache", "keys", "values"),
+    trained=True,
     wrong=(
         Wrong(
             "the new tokens alone: the old ones are forgotten",

@@ -65,8 +65,10 @@ EXERCISE = FunctionExercise(
         "the old shape.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(8, 8), 2))],
     arguments={"weight": "row d_in"},
     axes="row d_in",
+    fixed="row",
     wrong=(
         Wrong("the weight as it was", lambda w, n: w, hint="With 3 pairs, which old row belongs in row 1?"),
         Wrong(

@@ -56,7 +56,9 @@ EXERCISE = FunctionExercise(
         "`kept = keys.shape[2] - rejected`, and `keys[:, :, :kept]`; the same for the values.",
     ),
     draw=_draw,
+    arguments={"cache": "batch kv_head cached head_dim"},
     axes="keys values",
+    fixed="cached",
     wrong=(
         Wrong(
             "an empty cache where no token is rejected: `[:-0]` is `[:0]`",

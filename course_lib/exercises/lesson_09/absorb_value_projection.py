@@ -45,6 +45,10 @@ EXERCISE = FunctionExercise(
         "Put these side by side along the columns: `torch.cat([...], dim=1)`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [
+        Case((rng.normal(3, 1), rng.normal(4, 3), 1)),
+        Case((rng.normal(6, 2), rng.normal(4, 6), 2)),
+    ],
     arguments={"value_up": "head*value_dim latent", "out_weight": "d_model head*value_dim"},
     axes="d_model head*latent",
     wrong=(

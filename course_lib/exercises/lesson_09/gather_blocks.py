@@ -42,7 +42,10 @@ EXERCISE = FunctionExercise(
         "`flatten(0, 1)` puts the slots of all blocks in one row; the first `length` of them are tokens.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(3, 2, 4), [1], 1)), Case((rng.normal(3, 2, 4), [2, 0], 4))],
+    arguments={"memory": "block slot width"},
     axes="token width",
+    fixed="block slot",
     wrong=(
         Wrong(
             "the first blocks of the memory, whoever they belong to",

@@ -37,6 +37,7 @@ EXERCISE = FunctionExercise(
         "For one head: queries (latents W^T)^T = queries W latents^T. What stands in front of latents^T?",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(1, 3, 4), rng.normal(4, 5)))],
     arguments={"queries": "head query head_dim", "key_up": "head*head_dim latent"},
     axes="head query latent",
     wrong=(

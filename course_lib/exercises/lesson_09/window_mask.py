@@ -42,6 +42,7 @@ EXERCISE = FunctionExercise(
         "The distance must not be negative, and it must be smaller than `window`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((1, 1)), Case((1, 4)), Case((20, 5))],
     axes="query key",
     own_dtype=True,
     wrong=(

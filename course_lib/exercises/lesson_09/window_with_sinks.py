@@ -52,6 +52,7 @@ EXERCISE = FunctionExercise(
         "And in every case `key <= position`: the first queries come before some of the sinks.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((1, 9, 3, 2)), Case((1, 1, 3, 0)), Case((20, 33, 7, 2))],
     axes="query key",
     own_dtype=True,
     wrong=(

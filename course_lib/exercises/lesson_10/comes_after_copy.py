@@ -82,8 +82,10 @@ EXERCISE = FunctionExercise(
         "clear what is later than the query with `.tril()`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((repeated_tokens(rng, 2, 18, 5),))],
     arguments={"tokens": "batch token"},
     axes="batch query key",
+    fixed="token",
     wrong=(
         Wrong(
             "a table that shows the copies themselves, not what comes after them",

@@ -84,8 +84,10 @@ EXERCISE = FunctionExercise(
         "by `marks.any(-1).sum()`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((causal_weights(rng, 2, 16, 17), repeated_tokens(rng, 2, 17, 5)))],
     arguments={"weights": "batch head query key", "tokens": "batch token"},
     axes="head",
+    fixed="query key token",
     wrong=(
         Wrong(
             "a mean over all queries, even those whose token has no earlier copy",

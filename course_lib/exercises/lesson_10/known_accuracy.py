@@ -60,6 +60,7 @@ EXERCISE = FunctionExercise(
     ),
     draw=_draw,
     arguments={"logits": "batch token letter", "tokens": "batch token", "known": "batch token"},
+    fixed="token letter",
     own_dtype=True,
     extract=lambda result, *_: torch.as_tensor(result, dtype=torch.float64),
     wrong=(

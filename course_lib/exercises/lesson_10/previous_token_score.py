@@ -52,6 +52,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weights": "batch head query key"},
     axes="head",
+    fixed="query key",
     wrong=(
         Wrong(
             "the mean weight on the token itself",

@@ -36,6 +36,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weights": "batch head query key"},
     axes="head",
+    fixed="query key",
     wrong=(
         Wrong(
             "a mean that counts the first query, too: its weight on itself is always 1",

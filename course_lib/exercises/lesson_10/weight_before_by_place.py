@@ -46,6 +46,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"weights": "batch head query key"},
     axes="head query-1",
+    fixed="query key",
     wrong=(
         Wrong(
             "the mean over all places: one score per head",

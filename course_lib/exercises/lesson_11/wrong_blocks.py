@@ -39,6 +39,20 @@ def _block_softmaxes(q: Tensor, k: Tensor, v: Tensor, block: int, causal: bool) 
     return sum((scores.softmax(-1).nan_to_num() @ values for scores, values in parts), torch.zeros_like(q[:, :1]))
 
 
+def _block_means(q: Tensor, k: Tensor, v: Tensor, block: int, causal: bool) -> Tensor:
+    """Return the mean of what the blocks of keys give, each by its own softmax."""
+    blocks = torch.arange(len(q)) // block + 1 if causal else torch.tensor(-(-len(q) // block))
+    return _block_softmaxes(q, k, v, block, causal) / blocks[..., None]
+
+
+def _whole_blocks(q: Tensor, k: Tensor, v: Tensor, block: int, causal: bool) -> Tensor:
+    """Return attention of the whole blocks alone, of queries and of keys."""
+    whole = len(q) // block * block
+    context = torch.zeros(len(q), v.shape[1], dtype=v.dtype)
+    context[:whole] = _attend(q[:whole], k[:whole], v[:whole], causal)
+    return context
+
+
 def _without_shrinking(q: Tensor, k: Tensor, v: Tensor, block: int, causal: bool) -> Tensor:
     """Return the result of a loop that subtracts the largest score so far and never rescales the old sums."""
     largest = torch.full((len(q),), -torch.inf, dtype=q.dtype)
@@ -140,6 +154,24 @@ WRONG = (
         "a sum of softmaxes, one for each block of keys",
         lambda q, k, v, n, c: (_block_softmaxes(q, k, v, n, c), _count(len(q), n, c)),
         hint="What do the weights of a row sum to, over all blocks?",
+    ),
+    Wrong(
+        "the mean of softmaxes, one for each block of keys: a block counts as much as any other, whatever its scores",
+        lambda q, k, v, n, c: (_block_means(q, k, v, n, c), _count(len(q), n, c)),
+        hint="If all scores of one block are far below those of another, how much of its values should be left?",
+    ),
+    Wrong(
+        "attention without the last, smaller block, of queries and of keys",
+        lambda q, k, v, n, c: (_whole_blocks(q, k, v, n, c), _count(len(q) // n * n, n, c)),
+        hint="Where do your loops end for 5 tokens in blocks of 2?",
+    ),
+    Wrong(
+        "attention without the last, smaller block of keys",
+        lambda q, k, v, n, c: (
+            _scores(q, k, c)[:, : len(q) // n * n].softmax(-1) @ v[: len(q) // n * n],
+            -(-len(q) // n) * (len(q) // n),
+        ),
+        hint="Where does your inner loop end for 5 tokens in blocks of 2?",
     ),
     Wrong(
         "sums that are not made smaller when a block brings a larger score",

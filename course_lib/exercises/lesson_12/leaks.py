@@ -168,6 +168,11 @@ EXERCISE = FunctionExercise(
             hint="How often may one token stand on the list?",
         ),
         Wrong(
+            "the tokens on which any output depends, their own included",
+            lambda code, x: [t for t in range(x.shape[1]) if _moved(code, x, t)],
+            hint="A sum over all outputs can't say whose output depends on a token. Which outputs come before it?",
+        ),
+        Wrong(
             "a probe that finds a leak at every token",
             lambda code, x: list(range(x.shape[1])),
             hint="What does it say of a causal module?",

@@ -54,6 +54,7 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"tokens": "text", "starts": "batch"},
     axes="inputs targets",
+    fixed="text",
     wrong=(
         Wrong(
             "the same pieces twice: the targets are not shifted",

@@ -41,8 +41,9 @@ EXERCISE = FunctionExercise(
     prompt=(
         "After each token a model scores all tokens of its vocabulary: `scores` is (batch, token, vocabulary), and "
         "softmax makes probabilities of them. The loss is the mean of -log(probability of the token that really came "
-        "next), over all tokens that have a next one. Give it back as a tensor with a single number. Scores of 1000 "
-        "must not overflow, and a token whose score lies 1000 below the others adds about 1000, not infinity."
+        "next), over all tokens that have a next one. Return it as a tensor with a single number. A model is trained "
+        "with it, so gradients must get back to `scores`. Scores of 1000 must not overflow, and a token whose score "
+        "lies 1000 below the others adds about 1000, not infinity."
     ),
     hints=(
         "The scores at token t predict the token at t + 1. For which tokens is there nothing to compare with?",
@@ -53,7 +54,9 @@ EXERCISE = FunctionExercise(
     draw=_draw,
     arguments={"scores": "batch token vocabulary", "tokens": "batch token"},
     axes="loss",
+    fixed="token vocabulary",
     gradients=("scores",),
+    trained=True,
     wrong=(
         Wrong(
             "a loss against the token itself, not the next one",
@@ -64,6 +67,11 @@ EXERCISE = FunctionExercise(
             "a loss against the token before",
             lambda s, t: _loss(s[:, 1:], t[:, :-1]),
             hint="Which token do the scores at token 1 predict?",
+        ),
+        Wrong(
+            "a loss in which the last token of each text predicts the first: `roll` brings it round",
+            lambda s, t: _loss(s, t.roll(-1, 1)),
+            hint="Which token has no next one, and what does your code compare its scores with?",
         ),
         Wrong(
             "the sum over the predictions; the mean is asked for",

@@ -44,8 +44,10 @@ EXERCISE = FunctionExercise(
         "`scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)`.",
     ),
     draw=_draw,
+    draw_edges=lambda rng: [Case((rng.normal(3, 1), 1))],
     arguments={"scores": "batch vocabulary"},
     axes="batch vocabulary",
+    fixed="vocabulary",
     wrong=(
         Wrong(
             "probabilities of the k best that were not made to sum to 1",

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answer import Answer, BuiltModule, Ran
+from course_lib.exercises.answering.devices import prepare
 from course_lib.exercises.differences import Difference, Expected, difference, equal, precision_note
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
-from course_lib.exercises.verdict import NEEDS_REVIEW, NOT_PASSED, Verdict, passed, stopped
+from course_lib.exercises.verdict import NEEDS_REVIEW, NOT_PASSED, Verdict, not_passed, passed, stopped
 
 from .biases import Run, adopt_biases, judge_vectors, kept_note
 from .drawn_run import DrawnRun, built_anew, draw_run
@@ -38,6 +39,8 @@ from .verdicts import (
 )
 
 AXES = "batch token d_out"
+MODULE_ROUNDING = 1e-3  # in float32
+IN_FLOAT32 = "Which of your tensors is float64, whatever came in?"
 
 
 class ModuleJudge:
@@ -124,7 +127,26 @@ class ModuleJudge:
         for one in drawn:
             if (wrong := self._run(ran, layouts, one)) is not None:
                 return wrong
-        return self._vectors(layouts, runs[0]) if self.readable and not earlier else None
+        if not self.readable or earlier:
+            return None
+        wrong = self._vectors(layouts, runs[0])
+        return self._elsewhere(module, layouts, drawn[0]) if wrong is None else wrong
+
+    def _elsewhere(self, module: BuiltModule, layouts: CandidateLayouts, run: DrawnRun) -> Verdict | None:
+        """Judge a run in float32, and one on another device if the prompt asks for that."""
+        self.about = f"{self.built} and {run.about}, in float32"
+        options = {"steps": run.steps, "cache": run.cache}
+        result = module.run(run.weights, (run.x,), elsewhere="float32", **options).result
+        with torch.no_grad():
+            right = next(iter(layouts.outputs(run.weights, run.x, self.fitting).values())).float()
+        expected = Expected(right, MODULE_ROUNDING, AXES, self.axes, exact_dtype=True)
+        if found := difference(result, expected):
+            return not_passed(found.sentence, found.mistake, evidence=self._right_so_far(), hint=IN_FLOAT32)
+        if self.exercise.any_device:
+            self.about = f"{self.built} on another device than the CPU"
+            prepare()
+            module.run(run.weights, (run.x,), elsewhere="meta")
+        return None
 
     def _examined(self, problem: Problem, module: BuiltModule, layouts: CandidateLayouts) -> Problem:
         """Run a module whose parameters are wrong once, for what that shows."""

@@ -90,7 +90,10 @@ class WrongRun:
             return not_passed(entry.title, entry.id, evidence=(seen, *measured), where=finding.get("where"))
         seen, hint = relation(self.ran.result, self.expected) or ("", FIRST_STEP)
         if self.run.steps:
-            hint = "Is everything that a later piece needs in the cache, and nothing in the module?"
+            hint = (
+                "Is everything that a later piece needs in the cache, keys and values in the order in which they are "
+                "taken out, and nothing in the module?"
+            )
         return not_passed(measured[0], evidence=(*filter(None, [seen]), *measured[1:]), hint=hint)
 
     def _known_class(self) -> Wrong | None:

@@ -1,0 +1,45 @@
+"""Take a word without quotes, `guess = no`, for the word in a notebook's cell that asks for a prediction."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from typing import Any
+
+ASKING = "predict"
+
+
+class UnquotedWords(ast.NodeTransformer):
+    """Turns names that nothing has into words, where a cell assigns one and hands it to `predict`.
+
+    Args:
+        namespace: The names that cells have given values to.
+    """
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace = namespace
+
+    def visit_Module(self, node: ast.Module) -> ast.Module:
+        """Change the cell if one of its own lines is `guess = word`, with a name that nothing has, before `predict`."""
+        asked = {
+            call.args[0].id
+            for call in ast.walk(node)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == ASKING
+            if call.args and isinstance(call.args[0], ast.Name)
+        }
+        known = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+        for line in node.body if asked else ():
+            match line:
+                case ast.Assign(targets=[ast.Name(id=guess)], value=ast.Name(id=word) as value):
+                    if guess in asked and not (word in known or word in self.namespace or hasattr(builtins, word)):
+                        print(f'… Nothing here is called {word}, so it counts as the word "{word}": words need quotes.')
+                        line.value = ast.copy_location(ast.Constant(word), value)
+        return node
+
+
+def accept_unquoted_words() -> None:
+    """Change cells from now on, if this process is a notebook's kernel."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None and not any(type(one).__name__ == UnquotedWords.__name__ for one in shell.ast_transformers):
+        shell.ast_transformers.append(UnquotedWords(shell.user_ns))
