@@ -36,7 +36,7 @@ POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is 
 BY_HAND = "enter the points by hand"
 MAX_NAMES = 20  # names in one sentence
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?", re.DOTALL)
-_CANVAS = re.compile(r"[^\W_]+(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
+_CANVAS = re.compile(r"\w[\w-]*?(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
 
 
 def identities(student: str) -> tuple[str, ...]:

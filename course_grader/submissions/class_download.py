@@ -8,32 +8,32 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from .collector import MAX_ENTRIES
+from .collector import MAX_DEPTH, MAX_ENTRIES
 from .files_and_zips import Unreadable, list_members
 from .student_names import ZIP_SUFFIX, parse_submission_name
 from .visible_text import escape_hidden
 
-DEPTH = 2  # a download lies in the folder itself, or in one that unpacking made
 
-
-def refuse_class_download(path: Path, alone: bool) -> None:
+def refuse_class_download(path: Path, alone: bool, beside_download: bool) -> None:
     """Refuse a folder or a zip that holds names of two students as Moodle or Canvas give them.
 
-    One such name may be a student's joke, which must not stop the grading of others.
+    One such name may be a student's joke, which must not stop the grading of others. But beside what a platform named
+    itself, no student chooses the name of a folder: the teacher made this one.
 
     Args:
         path: The folder or zip.
         alone: Whether nobody else handed in anything; then one name of Moodle's is enough.
+        beside_download: Whether Moodle or Canvas named something beside it; then one name of either is enough.
 
     Raises:
-        ValueError: It is a whole class's download; the message says what to do.
+        ValueError: It is a whole class's download, or a part of it; the message says what to do.
     """
     students: set[str] = set()
-    for entry, is_folder, zipped in islice(_entries(path, DEPTH), MAX_ENTRIES):
+    for entry, is_folder, zipped in islice(_entries(path, MAX_DEPTH), MAX_ENTRIES):
         name = parse_submission_name(entry, is_folder)
-        if name and (name.from_moodle or name.from_canvas):
+        if name and name.from_platform:
             students.add(name.student)
-            if len(students) > 1 or (alone and name.from_moodle):
+            if len(students) > 1 or beside_download or (alone and name.from_moodle):
                 raise ValueError(
                     f"{path} holds '{escape_hidden(entry)}', as a whole class's download from "
                     f"{'Moodle' if name.from_moodle else 'Canvas'} does: {'unpack it, and ' if zipped else ''}give the "
@@ -53,6 +53,6 @@ def _entries(path: Path, depth: int) -> Iterator[tuple[str, bool, bool]]:
                 yield from _entries(Path(entry.path), depth - 1)
         elif path.is_file() and path.name.lower().endswith(ZIP_SUFFIX):
             for info in list_members(path):
-                *folders, file = info.filename.rstrip("/").split("/")[:DEPTH]
+                *folders, file = info.filename.rstrip("/").split("/")
                 yield from ((folder, True, True) for folder in folders)
-                yield file, info.filename.count("/") >= DEPTH or info.is_dir(), True
+                yield file, info.is_dir(), True

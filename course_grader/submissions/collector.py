@@ -30,9 +30,9 @@ def is_hidden(name: str) -> bool:
     return name == "__MACOSX" or (name.startswith(".") and name not in (".", ".."))
 
 
-def is_hidden_notebook(name: str) -> bool:
-    """Return whether a name is a notebook's that is left out; macOS adds one that begins with "._" to each file."""
-    return is_hidden(name) and not name.startswith("._") and name.lower().endswith(NOTEBOOK_SUFFIX)
+def is_noise(name: str) -> bool:
+    """Return whether a hidden name is one that systems and tools add by themselves, which is nobody's answer."""
+    return name in ("__MACOSX", ".DS_Store", ".git", CHECKPOINTS) or name.startswith("._")
 
 
 @dataclass
@@ -92,7 +92,8 @@ class FileCollector:
         everything = os.listdir(path)
         names = sorted(entry for entry in everything if not is_hidden(entry))
         self.has_checkpoint |= CHECKPOINTS in everything
-        self.other_names += [f"{name}/{one}".removeprefix("/") for one in everything if is_hidden_notebook(one)]
+        unread = [one for one in everything if is_hidden(one) and not is_noise(one)]
+        self.other_names += [f"{name}/{one}".removeprefix("/") for one in unread]
         if TIMESTAMP_FILE in names and name in self.assignments:
             submitted_at = self._timestamp(path / TIMESTAMP_FILE)
         elif TIMESTAMP_FILE in names and submitted_at is None:
@@ -117,9 +118,9 @@ class FileCollector:
     def _add_zip(self, file: SubmittedFile) -> None:
         notebooks = []
         for info in list_members(file.path):
-            if any(map(is_hidden, parts := re.split(r"[\\/]", info.filename))):
-                self.has_checkpoint |= CHECKPOINTS in parts
-                self.other_names += [info.filename] if is_hidden_notebook(parts[-1]) else []
+            if hidden := [part for part in re.split(r"[\\/]", info.filename) if is_hidden(part)]:
+                self.has_checkpoint |= CHECKPOINTS in hidden
+                self.other_names += [] if info.is_dir() or any(map(is_noise, hidden)) else [info.filename]
                 continue
             self.entries += 1
             if info.is_dir():

@@ -63,9 +63,10 @@ def find_submissions(folder: Path) -> list[Submission]:
         ordered = sorted(entries, key=lambda entry: entry.name)
     assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
     named = [(entry, name) for entry in ordered if (name := submission_name(entry))]
+    beside_download = any(name.from_platform for _, name in named)
     for entry, name in named:
-        if not name.from_moodle and not name.from_canvas:
-            refuse_class_download(Path(entry.path), alone=len(named) == 1)
+        if not name.from_platform:
+            refuse_class_download(Path(entry.path), len(named) == 1, beside_download)
         # In a folder of Moodle's everything is the student's own.
         collector = collectors.setdefault(name.student, FileCollector(() if name.from_moodle else assignments))
         # Files in the student's folder are named relative to it.

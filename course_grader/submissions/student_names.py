@@ -14,8 +14,10 @@ NOTEBOOK_SUFFIX, ZIP_SUFFIX = ".ipynb", ".zip"
 # The display name before the number and the file's name after it are the student's to choose: a folder's name ends with
 # Moodle's own words, and in a file's name those must stand only once.
 _MOODLE = re.compile(r"(.+_\d+_assignsubmission_)(?:file|onlinetext)(?:_(.*))?", re.DOTALL)
-# doejane_12345_67890_01_exercises.ipynb; short numbers may mean anything, and no two students may be merged
-_CANVAS = re.compile(r"([^\W_]+)(_LATE)?_(\d{3,})_\d{3,}_(.+)", re.DOTALL)
+# doejane_12345_67890_01_exercises.ipynb, or anon_Xa9bC_67890_01_exercises.ipynb where names are hidden; short numbers may
+# mean anything, and no two students may be merged. The first numbers count: the rest is the student's to choose.
+_CANVAS = re.compile(r"(\w[\w-]*?)(_LATE)?_(\d{3,})_\d{3,}_(.+)", re.DOTALL | re.IGNORECASE)
+_ANONYMOUS = re.compile(r"(anon)(_LATE)?_([^\W_]{5})_\d{3,}_(.+)", re.DOTALL | re.IGNORECASE)
 _COPY = re.compile(r"(?:-(\d{1,6})| ?\((\d{1,6})\))\Z")  # 01_exercises-1, 01_exercises (1)
 
 
@@ -37,6 +39,10 @@ class SubmissionName:
     from_moodle: bool = False
     from_canvas: bool = False
 
+    @property
+    def from_platform(self) -> bool:
+        return self.from_moodle or self.from_canvas
+
 
 def parse_submission_name(name: str, is_folder: bool) -> SubmissionName | None:
     """Read the name of a folder or file at the top level of a class's submissions; None if it is not a student's."""
@@ -44,7 +50,7 @@ def parse_submission_name(name: str, is_folder: bool) -> SubmissionName | None:
         return SubmissionName(_student(name), name, from_moodle=True)  # whole: it is in no roster
     if match:
         return SubmissionName(_student(f"{match[1]}file"), match[2] or name, from_moodle=True)
-    if not is_folder and (match := _CANVAS.fullmatch(name)):
+    if not is_folder and (match := _ANONYMOUS.fullmatch(name) or _CANVAS.fullmatch(name)):
         student = _student(f"{match[1]}_{match[3]}")
         return SubmissionName(student, match[4], marked_late=bool(match[2]), from_canvas=True)
     for suffix in (NOTEBOOK_SUFFIX, ZIP_SUFFIX):

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 from course_lib.wording import first_of
 
-from .collector import is_hidden, is_hidden_notebook
+from .collector import is_hidden, is_noise
 from .discovery import Submission, submission_name
 from .visible_text import escape_hidden
 
 SAME_TIME = 60.0  # seconds in which a whole class's files are downloaded, but not handed in
+MAX_NAMES = 100  # of students' files in one sentence; exercises.csv has all
 
 
 def survey(folder: Path, found: Sequence[Submission]) -> list[str]:
     """Return sentences on what `find_submissions` found in a folder; none if nothing is odd."""
-    return [*_unread(folder), *_one_time(found), *_several_folders(found)]
+    return [*_unread(folder, found), *_one_time(found), *_several_people(found)]
 
 
-def _unread(folder: Path) -> list[str]:
+def _unread(folder: Path, found: Sequence[Submission]) -> list[str]:
     with os.scandir(folder) as entries:
-        names = [
-            entry.name
-            for entry in entries
-            if submission_name(entry) is None and (not is_hidden(entry.name) or is_hidden_notebook(entry.name))
-        ]
-    shown = ", ".join(escape_hidden(name) for name in sorted(names))
+        nobodys = sorted(
+            escape_hidden(one.name) for one in entries if submission_name(one) is None and not is_noise(one.name)
+        )
+    students = [f"{name} of {one.student}" for one in found for name in one.unread]
     remedy = "only notebooks, zips and folders are; if one is a student's, unpack it into a folder of that name"
-    return [f"Not read, and so no student's: {shown} ({remedy})."] if names else []
+    sentences = [f"Not read, and so no student's: {', '.join(nobodys)} ({remedy})."] if nobodys else []
+    if students:
+        shown = first_of(students, MAX_NAMES, len(students))
+        sentences.append(f"Not read, because only notebooks are: {shown}.")
+    return sentences
 
 
 def _one_time(found: Sequence[Submission]) -> list[str]:
@@ -46,15 +50,22 @@ def _one_time(found: Sequence[Submission]) -> list[str]:
     ]
 
 
-def _several_folders(found: Sequence[Submission]) -> list[str]:
-    """Ask about students who have one and the same notebook in several folders, as a class in a folder would."""
+def _several_people(found: Sequence[Submission]) -> list[str]:
+    """Ask about who may be several people, or nobody; in what Moodle or Canvas named, all is one student's own."""
     sentences = []
-    for one in found:
-        paths = {file.name.partition("/")[::2] for file in one.files if "/" in file.name}
-        if max(Counter(name for _, name in paths).values(), default=0) > 2:
-            folders = sorted({folder for folder, _ in paths})
+    for one in (one for one in found if not one.reply):
+        folders_of: defaultdict[str, set[str]] = defaultdict(set)  # lesson by the file's name, or "" -> folders
+        for file in one.files:
+            folder, _, name = file.name.rpartition("/")
+            folders_of[re.sub(r"^(\d\d_)?.*", r"\1", name)] |= {folder} - {""}
+        folders = max((folders_of[""] | some for some in [*folders_of.values()]), key=len, default=set())
+        if len(folders) > 1:
             sentences.append(
-                f"{one.student} handed in the same notebook in {first_of(folders, 3, len(folders))}: if these are "
-                "students, give the folder that holds them."
+                f"{one.student} is graded as one student, with notebooks in {first_of(sorted(folders), 3, len(folders))}: "
+                "if these are students, unpack what is zipped, and give the folder that holds them."
+            )
+        if re.fullmatch(r"\d\d_exercises.*", one.student):
+            sentences.append(
+                f"{one.student} is graded as a student: if it is the sheet that you handed out, remove it."
             )
     return sentences

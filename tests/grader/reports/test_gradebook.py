@@ -268,6 +268,7 @@ def test_whole_or_not_at_all(write, tmp_path, monkeypatch):
         ("doejane_12345_67890_week1.ipynb", ("doejane_12345_67890_week1.ipynb", "12345")),
         ("doejane_LATE_12345_67890_", ("doejane_LATE_12345_67890_", "12345")),
         ("doejane_12345", ("doejane_12345", "12345")),
+        ("o_brien_109", ("o_brien_109", "109")),
         ("Jane_Doe", ("Jane_Doe", "Jane Doe")),
         ("jane@school.edu", ("jane@school.edu",)),
         ("group_12_3", ("group_12_3", "group 12 3")),

@@ -73,6 +73,10 @@ def test_a_download_of_canvas(tmp_path):
     put(tmp_path / "doejane_54321_67891_01_exercises.ipynb")
     put(tmp_path / "roejim_LATE_777_888_01_exercises.ipynb")
     put(tmp_path / "voemax_999_888_essay.pdf")
+    put(tmp_path / "o_brien_LATE_109_9013_01_exercises.ipynb")
+    put(tmp_path / "poejan_late_103_9003_01_exercises.ipynb")
+    put(tmp_path / "anon_abcde_9001_01.ipynb")
+    put(tmp_path / "anon_LATE_abcde_9002_02.ipynb")
     put(tmp_path / "week_1_2_anna.ipynb")  # no Canvas: the numbers are too short, and anna stays apart from bert
     put(tmp_path / "week_1_2_bert.ipynb")
     found = {one.student: one for one in find_submissions(tmp_path)}
@@ -80,6 +84,9 @@ def test_a_download_of_canvas(tmp_path):
         "doejane_12345": [("01_exercises.ipynb", False), ("02_exercises-1.ipynb", False)],
         "doejane_54321": [("01_exercises.ipynb", False)],
         "roejim_777": [("01_exercises.ipynb", True)],
+        "o_brien_109": [("01_exercises.ipynb", True)],
+        "poejan_103": [("01_exercises.ipynb", True)],
+        "anon_abcde": [("01.ipynb", False), ("02.ipynb", True)],
         "voemax_999": [],
         "week_1_2_anna": [("week_1_2_anna.ipynb", False)],
         "week_1_2_bert": [("week_1_2_bert.ipynb", False)],
@@ -156,6 +163,11 @@ OTHER_MOODLE, OTHER_CANVAS = "Al Roe_1234568_assignsubmission_file_", "roeal_123
         # Canvas's "Download Submissions"
         ({"submissions.zip": [CANVAS, OTHER_CANVAS]}, "Canvas"),
         ({f"submissions/{CANVAS}": None, f"submissions/{OTHER_CANVAS}": None}, "Canvas"),
+        # A part of either, put beside the rest by the teacher
+        ({f"late ones/{MOODLE}/01.ipynb": None, f"{OTHER_MOODLE}/01.ipynb": None}, "Moodle"),
+        ({f"late ones/{CANVAS}": None, OTHER_CANVAS: None}, "Canvas"),
+        ({"late.zip": [f"a/b/c/{CANVAS}"], OTHER_CANVAS: None}, "Canvas"),
+        ({f"a/b/c/d/{MOODLE}/01.ipynb": None, f"{OTHER_MOODLE}/01.ipynb": None}, "Moodle"),
     ],
 )  # fmt: skip
 def test_a_class_is_not_one_student(tmp_path, handed_in, platform):
@@ -187,18 +199,23 @@ def test_one_student_is_not_a_class(tmp_path, names):
 
 
 def test_every_file_that_is_not_read_is_named(tmp_path):
-    for name in ("Ben Ho.rar", "Cy.tar.gz", "Di.7z", "Ed.py", "roster.csv", ".Fay.ipynb", ".DS_Store", "._Gil.ipynb"):
+    for name in ("Ben Ho.rar", "Cy.tar.gz", "Ed.py", ".Fay.ipynb", ".DS_Store", "._Gil.ipynb", ".hidden/01.ipynb"):
         put(tmp_path / name)
     put(tmp_path / "ada" / "01.ipynb")
-    for name in ("essay.pdf", "x/b.py", ".old.ipynb", ".ipynb_checkpoints/01-checkpoint.ipynb"):
+    for name in ("essay.pdf", "x/b.py", ".old.ipynb", ".ipynb_checkpoints/01-checkpoint.ipynb", ".late/02.ipynb"):
         put(tmp_path / "ada" / name)
-    zipped(tmp_path / "zoe.zip", {"z.ipynb": NOTEBOOK, "data.csv": b"", "a/.z.ipynb": b"", "__MACOSX/._z.ipynb": b""})
-    ada, zoe = found = find_submissions(tmp_path)
-    assert (ada.unread, zoe.unread) == ((".old.ipynb", "essay.pdf", "x/b.py"), ("a/.z.ipynb", "data.csv"))
-    assert not ada.remarks and not zoe.remarks
+    put(tmp_path / "leepat_105_9007_solution.py")
+    zipped(tmp_path / "zoe.zip", {"z.ipynb": NOTEBOOK, "data.csv": b"", "a/.z.ipynb": b"", ".b/c.ipynb": b"",
+                                  "in.zip": b"", "__MACOSX/._z.ipynb": b"", ".git/x.ipynb": b""})  # fmt: skip
+    ada, lee, zoe = found = find_submissions(tmp_path)
+    assert ada.unread == (".late", ".old.ipynb", "essay.pdf", "x/b.py")
+    assert zoe.unread == (".b/c.ipynb", "a/.z.ipynb", "data.csv", "in.zip")
+    assert not ada.remarks and not zoe.remarks and lee.unread == ("solution.py",)
     assert survey(tmp_path, found) == [
-        "Not read, and so no student's: .Fay.ipynb, Ben Ho.rar, Cy.tar.gz, Di.7z, Ed.py, roster.csv (only notebooks, "
-        "zips and folders are; if one is a student's, unpack it into a folder of that name)."
+        "Not read, and so no student's: .Fay.ipynb, .hidden, Ben Ho.rar, Cy.tar.gz, Ed.py (only notebooks, "
+        "zips and folders are; if one is a student's, unpack it into a folder of that name).",
+        "Not read, because only notebooks are: .late of ada, .old.ipynb of ada, essay.pdf of ada, x/b.py of ada, "
+        "solution.py of leepat_105, .b/c.ipynb of zoe, a/.z.ipynb of zoe, data.csv of zoe, in.zip of zoe.",
     ]
 
 
@@ -213,13 +230,39 @@ def test_one_time_for_all_files_is_said(tmp_path, times, says):
     assert [sentence.startswith("All files bear one time, 2001-09-") for sentence in said] == [True] * says
 
 
-def test_one_notebook_in_many_folders_of_one_student(tmp_path):
-    for name in ("ada/01_exercises", "bob/01_exercises", "cy/01_exercises"):
-        put(tmp_path / "class" / f"{name}.ipynb", at=1e9)
-    (said,) = survey(tmp_path, find_submissions(tmp_path))
-    assert said == (
-        "class handed in the same notebook in ada, bob, cy: if these are students, give the folder that holds them."
-    )
+@pytest.mark.parametrize(
+    ("members", "asked"),
+    [
+        (["doe/01_exercises.ipynb", "roe/01_exercises.ipynb"], "doe, roe"),
+        (["class/doe/01_exercises.ipynb", "class/roe/01_exercises (1).ipynb"], "class/doe, class/roe"),
+        (["doe/mine.ipynb", "roe/01_exercises.ipynb"], "doe, roe"),
+        (["a/x.ipynb", "b/x.ipynb", "c/x.ipynb", "d/x.ipynb"], "a, b, c and 1 more"),
+        (["01/01_exercises.ipynb", "02/02_exercises.ipynb"], None),  # a folder for each lesson
+        (["01_exercises.ipynb", "old/01_exercises.ipynb"], None),
+    ],
+)
+@pytest.mark.parametrize("packed", [True, False])
+def test_several_people_under_one_name_are_asked_about(tmp_path, members, asked, packed):
+    put(tmp_path / "lee.ipynb")
+    for place in ("handed_in", MOODLE):  # in what Moodle named, all is one student's own
+        if packed:
+            zipped(tmp_path / f"{place}.zip" if place != MOODLE else tmp_path / MOODLE / "x.zip",
+                   dict.fromkeys(members, NOTEBOOK))  # fmt: skip
+        for name in () if packed else members:
+            put(tmp_path / place / name)
+    said = [one for one in survey(tmp_path, find_submissions(tmp_path)) if "one student" in one]
+    assert said == [
+        f"handed_in is graded as one student, with notebooks in {asked}: if these are students, unpack what is zipped, "
+        "and give the folder that holds them."
+    ] * bool(asked)
+
+
+def test_the_sheet_itself_is_asked_about(tmp_path):
+    put(tmp_path / "01_exercises.ipynb")
+    put(tmp_path / "lee.ipynb")
+    assert survey(tmp_path, find_submissions(tmp_path)) == [
+        "01_exercises is graded as a student: if it is the sheet that you handed out, remove it."
+    ]
 
 
 @pytest.mark.parametrize(
