@@ -31,14 +31,8 @@ __all__ = [
     "student_notebook",
 ]
 
-_MODULES = (
-    "student_version",
-    "manifest",
-    "marks",
-    "grading",
-    "worker_config",
-    "pipeline",
-)  # the cheapest to import first
+# The cheapest to import first.
+_MODULES = ("student_version", "manifest", "marks", "grading", "worker_config", "pipeline")
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,15 +17,20 @@ from .marks import IN_PART, Mark, StudentResult
 from .reports import number, read_own_table, shown_name, student_named, write_table
 
 HEADER, EXTENSIONS_HEADER = ("student", "exercise", "points", "comment"), ("student", "due")
+HANDED_IN = "handed_in"  # the column that grading adds to the decisions: when what was decided on was handed in
 NEVER = "none"  # in place of a due time: nothing of this student's is late
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The points that a teacher gives for one exercise, or None as long as that is open, and a sentence on why."""
+    """The points that a teacher gives for one exercise, or None as long as that is open, and a sentence on why.
+
+    `handed_in` is when what was decided on was handed in; "" before the run that sees the decision first.
+    """
 
     points: float | None
     comment: str = ""
+    handed_in: str = ""
 
 
 Decisions = dict[tuple[str, str], Decision]  # (student, exercise) -> decision
@@ -41,7 +47,7 @@ def read_decisions(path: Path, release: Release, students: Sequence[str]) -> Dec
         return {}
     possible = {exercise.name: exercise.points for exercise in release.exercises}
     decisions: Decisions = {}
-    for student, exercise, points, comment in read_own_table(path, HEADER):
+    for student, exercise, points, comment, handed_in in _own_rows(path, HEADER, students, 2, (HANDED_IN,)):
         try:
             given = float(points.replace(",", ".")) if points else None
             if given is not None and not 0 <= given <= possible[exercise]:
@@ -51,20 +57,43 @@ def read_decisions(path: Path, release: Release, students: Sequence[str]) -> Dec
                 f"give a number from 0 to {number(possible[exercise])}" if exercise in possible else "there is no such"
             )
             raise ValueError(f"{path} gives {student} {points!r} points for {exercise!r}: {limit}.") from None
-        decisions[shown_name(student_named(student, students, path)), exercise] = Decision(given, comment)
+        decisions[shown_name(student), exercise] = Decision(given, comment, handed_in)
     return decisions
 
 
-def write_decisions(path: Path, decisions: Decisions, results: Sequence[StudentResult]) -> None:
-    """Write what was decided, and a row without points for each exercise that still needs a decision."""
+def _own_rows(
+    path: Path, header: Sequence[str], students: Sequence[str], keys: int, more: Sequence[str] = ()
+) -> list[list[str]]:
+    """Read the rows of a table about these students; no two rows may be about the same, which the first cells say."""
+    rows = [[student_named(name, students, path), *rest] for name, *rest in read_own_table(path, header, more)]
+    for key, count in Counter(tuple(row[:keys]) for row in rows).items():
+        if count > 1:
+            raise ValueError(f"{path} has {count} rows for {' and '.join(key)}: remove all but the one that counts.")
+    return rows
+
+
+def write_decisions(path: Path, decisions: Decisions, results: Sequence[StudentResult]) -> list[str]:
+    """Write what was decided, and a row without points for each exercise that still needs a decision.
+
+    Returns:
+        Sentences on decisions about something else than what counts now.
+    """
+    now = {shown_name(one.student): one.submitted_at or "" for one in results}
     needed: Decisions = {
         (shown_name(one.student), exercise): Decision(None) for one in results for exercise in one.needs_review
     }
-    kept = {key: one for key, one in decisions.items() if one.points is not None or key in needed}
-    if rows := needed | kept:
+    made = {key: one for key, one in decisions.items() if one.points is not None}
+    if rows := needed | {key: one for key, one in decisions.items() if key in needed} | made:
         points = {key: "" if one.points is None else number(one.points) for key, one in rows.items()}
-        table = [[*key, points[key], one.comment] for key, one in sorted(rows.items())]
-        write_table(path, [HEADER, *table])
+        times = {key: (points[key] and one.handed_in) or now[key[0]] for key, one in rows.items()}
+        table = [[*key, points[key], one.comment, times[key]] for key, one in sorted(rows.items())]
+        write_table(path, [(*HEADER, HANDED_IN), *table])
+    return [
+        f"What {student} handed in is of another time than when you decided on {exercise}: the decision still counts. "
+        f"To keep it, empty the cell {HANDED_IN} of its row in {path.name}; to drop it, remove the row."
+        for (student, exercise), one in made.items()
+        if one.handed_in not in ("", now[student])
+    ]
 
 
 def decided(result: StudentResult, decisions: Decisions) -> StudentResult:
@@ -112,6 +141,6 @@ def read_extensions(path: Path, students: Sequence[str]) -> dict[str, float]:
         ValueError: It is no table with the header student,due, a time is none, or a name is that of nobody.
     """
     return {
-        student_named(name, students, path): math.inf if due.lower() == NEVER else parse_due(due, f"{path}: {name!r}")
-        for name, due in read_own_table(path, EXTENSIONS_HEADER)
+        name: math.inf if due.lower() == NEVER else parse_due(due, f"{path}: {name!r}")
+        for name, due in _own_rows(path, EXTENSIONS_HEADER, students, 1)
     }

@@ -104,6 +104,9 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         remarks.append(f"Not read, because only notebooks (.ipynb) are: {', '.join(task.unread)}.")
     absent = _absent_lessons(task, names)
     remarks += [f"The notebook of lesson {lesson} was not handed in." for lesson in absent]
+    foreign = [one for one in task.notebooks if one.notebook and not one.notebook.exercises.intersection(names)]
+    if others := [one.name for one in foreign if not any(map(one.answers, names))]:
+        remarks.append(f"No exercise of {task.release.name} is in {', '.join(others)}.")
     marks = [
         _mark(one, verdicts.get(one.name), selection.late.get(one.name, False), task, absent)
         for one in task.release.exercises
@@ -115,6 +118,7 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
     flags = {
         "a file can't be read": set(task.remarks) - {OWN_TIMESTAMP} or any(not one.notebook for one in task.notebooks),
         "it has a timestamp.txt of its own": OWN_TIMESTAMP in task.remarks,
+        "only other weeks' notebooks": others and not used,
         "cells were left out": any(one in judged.left_out or used[one].remarks for one in used),
         "cells are gone": any("its cell is gone" in mark.verdict.message for mark in marks),
         "word for word the solutions of the course": equals_solutions(passed),

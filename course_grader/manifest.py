@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from course_lib.about import version
 
 MANIFEST = "release.json"
 
@@ -89,14 +93,28 @@ def read_manifest(path: Path) -> Release:
     """
     try:
         release = Release.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"{path} is not the record of a release ({type(error).__name__}): make it with `course release`."
-        ) from None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"is no JSON ({error})" if isinstance(error, ValueError) else "lacks what a release has"
+        reason = f"can't be opened ({error.strerror})" if isinstance(error, OSError) else reason
+        raise ValueError(f"{path} {reason}: make it with `course release`, and change points or exercises.") from None
+    if not release.exercises:
+        raise ValueError(f"{path} has no exercises: make it with `course release`.")
+    counts = Counter(exercise.name for exercise in release.exercises)
+    for exercise in release.exercises:
+        if problem := _problem(exercise, counts[exercise.name], release.version):
+            raise ValueError(f"{path} has the exercise {exercise.name!r} {problem}.")
+    return release
+
+
+def _problem(exercise: ReleasedExercise, count: int, made_with: str) -> str | None:
     from course_lib.exercises import EXERCISES
 
-    unknown = [exercise.name for exercise in release.exercises if exercise.name not in EXERCISES]
-    if unknown or not release.exercises:
-        what = f"has an exercise {unknown[0]!r} that this version of the course doesn't know" if unknown else "is empty"
-        raise ValueError(f"{path} {what}: grade with version {release.version} of the course.")
-    return release
+    points = exercise.points
+    if count > 1:
+        return f"{count} times: remove all but one"
+    if exercise.name not in EXERCISES:
+        other = f", or grade with version {made_with} of the course" if made_with != version() else ""
+        return f"that version {version()} of the course doesn't know: correct its name, remove it{other}"
+    if not isinstance(points, int | float) or isinstance(points, bool) or not 0 <= points < math.inf:
+        return f"with points {points!r}: give a number from 0 up, without quotes"
+    return None

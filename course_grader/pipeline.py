@@ -8,12 +8,14 @@ import secrets
 import time
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
 import course_lib
 from course_lib.atomic_file import write_text
+from course_lib.wording import first_of
 
 from .decisions import decided, read_decisions, read_extensions, write_decisions
 from .grading import GradingTask, LatePolicy
@@ -25,7 +27,7 @@ from .scheduler import grade_all
 from .submissions import Submission, SubmittedNotebook, Unreadable, find_submissions, read_notebook, survey
 from .worker_config import WorkerConfig
 
-DECISIONS, UPLOAD = "decisions.csv", "feedback_upload.zip"
+DECISIONS, UPLOAD, MAX_NAMES = "decisions.csv", "feedback_upload.zip", 20  # names in one sentence
 READING_SECONDS = 10.0  # of processor time for all files of one student
 
 
@@ -51,10 +53,9 @@ def grade_release(
 
     Args:
         submissions: A folder with a folder or notebook per student.
-        release: The release that is graded.
+        release, policy: What is graded, and how late submissions are.
         out: Gets results/, feedback/, grades.csv, exercises.csv, report.html and, where a teacher has to decide,
             decisions.csv. It must not lie in the submissions.
-        policy: How late submissions are graded.
         config, scheduler, workers: As in `grade_all`.
         roster: The export of a gradebook, whose rows grades.csv then has.
         extensions: A table of due times of single students, as for `read_extensions`.
@@ -66,9 +67,8 @@ def grade_release(
         The results in the order of the students' names.
 
     Raises:
-        ValueError: There are no submissions, the roster, the extensions or the decisions cannot be read, a student in
-            one of these or in `again` is unknown, `out` lies in the submissions, or students' code cannot be isolated
-            here.
+        ValueError: There are no submissions, a table cannot be read, a student in one or in `again` is unknown, `out`
+            lies in the submissions, or students' code cannot be isolated here.
         ConnectionError: The scheduler cannot be reached.
     """
     found = _checked(submissions, release, out, roster, again)
@@ -134,7 +134,7 @@ def _write_all(
     """Write tables and pages of the results with the teacher's decisions; remove pages of students who are gone."""
     decisions = read_decisions(out / DECISIONS, release, [result.student for result in results])
     ordered = [decided(result, decisions) for result in results]
-    write_decisions(out / DECISIONS, decisions, ordered)
+    outlived = write_decisions(out / DECISIONS, decisions, ordered)
     names = shown_names(ordered, read_roster(roster, release.name) if roster else None)
     pages = {
         out / page_path(result.student): feedback_page(result, release, names[result.student]) for result in ordered
@@ -146,7 +146,8 @@ def _write_all(
     for path in (out / FEEDBACK_FOLDER).glob("*-" + "[0-9a-f]" * 16 + ".html"):
         if path not in pages:  # of a student who is gone
             path.unlink()
-    said = [*write_gradebook(ordered, release, out, roster), *_open_questions(ordered, out)]
+    said = [*write_gradebook(ordered, release, out, roster), *outlived]
+    said += [*_open_questions(ordered, out), *_left_out(results, replies, out)]
     write_text(out / "report.html", class_report(ordered, release, names, [*notes, *said]), mode=0o644)
     for sentence in said:
         say(sentence)
@@ -173,6 +174,18 @@ def _open_questions(results: list[StudentResult], out: Path) -> list[str]:
         path = out / DECISIONS
         sentences.append(f"{to_decide} have no grade yet: write the points into {path} and run the command again.")
     return sentences
+
+
+def _left_out(results: list[StudentResult], replies: Mapping[str, str], out: Path) -> list[str]:
+    """Say whose pages the platform can't take, and who was graded before and is not any more."""
+    known = {result.student for result in results}
+    groups = {
+        f"Without a page in {UPLOAD}, because no platform named their files": known - set(replies) if replies else (),
+        "Graded in an earlier run, and now not among those who handed in, so in no table (results/ still has them)": (
+            ResultStore(out).students() - known
+        ),
+    }
+    return [f"{what}: {first_of(sorted(who), MAX_NAMES, len(who))}." for what, who in groups.items() if who]
 
 
 def prepare_task(
@@ -255,6 +268,14 @@ class ResultStore:
         except (OSError, ValueError, TypeError, KeyError):
             return None
         return result if result.digest == digest and result.student == student else None
+
+    def students(self) -> set[str]:
+        """Return the names of all students who have a result."""
+        names = set()
+        for path in self.folder.glob("*.json"):
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                names.add(str(json.loads(path.read_text(encoding="utf-8"))["student"]))
+        return names
 
     def _path(self, student: str) -> Path:
         return self.folder / f"{file_stem(student)}.json"

@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         results = _grade(args)
+    except PermissionError as error:
+        raise CourseError(f"{error.filename} is closed to you ({error.strerror}): ask its owner, or copy it.") from None
     except (ValueError, OSError) as error:
         raise CourseError(str(error)) from None
     late = sum(result.late for result in results)
@@ -79,9 +81,8 @@ def _grade(args: argparse.Namespace) -> list[StudentResult]:
     from course_grader.pipeline import grade_release
 
     gc.enable()
-    manifest = find_manifest(args.week, args.submissions)
     policy = LatePolicy(parse_due(args.due, "--due") if args.due else None, args.late_factor)
-    release = read_manifest(manifest)
+    release = read_manifest(find_manifest(args.week, args.submissions))
     with contextlib.ExitStack() as stack:
 
         def begin(total: int) -> Callable[[], object]:
@@ -127,5 +128,11 @@ def _worker_config(args: argparse.Namespace) -> WorkerConfig:
             raise ValueError(f"{option} is {value}: take a number above 0.")
     limits = ResourceLimits(args.seconds, args.seconds, 6 * args.seconds, int(args.memory * (1 << 30)))
     manifest = find_manifest(args.week, args.submissions)
-    hidden = tuple(str(path.resolve()) for path in (args.submissions, args.out, manifest.parent))
+    submissions, *others = (path.resolve() for path in (args.submissions, args.out, manifest.parent))
+    if others[-1].is_relative_to(submissions):
+        raise ValueError(
+            f"--week is {manifest.parent}, which lies in {args.submissions} as if a student had handed it in: give the "
+            "folder that holds only what students did."
+        )
+    hidden = tuple(map(str, (submissions, *others)))
     return WorkerConfig(limits, args.unsafe, args.image, hidden, version())

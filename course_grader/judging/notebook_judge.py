@@ -25,14 +25,10 @@ def judge_notebook(
     An error of the grader itself concerns one exercise only, which then needs a teacher's look.
 
     Args:
-        remote: The notebook in the sandbox.
-        notebook: Its code, to say what is missing.
+        remote, notebook: The notebook in the sandbox, and its code, to say what is missing.
         seed: Exercise -> the seed of its inputs.
         diagnosis_sandbox: Where wrong classes run again, with `diagnose` beside them. What it finds names a mistake; it
             never gives a mark. None lets mistakes go without a name.
-
-    Returns:
-        Exercise -> its verdict.
 
     Raises:
         NoSandbox: A sandbox could not be started.

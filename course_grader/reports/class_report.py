@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import mean, median
 from typing import NamedTuple
 
@@ -25,15 +24,8 @@ MAX_MESSAGES, MAX_LINKS = 100, 10  # wrong answers without a name that are liste
 _NUMBER = re.compile(r"-?\d[\d.,e+-]*")
 
 
-@dataclass(frozen=True)
-class MistakeCount:
-    """A mistake that students of the class made.
-
-    Attributes:
-        entry: Its entry in the catalogue.
-        students: The number of students who made it, in one exercise or in several.
-        exercises: The names of the exercises in which it was made.
-    """
+class MistakeCount(NamedTuple):
+    """A mistake of the catalogue, the number of students who made it, and the exercises in which they did."""
 
     entry: Mistake
     students: int

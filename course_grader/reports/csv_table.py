@@ -14,7 +14,7 @@ from course_lib.atomic_file import write_text
 from .rendering import visible
 
 Table = list[list[str]]
-_FORMULA = re.compile(r"(^|[;|\t\r\n])([^\S\t\r\n]*)(?=[=+\-@＝＋－＠])")
+_FORMULA = re.compile(r"(^|[;|\t\r\n])([^\S\t\r\n]*)(?=[=+\-@＝＋－＠])(?!-\Z)")  # "-" alone is no grade in Moodle
 
 
 def write_table(path: Path, table: Sequence[Sequence[str]]) -> None:
@@ -25,28 +25,41 @@ def write_table(path: Path, table: Sequence[Sequence[str]]) -> None:
 
 
 def read_table(path: Path) -> Table:
-    """Read the rows of a CSV file with commas, semicolons or tabs.
+    """Read the header and the rows of a CSV file with commas, semicolons or tabs; each is as wide as the header.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError, csv.Error: It is not a CSV file in an encoding that spreadsheets write.
+        ValueError: It is not such a file in an encoding that spreadsheets write; the message goes on after its name.
     """
-    text = _decoded(path.read_bytes())
-    if "\0" in text:
-        raise ValueError("a null byte")
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    return [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+    try:
+        text = _decoded(path.read_bytes())
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True) if row]
+    except FileNotFoundError:
+        raise ValueError("isn't there") from None
+    except OSError as error:
+        raise ValueError(f"can't be opened ({error.strerror})") from None
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"is not a CSV file ({error})") from None
+    if not rows or "\0" in text:
+        raise ValueError("is not a CSV file (it has null bytes)" if rows else "is empty")
+    width = len(rows[0])
+    if wide := next((row for row in rows if any(cell.strip() for cell in row[width:])), None):
+        raise ValueError(
+            f"has more cells in the row of {wide[0]!r} than in its header: put a text with {delimiter!r} in quotes"
+        )
+    return [[*row, *[""] * width][:width] for row in rows]
 
 
-def read_own_table(path: Path, header: Sequence[str]) -> Table:
-    """Read a table that the teacher writes: its first columns, which must have this header, or ValueError."""
+def read_own_table(path: Path, header: Sequence[str], more: Sequence[str] = ()) -> Table:
+    """Read a table that the teacher writes: the columns of this header, or ValueError, and some that may be missing."""
     try:
         found, *rows = read_table(path)
-        if [name.strip().lower() for name in found[: len(header)]] != list(header):
-            raise ValueError(f"its header is {','.join(found)}")
-    except (OSError, ValueError, csv.Error) as error:
-        raise ValueError(f"{path} is not a CSV file with the header {','.join(header)}: {error}.") from None
-    return [[cell.strip() for cell in (*row, *[""] * len(header))[: len(header)]] for row in rows]
+    except ValueError as error:
+        raise ValueError(f"{path} {error}. Its header has to be {','.join(header)}.") from None
+    names = [name.strip().lower() for name in found]
+    if names[: len(header)] != list(header):
+        raise ValueError(f"{path} has the header {','.join(found)}: it has to be {','.join(header)}.")
+    return [[row[names.index(one)].strip() if one in names else "" for one in (*header, *more)] for row in rows]
 
 
 def _decoded(content: bytes) -> str:

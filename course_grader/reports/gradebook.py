@@ -22,15 +22,8 @@ def write_gradebook(
 ) -> list[str]:
     """Write grades.csv, for Canvas or Moodle, and exercises.csv, with all details.
 
-    With a roster, grades.csv has its rows in its order. Students who submitted nothing keep the cell that the roster
-    has, mostly an empty one: no grade, which is not 0. Both files are UTF-8 with a byte order mark, which Canvas,
-    Moodle and spreadsheets read, and each is written whole or not at all.
-
-    Args:
-        results: The results of everybody who submitted.
-        release: The release; its name is the column of the points.
-        to: The folder for both files.
-        roster: Canvas's export of the gradebook, or Moodle's of the participants or grades; any CSV with a header.
+    With a roster, the export of a gradebook, grades.csv has its rows in its order. Students who submitted nothing keep
+    the cell that the roster has, or get an empty one: no grade, which is not 0.
 
     Returns:
         Sentences for the teacher: who submitted nothing, who is not in the roster, who cannot be distinguished.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -114,17 +113,16 @@ def read_roster(path: Path, release: str) -> Roster:
     """
     try:
         header, *rows = read_table(path)
-    except (OSError, ValueError, csv.Error) as error:
-        raise ValueError(
-            f"roster is {path}, which is not a CSV file with a header ({type(error).__name__}): "
-            "give Canvas's or Moodle's own export."
-        ) from None
+    except ValueError as error:
+        raise ValueError(f"roster is {path}, which {error}: give Canvas's or Moodle's own export.") from None
     header = [name.strip() for name in header]
-    rows = [(row + [""] * len(header))[: len(header)] for row in rows]
-    own = [index for index, name in enumerate(header) if re.fullmatch(rf"{re.escape(release)}( \(\d+\))?", name)]
-    if len(own) > 1:
-        raise ValueError(f"roster is {path}, which has {len(own)} columns {release}: remove all but one.")
     from_canvas = "Student" in header or "LastName" in header
+    # Canvas adds a number, as in "week1 (777)"; Moodle says more, as in "Assignment: week1 (Real)".
+    form = r"{}( \(\d+\))?" if from_canvas else r"([^:]+: ?)?{}( \([^()]*\))?"
+    own = [index for index, name in enumerate(header) if re.fullmatch(form.format(re.escape(release)), name)]
+    if len(own) > 1:
+        columns = ", ".join(header[index] for index in own)
+        raise ValueError(f"roster is {path}, which has {len(own)} columns of {release} ({columns}): keep one.")
     about_points = {index for index, row in enumerate(rows) if from_canvas and POINTS_POSSIBLE in row[0]}
     keys = [set() if index in about_points else _row_keys(header, row) for index, row in enumerate(rows)]
     if not any(keys):
@@ -179,7 +177,8 @@ def match_students(results: Sequence[StudentResult], roster: Roster) -> tuple[di
         sentences.append(f"Not in the roster, so not in grades.csv: {first_of(strangers, MAX_NAMES, len(strangers))}.")
     if missing := [roster.label(index) for index, keys in enumerate(roster.keys) if keys and index not in claims]:
         names = first_of(missing, MAX_NAMES, len(missing))
-        sentences.append(f"Handed in nothing, and keep the cell that they have: {names}.")
+        kept = "keep the cell that they have" if roster.points_column is not None else "get an empty cell"
+        sentences.append(f"Handed in nothing, and {kept}: {names}.")
     return matched, sentences
 
 

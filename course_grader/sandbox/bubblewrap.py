@@ -48,7 +48,7 @@ REMEDIES = (
         "the administrator sets `sysctl kernel.unprivileged_userns_clone=1` or raises `user.max_user_namespaces`",
     ),
     (
-        r"Can't (mkdir parents|resolve|find source path|open)",
+        r"Can't (mkdir parents|resolve|find source path|open)|execvp",
         "each folder above Python and its packages has to be open to you, and readable since bubblewrap 0.12.0, also "
         "for root: grade as the owner of these folders, or install Python and the course where all may read",
     ),

@@ -81,14 +81,8 @@ class Isolation:
         Raises:
             NoSandbox, OSError: It cannot be started.
         """
-        return subprocess.Popen(
-            self.command(program, settings),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=self.environment(),
-            start_new_session=True,
-        )
+        command, environment = self.command(program, settings), self.environment()
+        return subprocess.Popen(command, -1, None, stdin, stdout, stderr, env=environment, start_new_session=True)
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End a process, and its container, which may continue after the engine's own process has ended."""

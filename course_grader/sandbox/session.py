@@ -17,7 +17,6 @@ from .isolation import NoSandbox
 Request = tuple[str, Mapping[str, Any]]  # what is asked for, and its arguments
 STARTUP_SECONDS = 120.0  # that a process may take to import torch
 
-
 TOO_LONG = (
     "A loop that never ends, one that keeps more and more in memory, or work that grows much faster than its input "
     "takes this long.",

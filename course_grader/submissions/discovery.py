@@ -65,13 +65,13 @@ def find_submissions(folder: Path) -> list[Submission]:
     named = [(entry, name) for entry in ordered if (name := submission_name(entry))]
     beside_download = any(name.from_platform for _, name in named)
     for entry, name in named:
-        if not name.from_platform:
-            refuse_class_download(Path(entry.path), len(named) == 1, beside_download)
         # In a folder of Moodle's everything is the student's own.
         collector = collectors.setdefault(name.student, FileCollector(() if name.from_moodle else assignments))
         # Files in the student's folder are named relative to it.
         shown = "" if entry.is_dir(follow_symlinks=False) else name.file
         collector.add(Path(entry.path), shown, name.marked_late)
+        if not name.from_platform:
+            refuse_class_download(Path(entry.path), collector, len(named) == 1, beside_download)
         replies[name.student] = _reply(entry.name, name)
     if not collectors:
         raise ValueError(f"folder is {folder}, and nobody has handed anything in there: {remedy}.")

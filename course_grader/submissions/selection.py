@@ -146,7 +146,8 @@ def _repetition_remark(
     moment = _local_time(winner.submitted_at)
     if len(originals) == 1:
         times = "twice" if len(candidates) == 2 else f"{len(candidates)} times"
-        return f"{originals.pop()} was handed in {times}: the one from {moment} counts{rule}."
+        which = f"{winner.name} from" if any("/" in one.name for one in candidates) else "the one from"
+        return f"{originals.pop()} was handed in {times}: {which} {moment} counts{rule}."
     return f"`{name}` is in {len(candidates)} notebooks: the one in {winner.name} from {moment} counts{rule}."
 
 

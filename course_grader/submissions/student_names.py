@@ -14,8 +14,8 @@ NOTEBOOK_SUFFIX, ZIP_SUFFIX = ".ipynb", ".zip"
 # The display name before the number and the file's name after it are the student's to choose: a folder's name ends with
 # Moodle's own words, and in a file's name those must stand only once.
 _MOODLE = re.compile(r"(.+_\d+_assignsubmission_)(?:file|onlinetext)(?:_(.*))?", re.DOTALL)
-# doejane_12345_67890_01_exercises.ipynb, or anon_Xa9bC_67890_01_exercises.ipynb where names are hidden; short numbers may
-# mean anything, and no two students may be merged. The first numbers count: the rest is the student's to choose.
+# doejane_12345_67890_01_exercises.ipynb, or anon_Xa9bC_67890_01_exercises.ipynb where names are hidden; short numbers
+# may mean anything, and no two students may be merged. The first numbers count: the rest is the student's to choose.
 _CANVAS = re.compile(r"(\w[\w-]*?)(_LATE)?_(\d{3,})_\d{3,}_(.+)", re.DOTALL | re.IGNORECASE)
 _ANONYMOUS = re.compile(r"(anon)(_LATE)?_([^\W_]{5})_\d{3,}_(.+)", re.DOTALL | re.IGNORECASE)
 _COPY = re.compile(r"(?:-(\d{1,6})| ?\((\d{1,6})\))\Z")  # 01_exercises-1, 01_exercises (1)

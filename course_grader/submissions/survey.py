@@ -11,7 +11,7 @@ from pathlib import Path
 
 from course_lib.wording import first_of
 
-from .collector import is_hidden, is_noise
+from .collector import is_noise
 from .discovery import Submission, submission_name
 from .visible_text import escape_hidden
 
@@ -60,9 +60,10 @@ def _several_people(found: Sequence[Submission]) -> list[str]:
             folders_of[re.sub(r"^(\d\d_)?.*", r"\1", name)] |= {folder} - {""}
         folders = max((folders_of[""] | some for some in [*folders_of.values()]), key=len, default=set())
         if len(folders) > 1:
+            places = first_of(sorted(folders), 3, len(folders))
             sentences.append(
-                f"{one.student} is graded as one student, with notebooks in {first_of(sorted(folders), 3, len(folders))}: "
-                "if these are students, unpack what is zipped, and give the folder that holds them."
+                f"{one.student} is graded as one student, with notebooks in {places}: if these are students, unpack "
+                "what is zipped, and give the folder that holds them."
             )
         if re.fullmatch(r"\d\d_exercises.*", one.student):
             sentences.append(
