@@ -47,10 +47,8 @@ class GradingTask:
 
     Attributes:
         student: The name of the folder or file.
-        notebooks: What was submitted.
-        remarks: What was noticed when the files were collected.
-        release: The release that is graded.
-        policy: How late submissions are graded.
+        notebooks, remarks: What was submitted, and what was noticed when it was collected.
+        release, policy: What is graded, and how late submissions are.
         secret: The run's secret; inputs are drawn from it, the student's name and the file.
         digest: A checksum of all this but the secret.
         unread: The names of files that were not read, because they are neither notebooks nor zips.

@@ -94,8 +94,7 @@ def read_manifest(path: Path) -> Release:
     try:
         release = Release.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"is no JSON ({error})" if isinstance(error, ValueError) else "lacks what a release has"
-        reason = f"can't be opened ({error.strerror})" if isinstance(error, OSError) else reason
+        reason = f"can't be read ({error})" if isinstance(error, OSError | ValueError) else "lacks what a release has"
         raise ValueError(f"{path} {reason}: make it with `course release`, and change points or exercises.") from None
     if not release.exercises:
         raise ValueError(f"{path} has no exercises: make it with `course release`.")

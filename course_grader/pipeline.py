@@ -146,8 +146,7 @@ def _write_all(
     for path in (out / FEEDBACK_FOLDER).glob("*-" + "[0-9a-f]" * 16 + ".html"):
         if path not in pages:  # of a student who is gone
             path.unlink()
-    said = [*write_gradebook(ordered, release, out, roster), *outlived]
-    said += [*_open_questions(ordered, out), *_left_out(results, replies, out)]
+    said = [*write_gradebook(ordered, release, out, roster), *outlived, *_open_questions(ordered, replies, out)]
     write_text(out / "report.html", class_report(ordered, release, names, [*notes, *said]), mode=0o644)
     for sentence in said:
         say(sentence)
@@ -163,8 +162,8 @@ def _write_upload(path: Path, pages: Mapping[str, str]) -> None:
                 archive.writestr(name, page)
 
 
-def _open_questions(results: list[StudentResult], out: Path) -> list[str]:
-    """Say which results are not final, and what the teacher can do."""
+def _open_questions(results: list[StudentResult], replies: Mapping[str, str], out: Path) -> list[str]:
+    """Say which results are not final, whose pages the platform can't take, and who is not graded any more."""
     failed = sum(result.provisional for result in results)
     to_decide = sum(bool(result.needs_review) and not result.provisional for result in results)
     sentences = []
@@ -173,11 +172,6 @@ def _open_questions(results: list[StudentResult], out: Path) -> list[str]:
     if to_decide:
         path = out / DECISIONS
         sentences.append(f"{to_decide} have no grade yet: write the points into {path} and run the command again.")
-    return sentences
-
-
-def _left_out(results: list[StudentResult], replies: Mapping[str, str], out: Path) -> list[str]:
-    """Say whose pages the platform can't take, and who was graded before and is not any more."""
     known = {result.student for result in results}
     groups = {
         f"Without a page in {UPLOAD}, because no platform named their files": known - set(replies) if replies else (),
@@ -185,7 +179,7 @@ def _left_out(results: list[StudentResult], replies: Mapping[str, str], out: Pat
             ResultStore(out).students() - known
         ),
     }
-    return [f"{what}: {first_of(sorted(who), MAX_NAMES, len(who))}." for what, who in groups.items() if who]
+    return sentences + [f"{what}: {first_of(sorted(who), MAX_NAMES, len(who))}." for what, who in groups.items() if who]
 
 
 def prepare_task(

@@ -25,12 +25,9 @@ def make_release(notebooks: Path, name: str, lessons: list[str], to: Path) -> Pa
 
     Args:
         notebooks: The course's folder of notebooks, of a clone or as pip installed it.
-        name: The name of the release, such as "week1": letters, digits, dots, dashes and underscores.
+        name: The name of the release, such as "week1".
         lessons: The numbers of lessons that have exercises, such as ["01", "02"].
-        to: The folder that gets a folder `name`.
-
-    Returns:
-        The new folder: a notebook per lesson, and release.json, the manifest that grading reads.
+        to: The folder that gets a folder `name`, with a notebook per lesson and the manifest that grading reads.
 
     Raises:
         ValueError: The name has invalid characters, no lesson is named, a lesson has no exercises, or the release

@@ -39,9 +39,8 @@ def grade_all(
 
     Args:
         tasks: What is to be graded; taken one at a time as workers become free.
-        config: The configuration of the workers.
         scheduler: The address of a Dask scheduler, such as "tcp://10.0.0.1:8786"; None grades on this machine.
-        workers: As in `grade_here`.
+        config, workers: As in `grade_here`.
         say: Called with a sentence when the scheduler goes away.
 
     Yields:

@@ -16,13 +16,7 @@ def kept_metadata(cell: Any) -> dict[str, Any]:
 
 
 def student_notebook(solution: Any) -> Any:
-    """Remove solutions, hidden tests and outputs from a teacher's notebook.
-
-    Args:
-        solution: A notebook with `### BEGIN SOLUTION` markers and nbgrader's metadata; it is not changed.
-
-    Returns:
-        The student's notebook, whose links lead to the exercises.
+    """Return a teacher's notebook, which stays as it is, without solutions, hidden tests and outputs.
 
     Raises:
         ValueError: nbgrader refuses the markers or the metadata; the message is its own.

@@ -77,8 +77,7 @@ def select_notebooks(
     does not matter; but one that is not written never counts before one that is.
 
     Args:
-        submitted: The notebooks of one student.
-        names: The names of the exercises.
+        submitted, names: The notebooks of one student, and the names of the exercises.
         due: The due time in seconds since 1970. Without one, only what Canvas marked is late.
         release: The name of the release; a notebook with a different stamp gets a remark.
         unwritten: The (exercise, notebook) that were found to hold no answer yet.

@@ -31,11 +31,9 @@ def _unread(folder: Path, found: Sequence[Submission]) -> list[str]:
         )
     students = [f"{name} of {one.student}" for one in found for name in one.unread]
     remedy = "only notebooks, zips and folders are; if one is a student's, unpack it into a folder of that name"
-    sentences = [f"Not read, and so no student's: {', '.join(nobodys)} ({remedy})."] if nobodys else []
-    if students:
-        shown = first_of(students, MAX_NAMES, len(students))
-        sentences.append(f"Not read, because only notebooks are: {shown}.")
-    return sentences
+    sentences = [f"Not read, and so no student's: {', '.join(nobodys)} ({remedy})."] * bool(nobodys)
+    shown = first_of(students, MAX_NAMES, len(students))
+    return sentences + [f"Not read, because only notebooks are: {shown}."] * bool(students)
 
 
 def _one_time(found: Sequence[Submission]) -> list[str]:

@@ -208,19 +208,49 @@ def test_manifests(class_):
     path = class_ / "week4" / "release.json"
     for week in ("week4", str(class_ / "week4"), str(path)):
         assert read_manifest(find_manifest(week, class_ / "handed_in")) == RELEASE
-    path.write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"is not the record of a release \(KeyError\): make it with `course release`\."
-    ):
+
+
+FIRST = RELEASE.as_dict()["exercises"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("{", r"can't be read \(Expecting"),
+        ("{}", "lacks what a release has: make it with `course release`"),
+        ("[]", "lacks what a release has: make it with `course release`"),
+        ([], r"has no exercises: make it with `course release`\."),
+        ([{"name": FIRST["name"]}], "lacks what a release has"),
+        ([FIRST | {"name": "cut"}], r"has the exercise 'cut' that version \S+ of the course doesn't know: "
+                                    "correct its name, remove it, or grade with version 1 of the course"),
+        ([FIRST, FIRST], f"has the exercise '{FIRST['name']}' 2 times: remove all but one"),
+        ([FIRST | {"points": -3}], f"has the exercise '{FIRST['name']}' with points -3: give a number from 0 up"),
+        ([FIRST | {"points": "ten"}], "with points 'ten': give a number from 0 up, without quotes"),
+        ([FIRST | {"points": True}], "with points True"),
+        ([FIRST | {"points": float("nan")}], "with points nan"),
+        ([FIRST | {"points": float("inf")}], "with points inf"),
+        ([FIRST | {"points": None}], "with points None"),
+    ],
+)  # fmt: skip
+def test_records_that_cannot_be_graded_with(class_, change, says):
+    path = class_ / "week4" / "release.json"
+    whole = {**RELEASE.as_dict(), "exercises": change}
+    path.write_text(change if isinstance(change, str) else json.dumps(whole))
+    with pytest.raises(ValueError, match=says):
         read_manifest(path)
-    path.write_text(json.dumps({**RELEASE.as_dict(), "exercises": []}))
-    with pytest.raises(ValueError, match=r"is empty: grade with version 1 of the course\."):
+
+
+def test_the_version_in_use_is_no_remedy(class_):
+    path = class_ / "week4" / "release.json"
+    path.write_text(json.dumps({**RELEASE.as_dict(), "version": version(), "exercises": [FIRST | {"name": "cut"}]}))
+    with pytest.raises(ValueError, match=r"doesn't know: correct its name, remove it\."):
         read_manifest(path)
-    data = RELEASE.as_dict()
-    data["exercises"][0]["name"] = "cut_heads"
-    path.write_text(json.dumps(data))
-    with pytest.raises(ValueError, match=r"has an exercise 'cut_heads' that this version of the course doesn't know"):
-        read_manifest(path)
+
+
+def test_the_release_is_no_student(class_, capsys):
+    give(class_, "ada", RIGHT)
+    assert main(["grade", str(class_), "--week", str(class_ / "week4"), "--out", str(class_.parent / "out")]) == 2
+    assert "as if a student had handed it in: give the folder that holds only what" in capsys.readouterr().err
 
 
 def test_marks_survive_a_file(tmp_path):

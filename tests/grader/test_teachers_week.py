@@ -224,7 +224,8 @@ def graded(monkeypatch, class_):
     def one(task, config):
         tasks.append(task)
         marks = tuple(Mark(not_passed("Wrong.").of(x.name, x.lesson), x.title, 0, x.points) for x in RELEASED)
-        return StudentResult(task.student, marks, digest=task.digest)
+        at = [str(sheet.submitted_at) for sheet in task.notebooks]
+        return StudentResult(task.student, marks, submitted_at=max(at, default=None), digest=task.digest)
 
     def run(**options):
         tasks.clear()
@@ -275,8 +276,10 @@ def test_extensions_and_waivers(class_, graded):
     [
         ("student,due\nnobody,none\n", "has a row for 'nobody', but nobody of that name handed in anything"),
         ("student,due\nada,soon\n", "own.csv: 'ada' is 'soon', which is not a time: write 2026-11-20,"),
-        ("name,date\nada,none\n", "is not a CSV file with the header student,due: its header is name,date."),
-        ("", "is not a CSV file with the header student,due"),
+        ("name,date\nada,none\n", "own.csv has the header name,date: it has to be student,due."),
+        ("", "own.csv is empty. Its header has to be student,due."),
+        ("student,due\nada,none\nAda,2026-11-20\n", "has 2 rows for ada: remove all but the one that counts"),
+        ("student,due\nada,none,ill\n", "has more cells in the row of 'ada' than in its header: put a text with ','"),
     ],
 )
 def test_extensions_that_cannot_be_used(tmp_path, text, said):
@@ -284,6 +287,66 @@ def test_extensions_that_cannot_be_used(tmp_path, text, said):
     with pytest.raises(ValueError) as error:
         read_extensions(tmp_path / "own.csv", ["ada"])
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("ada,merge_heads,1,See me.\nADA,merge_heads,0,\n", "has 2 rows for ada and merge_heads: remove all but"),
+        (
+            "ada,merge_heads,1,Right idea, wrong axis.\n",
+            "more cells in the row of 'ada' than in its header: put a text",
+        ),
+        ("ada,merge_heads,1,See me.,,\nada,split_heads,1,\n", None),  # as spreadsheets fill a row up
+    ],
+)
+def test_rows_of_decisions(tmp_path, rows, said):
+    path = tmp_path / "decisions.csv"
+    path.write_text(f"student,exercise,points,comment\n{rows}")
+    if said:
+        with pytest.raises(ValueError) as error:
+            read_decisions(path, RELEASE, ["ada"])
+        assert said in str(error.value)
+    else:
+        assert len(read_decisions(path, RELEASE, ["ada"])) == 2
+
+
+def test_a_decision_on_an_earlier_hand_in_is_named(class_, graded):
+    give(class_, "ada.ipynb", at=DUE)
+    graded()
+    path = class_ / "out" / "decisions.csv"
+    path.write_text("student,exercise,points,comment\nada,merge_heads,1,\n")
+    hint = "What ada handed in is of another time than when you decided on merge_heads"
+    for at, told in ((DUE, False), (DUE + 9, True), (DUE + 9, True)):  # until the teacher has looked
+        give(class_, "ada.ipynb", at=at)
+        graded()
+        assert any(hint in sentence for sentence in graded.said) == told
+        assert (hint in (class_ / "out" / "report.html").read_text()) == told
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
+    path.write_text(f"student,exercise,points,comment\nada,merge_heads,{rows[0]['points']},\n")
+    graded()
+    assert not any(hint in sentence for sentence in graded.said)
+
+
+def test_who_is_missing_is_named(class_, graded):
+    for name in (f"{MOODLE}/04.ipynb", "ada.ipynb", "bob.ipynb"):
+        give(class_, name)
+    graded()
+    assert "Without a page in feedback_upload.zip, because no platform named their files: ada, bob." in graded.said
+    (class_ / "handed_in" / "bob.ipynb").unlink()
+    for _ in range(2):
+        graded()
+        (said,) = [one for one in graded.said if "earlier run" in one]
+        assert said.endswith("so in no table (results/ still has them): bob.")
+        assert said in (class_ / "out" / "report.html").read_text()
+
+
+def test_only_another_weeks_sheet(grade):
+    other = "def scaled_scores(queries, keys):\n    return queries"
+    only, both = (grade(*sheets) for sheets in ([sheet("01_exercises.ipynb", other)],
+                  [sheet("01_exercises.ipynb", other), sheet("04_exercises.ipynb", *RIGHT.values())]))  # fmt: skip
+    assert "No exercise of week4 is in 01_exercises.ipynb." in only.remarks and "01_exercises" in both.remarks[0]
+    assert (only.flags, both.flags) == (("only other weeks' notebooks",), ())
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,17 @@ def test_moodle_gets_students_only(write):
     assert said == []
 
 
+@pytest.mark.parametrize(
+    "column", ["week1", "week1 (Real)", "Assignment: week1 (Real)", "Aufgabe: week1 (Punkte)", "Devoir : week1 (Brut)"]
+)
+def test_who_handed_in_nothing_keeps_what_moodle_has(write, column):
+    roster = f"Vorname;Nachname;{column};week10\nNora;Null;7,50;1\nOle;Leer;-;1\nJane;Doe;0;1\n"
+    rows, said = write("Jane Doe", roster=roster)
+    assert rows == [["Vorname", "Nachname", column], ["Nora", "Null", "7,50"], ["Ole", "Leer", "-"],
+                    ["Jane", "Doe", "1.5"]]  # fmt: skip
+    assert said == ["Handed in nothing, and keep the cell that they have: Nora Null, Ole Leer."]
+
+
 def test_moodles_worksheet_with_hidden_names_and_semicolons(write):
     rows, said = write("Participant_87_assignsubmission_file", roster="Identifier;Status\r\nParticipant 87;\r\n")
     assert (rows, said) == ([["Identifier", "week1"], ["Participant 87", "1.5"]], [])
@@ -139,7 +150,7 @@ def test_two_rows_that_fit_get_nothing(write):
     rows, said = write("Jane Doe", roster=MOODLE + "Jane,Doe,s-9,other@school.edu,\n")
     assert [row[-1] for row in rows[1:]] == ["", "", ""]
     assert said[0] == '2 rows of the roster fit "Jane Doe": enter the points by hand.'
-    assert said[1:] == ["Handed in nothing, and keep the cell that they have: Zoë Ångström."]
+    assert said[1:] == ["Handed in nothing, and get an empty cell: Zoë Ångström."]
 
 
 def test_two_submissions_that_fit_one_row_get_nothing(write):
@@ -200,9 +211,11 @@ def test_a_long_list_of_names_is_cut(write):
             "no column of it names a student: its header is Etunimi,Sukunimi. Give Canvas's or Moodle's own export,",
         ),
         (b"Student,ID,Section\n", "no column of it names a student"),
-        (b"", "which is not a CSV file with a header (ValueError): give Canvas's or Moodle's own export."),
-        ("Name\nZoë\n".encode("utf-16")[2:], "which is not a CSV file with a header (ValueError)"),
-        (b"Student,week1,week1 (7)\nJane,,\n", "which has 2 columns week1: remove all but one."),
+        (b"", "which is empty: give Canvas's or Moodle's own export."),
+        ("Name\nZoë\n".encode("utf-16")[2:], "which is not a CSV file (it has null bytes): give Canvas's"),
+        (b"Student,week1,week1 (7)\nJane,,\n", "which has 2 columns of week1 (week1, week1 (7)): keep one."),
+        (b"Name,T: week1 (Real),T: week1 (Letter)\nJ,,\n", "2 columns of week1 (T: week1 (Real), T: week1 (Letter))"),
+        (b"Name,week1\nJane,1,2\n", "which has more cells in the row of 'Jane' than in its header"),
     ],
 )
 def test_a_roster_that_cannot_be_used(write, tmp_path, roster, said):
@@ -213,7 +226,7 @@ def test_a_roster_that_cannot_be_used(write, tmp_path, roster, said):
 
 
 def test_no_roster_there(tmp_path):
-    with pytest.raises(ValueError, match=r"gone\.csv, which is not a CSV file .* \(FileNotFoundError\)"):
+    with pytest.raises(ValueError, match=r"gone\.csv, which isn't there: give Canvas's or Moodle's own export\."):
         write_gradebook([], RELEASE, tmp_path, tmp_path / "gone.csv")
 
 

@@ -59,6 +59,7 @@ def test_no_bubblewrap(path):
         ("Creating new namespace failed: Operation not permitted", "`--security-opt seccomp=unconfined`"),
         ("Can't mkdir parents for /home/x: Permission denied", "grade as the owner of these folders"),
         ("Can't find source path /home/x/.venv: Permission denied", "grade as the owner of these folders"),
+        ("execvp /home/x/.venv/bin/python: Permission denied", "grade as the owner of these folders"),
         ("something new", "its administrator has to allow user namespaces here"),
     ],
 )

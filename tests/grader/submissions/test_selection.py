@@ -171,3 +171,11 @@ def test_nothing_that_counts():
     assert select_notebooks([], NAMES, DUE).submitted_at is None
     selection = select_notebooks([submit("a.ipynb", None, 1, reason="It is empty.")], NAMES, DUE)
     assert (selection.notebook_of, selection.late, selection.submitted_at) == ({}, {}, DUE + HOUR)
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders():
+    names = ("old/02_exercises.ipynb", "new/02_exercises.ipynb")
+    submitted = [submit(name, answers_to(*NAMES), hour) for hour, name in enumerate(names, -3)]
+    assert winner(submitted)[2] == (
+        f"02_exercises.ipynb was handed in twice: new/02_exercises.ipynb from 2026-11-20 16:00 {ZONE} counts.",
+    )
