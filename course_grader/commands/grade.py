@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"for the gradebook: {args.out / 'grades.csv'} (details: {args.out / 'exercises.csv'})")
     print(f"for the students:  {args.out / FEEDBACK_FOLDER}")
     if (args.out / UPLOAD).exists():
-        print(f"for the platform:  {args.out / UPLOAD} (the same pages, under the names that it gave)")
+        print(f"for the platform:  {args.out / UPLOAD} (the pages under the names that it gave)")
     print(f"for you:           {args.out / 'report.html'}")
     return 0
 
