@@ -81,7 +81,7 @@ def _square(
     return _cut(case, axes, name, shorter) if is_free and 1 < shorter < longer else None
 
 
-def _with_zeros(case: Case, names: Iterable[str]) -> Case | None:
+def _with_zeros(case: Case, axes: Mapping[str, str]) -> Case | None:
     """Return the call with zeros on the diagonal of its scores, which a causal mask keeps, and in its last rows."""
     changed = False
 
@@ -97,7 +97,7 @@ def _with_zeros(case: Case, names: Iterable[str]) -> Case | None:
         return tensor
 
     arguments = []
-    for value, name in zip(case.arguments, names, strict=False):
+    for value, name in zip(case.arguments, axes, strict=False):
         arguments.append(map_instances(Tensor, zeroed, value) if name in ("scores", *FREE_ROWS) else value)
     return Case(tuple(arguments), ZEROS) if changed else None
 

@@ -1,4 +1,4 @@
-"""Read what a learner writes as a guess: `0.8`, "0.8", "4/5", `Fraction(4, 5)`, `np.float32(0.8)` and `[0.8]` are one."""
+"""Read what a learner writes as a guess: `0.8`, "0.8", "4/5", `np.float32(0.8)` and `[0.8]` are all the same."""
 
 from __future__ import annotations
 

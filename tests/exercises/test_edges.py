@@ -143,7 +143,8 @@ for _ in range(num_new):\
 return tokens
 """,
         "layer_norm(x, gain, shift)": r"""
-m = x.mean(-1, keepdim=True); v = (x * x).mean(-1, keepdim=True) - m * m; return (x - m) / (v + 1e-5).sqrt() * gain + shift
+m = x.mean(-1, keepdim=True); v = (x * x).mean(-1, keepdim=True) - m * m; \
+return (x - m) / (v + 1e-5).sqrt() * gain + shift
 """,
         "leaks(code, x)": "\n".join(
             rf"""y, found = code(x), set()\

@@ -70,8 +70,10 @@ def test_a_guess_of_another_kind_gets_one_sentence(guess, answer, shown, capsys)
 
 
 SAME = {
-    3: ["3", " 3 ", "3.0", "6/2", np.int64(3), np.float32(3), np.array(3), np.array([3]), [3], (3,), torch.tensor([[3]])],
-    0.8: ["0.8", ".8", "4/5", "4 / 5", np.float64(0.8), np.float32(0.8), Fraction(4, 5), Decimal("0.8"), [Decimal("0.8")]],
+    3: ["3", " 3 ", "3.0", "6/2", np.int64(3),
+        np.float32(3), np.array(3), np.array([3]), [3], (3,), torch.tensor([[3]])],
+    0.8: ["0.8", ".8", "4/5", "4 / 5", np.float64(0.8), np.float32(0.8), Fraction(4, 5), Decimal("0.8"),
+          [Decimal("0.8")]],
     -2: ["-2", "'-2'", np.int8(-2), Fraction(-2), Decimal(-2)],
     (2, 6, 6): ["(2, 6, 6)", "2, 6, 6", "[2,6,6]", "torch.Size([2, 6, 6])", ("2", "6", "6"), np.array([2, 6, 6]),
                 [np.int64(2), 6.0, Fraction(6)], torch.tensor([2, 6, 6])],
@@ -100,8 +102,10 @@ def test_a_right_guess_may_be_written_in_many_ways(guess, answer, capsys):
         ("a\nb\x1b[31m\tc", "k", "✗ You guessed a b [31m c; it is k. Read on to see why."),
         ((2, 6, ...), (2, 6, 6), NO_GUESS),
         ("...", 6, NO_GUESS),
-        (torch.empty(3, device="meta"), 3, "… Your guess is a tensor of shape (3,); this question asks for an integer."),
-        (torch.eye(2).to_sparse(), "k", "… Your guess is a tensor of shape (2, 2); this question asks for a word, in quotes."),
+        (torch.empty(3, device="meta"), 3,
+         "… Your guess is a tensor of shape (3,); this question asks for an integer."),
+        (torch.eye(2).to_sparse(), "k",
+         "… Your guess is a tensor of shape (2, 2); this question asks for a word, in quotes."),
         (object(), 0.5, "… Your guess is an object; this question asks for a number."),
         (3, {"a": 1}, "… Your guess is 3; this question asks for a dict."),
         (3, torch.zeros(99, 7), "… Your guess is 3; this question asks for a Tensor."),
