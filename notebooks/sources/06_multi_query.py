@@ -569,8 +569,8 @@ torch.testing.assert_close(repaired(long_text), wide(long_text))
 print("copies:", *copies(repaired, long_text), sep="\n")
 
 # %% [markdown]
-# The output is the same, and only the copy of the queries is left. By hand it goes like this: the heads take the place
-# of the queries for the product, and go back to their place afterwards.
+# The output is the same, and only the copy of the queries is left. By hand, the heads take the place of the queries for
+# the product:
 
 # %%
 def fold(one_query, cached_keys):
@@ -632,7 +632,7 @@ print(f"the repaired class on a whole text: {row.speedup:.1f} times as fast as y
 
 # %% [markdown]
 # The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same.
-# (`enable_gqa` copies no keys either; it was slower than folding on this machine for another reason.)
+# (`enable_gqa` copies no keys either.)
 # The last line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
 # larger than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model
 # takes when it writes, one new token at a time.

@@ -75,7 +75,7 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=4)
 # <details><summary>After your guess</summary>
 #
 # The base is fifty times as large, and the exponent of the last pair is nearly 1, so the pair needs nearly fifty times
-# as many tokens, 47.
+# as many tokens.
 #
 # </details>
 #
@@ -436,8 +436,8 @@ heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
 
 # %% [markdown]
 # The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache and more than one
-# new word you must pass a mask, as your module does with `seen`. (PyTorch has one ready: `causal_lower_right` in
-# `torch.nn.attention.bias`.) A single new word may see all keys, so it needs no mask, but `is_causal` must stay False.
+# new word you must pass a mask, as your module does with `seen`. (PyTorch has one ready: causal_lower_right in
+# torch.nn.attention.bias.) A single new word may see all keys, so it needs no mask, but `is_causal` must stay False.
 #
 # ## A padded batch with a cache
 #

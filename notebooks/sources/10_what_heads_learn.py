@@ -613,8 +613,8 @@ predict(guess, lambda: accuracy(blind), within=0.08)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# About 0.93. With places the model made hardly a mistake in a thousand answers, now it makes seventy, but it had to do
-# without the one head that seemed indispensable. The next section finds out how.
+# It is lower than with places, where hardly an answer was wrong, but high for a model that lacks the one head that
+# seemed indispensable. The next section finds out how it does it.
 #
 # </details>
 #
