@@ -6,7 +6,8 @@
 # You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the normalization,
 # two ways to choose the next token, and the number of parameters of a configuration.
 #
-# **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained.
+# **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained, but the loss must
+# be ready for it: its gradients are compared, too.
 #
 # Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
 # with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
