@@ -13,7 +13,7 @@ from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTE
 
 from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions
 from .manifest import Release, ReleasedExercise
-from .marks import NOT_HANDED_IN, Mark, StudentResult
+from .marks import MISSING, Mark, StudentResult
 from .sameness import equals_solutions
 from .sandbox import Sandbox
 from .submissions import OWN_TIMESTAMP, Notebook, SubmittedNotebook, explain_missing, select_notebooks
@@ -242,9 +242,9 @@ def _mark(
     if verdict is None:
         readable = [one for one in task.notebooks if one.notebook]
         of_lesson = [one for one in readable if one.is_of(exercise.lesson)]
-        verdict = Verdict(NOT_HANDED_IN, "Nothing that could be read was handed in.")
+        verdict = Verdict(MISSING, "Nothing that could be read was handed in.")
         if exercise.lesson in absent:
-            verdict = Verdict(NOT_HANDED_IN, "Its notebook was not handed in.")
+            verdict = Verdict(MISSING, "Its notebook was not handed in.")
         elif any(one.notebook is None and one.is_of(exercise.lesson) for one in task.notebooks) and not of_lesson:
             verdict = not_passed("Its notebook can't be read.")
         elif readable and (notebook := (of_lesson or readable)[-1].notebook):

@@ -11,8 +11,8 @@ from typing import Any
 
 from course_lib.exercises import NEEDS_REVIEW, SIGNS, Verdict
 
-NOT_HANDED_IN, IN_PART = "not handed in", "passed in part"  # the second only by a teacher's decision
-STATES = SIGNS | {NOT_HANDED_IN: "–", IN_PART: "◐"}  # state -> its sign
+MISSING, IN_PART = "not handed in", "passed in part"  # the second only by a teacher's decision
+STATES = SIGNS | {MISSING: "–", IN_PART: "◐"}  # state -> its sign
 
 
 @dataclass(frozen=True)

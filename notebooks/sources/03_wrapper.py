@@ -25,10 +25,10 @@ if importlib.util.find_spec("course_lib") is None:
 
 # %%
 import copy
+from functools import partial
 
 import torch
 from torch import nn
-from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
 from course_lib.attention import MultiHeadAttentionWrapper, causal_keep
@@ -38,6 +38,7 @@ from course_lib.inputs import dream_big
 from course_lib.pictures import compare, layout_steps
 from course_lib.recorder import record
 from course_lib.show import show
+from course_lib.timing import Case, compare_times
 
 device = course_device()
 words, embeddings, x = dream_big(device=device)
@@ -154,11 +155,12 @@ for num_heads in (1, 2, 4, 8):
 
 # %% tags=["timing", "nbval-ignore-output"]
 sample = torch.randn(1, 128, 512, device=device)
+cases = []
 for num_heads in (1, 2, 8, 64):
     wide = MultiHeadAttentionWrapper(512, 512, num_heads).to(device)
-    timer = Timer("wide(sample)", globals={"wide": wide, "sample": sample})
-    seconds = timer.blocked_autorange(min_run_time=1).median
-    print(f"heads {num_heads:2}: {1000 * seconds:6.1f} ms")
+    cases.append(Case(f"heads {num_heads:2}", partial(wide, sample)))
+for row in compare_times(cases, rounds=15):
+    print(f"{row.name}: {row.median_ms:6.1f} ms")
 
 # %% [markdown]
 # Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? With

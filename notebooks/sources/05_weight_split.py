@@ -25,6 +25,8 @@ if importlib.util.find_spec("course_lib") is None:
         )
 
 # %%
+from functools import partial
+
 import torch
 from torch import nn
 
@@ -602,7 +604,7 @@ for width, heads, tokens in ((96, 12, 16), (768, 12, 1), (768, 12, 16), (768, 12
     wide = MultiHeadAttention(width, width, heads).to(device)
     narrow = split_to_wrapper(wide)
     text = torch.randn(4, tokens, width, device=device)
-    cases = [Case("split", lambda: wide(text)), Case("wrapper", lambda: narrow(text))]
+    cases = [Case("split", partial(wide, text)), Case("wrapper", partial(narrow, text))]
     with torch.no_grad():
         split_time, wrapper_time = compare_times(cases, rounds=15)
     ratio = f"the wrapper takes {wrapper_time.ratio:.1f} times as long"

@@ -495,9 +495,9 @@ assert before > 0.85 and after < 0.1
 def with_exchange_in(model, heads, projection):
     # `projection` of layer 1 gives what it gave with the exchange; all else is clean
     kept = []
-    with heads_edited(model.layers[0], exchanged(heads)):
-        with projection.register_forward_hook(lambda *call: kept.append(call[2])):
-            run(model, both_ways)
+    keep = projection.register_forward_hook(lambda *call: kept.append(call[2]))
+    with heads_edited(model.layers[0], exchanged(heads)), keep:
+        run(model, both_ways)
     with projection.register_forward_hook(lambda *_: kept[0]):
         return next_or_previous(run(model, both_ways)[0])
 

@@ -59,7 +59,7 @@ class Forged:
         return getattr(self.remote, attribute)
 
     def ask_all(self, requests):
-        request, arguments = requests[0]
+        request, arguments = requests[0] if requests else ("", {})
         if arguments.get("name") != self.forged:
             yield from self.remote.ask_all(requests)
             return

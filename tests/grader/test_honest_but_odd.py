@@ -23,7 +23,7 @@ from course_grader import (
 from course_grader.commands import grade as command
 from course_grader.decisions import parse_due
 from course_grader.grading import GradingTask, grade_student
-from course_grader.marks import NOT_HANDED_IN
+from course_grader.marks import MISSING
 from course_grader.reports import class_report, page_path, write_gradebook
 from course_grader.reports.csv_table import read_table, write_table
 from course_grader.reports.roster import identities
@@ -273,7 +273,7 @@ def test_a_notebook_that_was_not_handed_in_is_named_once(sandboxes):
     )
     assert (result.remarks, result.flags) == (("The notebook of lesson 05 was not handed in.",), ())
     verdicts = {told(result)[one.name] for one in released_exercises(["05"])}
-    assert {(one.state, one.message) for one in verdicts} == {(NOT_HANDED_IN, "Its notebook was not handed in.")}
+    assert {(one.state, one.message) for one in verdicts} == {(MISSING, "Its notebook was not handed in.")}
 
 
 def test_a_cell_that_stopped_names_its_cause(sandboxes):

@@ -22,7 +22,7 @@ from course_grader import (
 from course_grader.decisions import decided, parse_due, read_decisions, read_extensions
 from course_grader.grading import GradingTask, grade_student
 from course_grader.manifest import read_manifest
-from course_grader.marks import IN_PART, NOT_HANDED_IN
+from course_grader.marks import IN_PART, MISSING
 from course_grader.reports import class_report, feedback_page
 from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import SubmittedNotebook, read_notebook
@@ -100,11 +100,11 @@ def test_each_exercise_comes_from_the_sheet_in_which_it_is_written(grade):
 def test_what_is_not_handed_in_is_a_state_of_its_own(grade):
     release = Release("week", "1", "0", (*RELEASED, *released_exercises(["05"])))
     some, nothing = grade(sheet("04_exercises.ipynb", *RIGHT.values()), release=release), grade(release=release)
-    others = {name for name, one in verdicts(some).items() if one.state == NOT_HANDED_IN}
+    others = {name for name, one in verdicts(some).items() if one.state == MISSING}
     assert others == {one.name for one in released_exercises(["05"])} and some.flags == ()
-    assert {one.state for one in verdicts(nothing).values()} == {NOT_HANDED_IN}
+    assert {one.state for one in verdicts(nothing).values()} == {MISSING}
     page, report = feedback_page(some, release), class_report([some, nothing], release)
-    assert f"– </span> {NOT_HANDED_IN}".replace(" </", "</") in page and "Not handed in</th>" in report
+    assert f"– </span> {MISSING}".replace(" </", "</") in page and "Not handed in</th>" in report
     assert "Wrong answers without a name" not in report
 
 
