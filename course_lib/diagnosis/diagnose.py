@@ -32,6 +32,7 @@ from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
 from .patches import patches_of
+from .pieces import examine_pieces
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
@@ -169,7 +170,17 @@ def diagnose(
         report = add_way_out(_report(name, stages, shared), stages.attempt)
         report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
-        return replace(report, remarks=(*report.remarks, said)) if said else report
+        report = replace(report, remarks=(*report.remarks, said)) if said else report
+        if not causal or context is not None or keep is not None or has_grid:
+            return report
+
+        def examine(call: Callable[[Any, Tensor], Any]) -> Report:
+            return diagnose(
+                module_or_function, given, num_heads=num_heads, num_kv_heads=num_kv_heads, call=call, words=words,
+                scale=scale, window=window, lengths=lengths, normalised=normalised,
+            )  # fmt: skip
+
+        return examine_pieces(report, module_or_function, given, call if gives_call else None, examine)
 
 
 def _fewer(

@@ -1,8 +1,10 @@
 """Measure the code stage by stage; no module here knows the name of a mistake."""
 
+from course_lib.calling import CACHE
+
 from .attention import NO_WEIGHT, Attention
 from .attention_sinks import TokenlessWeights, has_sink
-from .calling import CACHE, cache_argument, usual_call
+from .calling import usual_call
 from .context import JoinedCall, context_argument
 from .copying import plain_lists, settings_in
 from .dependence import SEVERAL, Dependence
@@ -41,7 +43,7 @@ __all__ = [
     "FailedRun", "FreshRuns", "JoinedCall", "NoStructure", "OtherPath", "RotaryAngles", "RotatedRow", "Row", "Rows",
     "Run", "RunWithoutTensor", "Scores", "SecondPrompt", "SoftmaxPath", "Stages", "Structure", "Subject",
     "SubjectFailed", "TokenlessWeights", "UntraceableRun", "Visibility", "are_given", "are_made_by_caller",
-    "asks_for_gpu", "by_query_and_key", "cache_argument", "column_sets", "compare", "context_argument",
+    "asks_for_gpu", "by_query_and_key", "column_sets", "compare", "context_argument",
     "count_in_front", "factor_after_norms", "find_channel_weights", "find_distance",
     "find_elementwise", "find_leak", "find_pair_scores",
     "find_token_sum", "groups_of", "has_sink", "influence", "intended_logits", "noise_of", "number_of",

@@ -21,11 +21,9 @@ from course_lib.diagnosis.measure import (
     SOFTMAXES,
     Attention,
     Row,
-    Run,
     SecondPrompt,
     SoftmaxPath,
     TokenlessWeights,
-    cache_argument,
 )
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, SourceLine, Value
@@ -36,25 +34,12 @@ GATHERS = ("index", "index_select", "gather")
 SUMS = ("add", "add_")
 CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
 
-UNCACHED = (
-    "it was run without `{0}`. To run it token by token, give `call`: a function of (code, x) that makes a new "
-    "`{0}`, feeds it x in pieces and joins the outputs"
-)
-
 
 @rule(order=440)
 def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
     """What the code keeps from one prompt to the next."""
     if second.difference:
         yield Finding.named("stale-cache", second.difference, second.failed_at or locate_leftover(second))
-
-
-@rule(order=40)
-def check_cache_argument(run: Run) -> Iterator[str]:
-    """Whether the code takes a cache."""
-    name = None if run.options.has_call else cache_argument(run.subject.original)
-    if name is not None:
-        yield UNCACHED.format(name)
 
 
 @rule(order=240)
