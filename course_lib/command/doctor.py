@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_output, add_sizes, add_targets, examine, input_of, quietly, say, with_guessed_call
+from .examining import add_meant, add_output, add_sizes, add_targets, examine, input_of, quietly, say, with_guessed_call
 from .target import Heads, Opened, Target, evaluate, open_setup, open_target, part_to_take, split
 
 EXAMPLES = """\
@@ -41,10 +41,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--num-heads", type=int, help="how many heads the code should have")
     add("--num-kv-heads", type=int, help="how many heads of keys and values it should have")
     add("--keep", metavar="CODE", help='who may see whom besides that, True = may: "torch.ones(5, 5).tril() > 0"')
-    add("--scale", type=float, help="what dot products are multiplied by, if not 1 / sqrt(head_dim)")
-    add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
+    add_meant(parser)
     add("--lengths", type=_numbers, metavar="4,16", help="the only numbers of tokens that the code takes")
-    add("--not-normalised", action="store_true", help="weights don't sum to 1 on purpose, as with a sigmoid")
     add(
         "--context",
         metavar="CODE",

@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -171,16 +171,12 @@ def diagnose(
         report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
         report = replace(report, remarks=(*report.remarks, said)) if said else report
-        if not causal or context is not None or keep is not None or has_grid:
-            return report
-
-        def examine(call: Callable[[Any, Tensor], Any]) -> Report:
-            return diagnose(
-                module_or_function, given, num_heads=num_heads, num_kv_heads=num_kv_heads, call=call, words=words,
-                scale=scale, window=window, lengths=lengths, normalised=normalised,
-            )  # fmt: skip
-
-        return examine_pieces(report, module_or_function, given, call if gives_call else None, examine)
+        is_row = causal and context is None and not has_grid
+        examine = partial(
+            diagnose, module_or_function, given, num_heads=num_heads, num_kv_heads=num_kv_heads, words=words,
+            scale=scale, window=window, lengths=lengths, normalised=normalised,
+        )  # fmt: skip
+        return examine_pieces(report, is_row, module_or_function, given, call if gives_call else None, examine)
 
 
 def _fewer(

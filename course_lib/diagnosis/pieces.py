@@ -33,6 +33,7 @@ from .measure.waking import zero_weights
 from .report import NotRun, Report
 
 Cut = Callable[[int], list[slice]]
+Examine = Callable[..., Report]  # (call=...) -> report
 SAME = 1e-5  # of the largest element: parts of the code may compute in float32
 FEWEST = 4  # tokens that show a prompt and two steps
 TO_RUN_IT = (
@@ -71,21 +72,21 @@ def _reset(code: nn.Module) -> Iterator[None]:
                     value[:] = held[id(value)]
 
 
-def examine_pieces(
-    report: Report, code: Any, x: Tensor, call: Call | None, examine: Callable[[Call], Report]
-) -> Report:
-    """Return the report on causal code, with what shows where it is given x in pieces and keeps a cache.
+def examine_pieces(report: Report, is_row: bool, code: Any, x: Tensor, call: Call | None, examine: Examine) -> Report:
+    """Return the report on code, with what shows where it is given x in pieces and keeps a cache.
 
     Args:
         report: on the code in one pass.
+        is_row: whether x is a row of tokens of which none sees a later one, with nothing beside it.
         call: as it was given.
         examine: diagnoses the code with another call.
     """
-    if isinstance(call, InPieces) or x.dim() != (3 if x.is_floating_point() else 2):
+    if isinstance(call, InPieces):
         return report
     named = [one.name for one in parameters_of(code)[1:] if CACHE.fullmatch(one.name)] if call is None else []
-    if report.exit_status != 0 or not (isinstance(code, nn.Module) or call is None):
-        return _without(report, named)
+    is_row = is_row and x.dim() == (3 if x.is_floating_point() else 2)
+    if report.exit_status != 0 or not is_row or not (isinstance(code, nn.Module) or call is None):
+        return _remarked(report, named)
     pieces = _Pieces(code, x, call)
     if pieces.is_fed:
         return report
@@ -100,9 +101,12 @@ def examine_pieces(
 
 
 def _without(report: Report, names: list[str]) -> Report:
-    """Return a report that says which caches were not examined, unless something is wrong in any case."""
-    if report.exit_status == 0:
-        return replace(report, not_run=tuple(NotRun(f"its cache `{name}`", TO_RUN_IT) for name in names))
+    """Return a report that is clean in one pass, and says which caches were not examined."""
+    return replace(report, not_run=tuple(NotRun(f"its cache `{name}`", TO_RUN_IT) for name in names))
+
+
+def _remarked(report: Report, names: list[str]) -> Report:
+    """Return a report on code that is wrong in any case, or has no later tokens, with the caches as a remark."""
     return replace(report, remarks=(*report.remarks, *(f"its cache `{name}` was not examined" for name in names)))
 
 
@@ -181,7 +185,7 @@ class _Pieces:
         most = float((output - self.plain).abs().nan_to_num(nan=torch.inf).max())
         return most / max(float(self.plain.abs().max()), 1e-9)
 
-    def in_chunks(self, report: Report, decoding: Decoding, examine: Callable[[Call], Report]) -> Report:
+    def in_chunks(self, report: Report, decoding: Decoding, examine: Examine) -> Report:
         """Return the report on code that is right token by token, with what shows in longer pieces, if it runs so."""
         try:
             apart = self._apart(decoding, in_chunks)
@@ -193,10 +197,10 @@ class _Pieces:
         return replace(report, checked=(*report.checked, said))
 
     def accused(
-        self, report: Report, decoding: Decoding, apart: float, examine: Callable[[Call], Report], cut: Cut = in_steps
+        self, report: Report, decoding: Decoding, apart: float, examine: Examine, cut: Cut = in_steps
     ) -> Report:
         """Return the report on code that is wrong in pieces, which says nothing more of one pass."""
-        found = tuple(one for one in examine(InPieces(decoding, self.call, cut)).findings if one.mistake)
+        found = tuple(one for one in examine(call=InPieces(decoding, self.call, cut)).findings if one.mistake)
         if not found and not self.complete:
             return _without(report, list(decoding.taken) or [decoding.position])
         how = "token by token" if cut is in_steps else "in pieces of several tokens"

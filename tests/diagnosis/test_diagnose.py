@@ -475,7 +475,7 @@ def test_an_error_is_told_with_its_line():
     assert finding.mistake is None and {finding.where} == marked(breaks)
     assert finding.source == "return y.view(7)  # wrong"
     assert finding.evidence.startswith("RuntimeError: shape '[7]' is invalid for input of size")
-    assert finding.title == "It differs from attention in this way: it could not be run."
+    assert finding.title == "It could not be run."
     assert "Traceback" not in repr(report) and "\n" not in finding.evidence
 
 

@@ -110,8 +110,10 @@ def parts_of(result: Any) -> dict[Any, Any]:
         found = dict(result)
     elif is_dataclass(result):
         found = {one.name: getattr(result, one.name) for one in fields(result)}
+    elif isinstance(result, (tuple, list)):
+        found = dict(enumerate(result))
     else:
-        found = dict(enumerate(result)) if isinstance(result, (tuple, list)) else {}
+        found = {} if isinstance(result, Tensor) else dict(getattr(result, "__dict__", {}))
     output = first_tensor(result)
     return {name: one for name, one in found.items() if one is not output and one is not None}
 

@@ -52,6 +52,11 @@ def run_second_prompt(dependence: Dependence) -> SecondPrompt:
     first = run.output.tensor
     try:
         fresh = subject.run(run.x)
+    except (
+        SubjectFailed
+    ):  # while its operations are traced it runs, so that this has nothing to do with a second prompt
+        return SecondPrompt(run, "", None, True)
+    try:
         subject.run(_other_prompt(run.x), code)
         second = subject.run(run.x, code)
     except SubjectFailed as failure:

@@ -45,7 +45,7 @@ def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
 @rule(order=240)
 def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """The keys and values in the cache."""
-    if not attention.rows.in_pieces or not attention.options.causal:
+    if not attention.rows.is_cached or not attention.options.causal:
         return
     incomplete = _incomplete_query(attention)
     if incomplete is not None:

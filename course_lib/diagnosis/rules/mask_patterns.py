@@ -323,7 +323,7 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
         corner = keys[min(together.index(row.query), len(keys) - 1)]  # the key that the mask aligns with the query
         shown = {key for key in keys if expected[row.sample, row.head, corner, key]}
         beside = {key for key in together if expected[row.sample, row.head, row.query, key]}  # with a mask of their own
-        if len(together) < len(keys) and set(visible) in (shown, shown | beside):
+        if len(together) < len(keys) and visible != keys and set(visible) in (shown, shown | beside):
             product = row.product.operation
             first = visible == keys[: len(visible)]
             which = f"the first {len(visible)}" if first else f"the tokens {visible}, as token {corner} should"
