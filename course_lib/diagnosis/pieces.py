@@ -92,7 +92,7 @@ def examine_pieces(report: Report, is_row: bool, code: Any, x: Tensor, call: Cal
         return report
     if pieces.arguments is None:
         return _without(report, named)
-    decoding, apart = pieces.best()
+    decoding, apart = pieces.best() if pieces.hides_the_future() else (None, torch.inf)
     if decoding is None:
         return _without(report, [name for name in pieces.arguments.free if name in {*named, *pieces.keeping()}])
     if apart <= SAME:
@@ -160,6 +160,13 @@ class _Pieces:
                 return run(piece.clone(), **more)
 
         return quietly
+
+    def hides_the_future(self) -> bool:
+        """Return whether no output of one pass moves with a later token, as where the caller has to give a mask."""
+        later = self.x.clone()
+        later[:, -1] = self.x[:, 0] if not self.x.is_floating_point() else self.x[:, -1] * -0.5 + 1.5
+        moves = (self._begin()(later).output - self.plain)[:, :-1].abs().nan_to_num()
+        return bool(moves.max() <= SAME * max(float(self.plain.abs().max()), 1e-9))
 
     def best(self) -> tuple[Decoding | None, float]:
         """Return the way to give pieces whose output is nearest to that of one pass, and how far it is; None if none.

@@ -7,7 +7,7 @@ from types import CodeType
 
 import torch
 
-from course_lib.calling import MASKS, forward_code, parameters_of
+from course_lib.calling import MASKS, code_of, forward_code, parameters_of
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import (
     changes_nothing,
@@ -60,7 +60,7 @@ def check_values(run: Run) -> Iterator[Finding]:
 def check_unread_masks(run: Run) -> Iterator[Finding]:
     """Whether each mask that the code takes is read."""
     original = run.subject.original
-    code = forward_code(original) if run.subject.is_module else getattr(original, "__code__", None)
+    code = forward_code(original) if run.subject.is_module else code_of(original)
     source = source_of(code) if run.subject.is_whole else None
     if source is None or isinstance(source.tree, ast.Lambda) or is_foreign(source.file):
         return
