@@ -27,8 +27,8 @@ for and named; attention that really needs one says so. Of a notebook, and of a 
 when it is imported, only what NAME needs is run.
 
 The exit status is 0 if everything was examined and nothing is wrong, 1 if something is wrong, and 2 if nothing is wrong
-but the code, an attention in it or its cache could not be opened or examined; of several targets it is 1 if something is
-wrong with any of them, else 2 if any was not fully examined.
+but the code, an attention in it or its cache could not be opened or examined; of several targets it is 1 if something
+is wrong with any of them, else 2 if any was not fully examined.
 """
 
 

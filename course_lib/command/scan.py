@@ -24,8 +24,8 @@ examples:
   course scan --families        # all decoders and encoder-decoders of the installed transformers
 
 The exit status is 0 if everything was examined and all paths agree, 1 if something is wrong, and 2 if nothing is wrong
-but the model, a path that it offers or an attention in it could not be opened or examined; of several targets it is 1 if something
-is wrong with any of them, else 2 if any was not fully examined.
+but the model, a path that it offers or an attention in it could not be opened or examined; of several targets it is 1
+if something is wrong with any of them, else 2 if any was not fully examined.
 """
 
 
