@@ -116,3 +116,78 @@ def test_a_module_is_left_as_it_was():
     module = Flagged("top left")
     diagnose(module, X)
     assert module.kept is None and not module._forward_hooks and not module._forward_pre_hooks
+
+
+class FailsAfterEinsum(nn.Module):
+    """It can't run at all: einsum's result is not laid out as `view` wants it. Nothing is kept for a second prompt."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(len(x), -1, HEADS, 3 * WIDTH // HEADS).chunk(3, dim=-1)
+        weights = (torch.einsum("bihd,bjhd->bijh", q, k) * 0.5).softmax(2)
+        return torch.einsum("bijh,bjhd->bihd", weights, v).view(len(x), -1, WIDTH)
+
+
+def test_code_that_fails_has_no_stale_cache():
+    report = diagnose(FailsAfterEinsum(), X, causal=False)
+    assert (report.exit_status, report.mistakes) == (2, (None,)), report
+    assert report.findings[0].title == "It could not be run." and "view size" in report.findings[0].evidence
+    assert str(report.findings[0].where).startswith("test_caches_without_a_call.py:")
+
+
+class Loop(nn.Module):
+    """Each query has its own slice of the keys; nothing is kept from one to the next."""
+
+    def __init__(self, mistake=""):
+        super().__init__()
+        self.qkv, self.mistake = nn.Linear(WIDTH, 3 * WIDTH), mistake
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        rows = []
+        for i in range(x.shape[1]):
+            first, end = max(0, i - 2), i + (self.mistake != "own missing" or i == 0)
+            keys = k[:, first + (self.mistake == "first missing" and i > 1) : end]
+            values = v[:, : i + 1 - first] if self.mistake == "values" else v[:, end - keys.shape[1] : end]
+            rows.append((q[:, i : i + 1] @ keys.mT * WIDTH**-0.5).softmax(-1) @ values)
+        return torch.cat(rows, 1)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "named"),
+    [
+        ("", ()),
+        ("values", ("values-misaligned",)),
+        ("own missing", ("mask-off-by-one",)),
+        ("first missing", ("window-off-by-one",)),
+    ],
+)
+def test_a_loop_over_queries_has_no_cache(mistake, named):
+    torch.manual_seed(0)
+    assert diagnose(Loop(mistake), X, window=3).mistakes == named
+
+
+class Unread(Cached):
+    def forward(self, x, attention_mask=None):
+        return self.attend(*self.heads(x, 0))
+
+
+class UnreadKeep(Cached):
+    def forward(self, x, *, keep=None):
+        return self.attend(*self.heads(x, 0))
+
+
+class UnreadOther(Cached):
+    def forward(self, x, kind=None, mask_future=True):
+        return self.attend(*self.heads(x, 0))
+
+
+@pytest.mark.parametrize(("kind", "mask"), [(Unread, "attention_mask"), (UnreadKeep, "keep"), (UnreadOther, None)])
+def test_a_mask_that_no_line_reads_is_found(kind, mask):
+    torch.manual_seed(0)
+    report = diagnose(kind(), X)
+    assert report.mistakes == (() if mask is None else ("mask-discarded",)), report
+    assert mask is None or report.findings[0].evidence.startswith(f"`{mask}` is taken, and no line reads it")
