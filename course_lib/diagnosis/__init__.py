@@ -3,7 +3,7 @@
 from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
-from .finding import NOT_JUDGED, RANDOM, Finding
+from .finding import MORE_HIDDEN, NOT_JUDGED, RANDOM, Finding
 from .measure.copying import copy_of, in_dtype
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import Report
@@ -11,6 +11,7 @@ from .without_x import WITHOUT_X
 
 __all__ = [
     "CATALOGUE",
+    "MORE_HIDDEN",
     "NOT_JUDGED",
     "RANDOM",
     "WITHOUT_X",

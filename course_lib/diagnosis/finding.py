@@ -26,6 +26,7 @@ NOT_AS_EXPECTED = "it does not compute what `expect` computes"
 NOT_JUDGED = "the scale of the scores was not judged"
 RANDOM = "its output is random"
 DIFFERS = "It differs from attention in this way: "
+MORE_HIDDEN = f"{DIFFERS}tokens that should be seen are not."
 COULD_NOT_RUN = "It could not be run"
 
 

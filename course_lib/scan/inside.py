@@ -8,7 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.calling import first_tensor
-from course_lib.diagnosis import NOT_JUDGED, WITHOUT_X, AttentionReport, Finding, Report, diagnose, said_once
+from course_lib.diagnosis import (
+    MORE_HIDDEN,
+    NOT_JUDGED,
+    WITHOUT_X,
+    AttentionReport,
+    Finding,
+    Report,
+    diagnose,
+    said_once,
+)
 from course_lib.wording import counted, listed
 
 from .compare import Place
@@ -105,8 +114,9 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
 
 
 def _outcome(finding: Finding, model: Model) -> Outcome:
-    """Return what was found in an attention; what a published model may mean is a remark."""
+    """Return what was found in an attention; what a published model means, or one that selects tokens, is a remark."""
     may_be_meant = model.is_pretrained and (not finding.mistake or finding.mistake in INTENTIONS)
+    may_be_meant = may_be_meant or (finding.title == MORE_HIDDEN and model.meant.get("window") is None)
     said = finding.evidence
     if may_be_meant and finding.mistake:
         at = f" at {finding.where}" if finding.where else ""

@@ -54,7 +54,6 @@ CASES = {
     "another scale": (Attention, (0.3,), {}, 1),
     "another scale, as meant": (Attention, (0.3,), {"scale": 0.3}, 0),
     "no scale": (Attention, (1.0,), {}, 1),
-    "a window": (Attention, (0.5, 3), {}, 1),
     "a window, as meant": (Attention, (0.5, 3), {"window": 3}, 0),
     "softmax over the heads": (Attention, (0.5, 99, 1), {}, 1),
     "a learned scale, which is not judged": (Attention, (0.5, 99, -1, True), {}, 0),

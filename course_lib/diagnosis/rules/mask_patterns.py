@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, Finding
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, MORE_HIDDEN, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_weights
 from course_lib.diagnosis.locate import (
     locate_alignment,
@@ -354,7 +354,7 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
             evidence = f"no query is compared with the keys of the tokens {keys}; {GIVE_CONTEXT}"
             yield Finding(None, evidence, None, FOREIGN_KEYS)
             return
-        yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)
+        yield Finding(None, evidence, locate_masking(visibility.path), MORE_HIDDEN, draw=draw)
 
 
 def _in_groups(visibility: Visibility) -> bool:
