@@ -171,7 +171,7 @@ def diagnose(
         report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
         report = replace(report, remarks=(*report.remarks, said)) if said else report
-        is_row = causal and context is None and not has_grid
+        is_row = causal and context is None and keep is None and not has_grid
         examine = partial(
             diagnose, module_or_function, given, num_heads=num_heads, num_kv_heads=num_kv_heads, words=words,
             scale=scale, window=window, lengths=lengths, normalised=normalised,
