@@ -171,12 +171,14 @@ def diagnose(
         report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
         report = replace(report, remarks=(*report.remarks, said)) if said else report
-        is_row = causal and context is None and keep is None and not has_grid
+        is_row = context is None and not has_grid
         examine = partial(
-            diagnose, module_or_function, given, num_heads=num_heads, num_kv_heads=num_kv_heads, words=words,
-            scale=scale, window=window, lengths=lengths, normalised=normalised,
+            diagnose, module_or_function, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
+            keep=keep, words=words, scale=scale, window=window, lengths=lengths, normalised=normalised,
         )  # fmt: skip
-        return examine_pieces(report, is_row, module_or_function, given, call if gives_call else None, examine)
+        is_told = keep is not None or not causal
+        own = call if gives_call else None
+        return examine_pieces(report, is_row, is_told, module_or_function, given, own, examine)
 
 
 def _fewer(

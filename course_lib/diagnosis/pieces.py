@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from course_lib.attention import KVCache
 from course_lib.calling import CACHE, MASK, first_tensor, parameters_of
-from course_lib.tracing import without_gradients
+from course_lib.tracing import error_message, is_refused, without_gradients
 
 from .finding import Finding
 from .measure.cache_stand_in import StandIn
@@ -72,22 +72,27 @@ def _reset(code: nn.Module) -> Iterator[None]:
                     value[:] = held[id(value)]
 
 
-def examine_pieces(report: Report, is_row: bool, code: Any, x: Tensor, call: Call | None, examine: Examine) -> Report:
+def examine_pieces(
+    report: Report, is_row: bool, is_told: bool, code: Any, x: Tensor, call: Call | None, examine: Examine
+) -> Report:
     """Return the report on code, with what shows where it is given x in pieces and keeps a cache.
 
     Args:
         report: on the code in one pass.
-        is_row: whether x is a row of tokens of which none sees a later one, with nothing beside it.
+        is_row: whether x is a row of tokens, with nothing beside it.
+        is_told: whether it was told who may see whom, so that a mask of all tokens may be in what `call` gives.
         call: as it was given.
         examine: diagnoses the code with another call.
     """
     if isinstance(call, InPieces):
         return report
     named = [one.name for one in parameters_of(code)[1:] if CACHE.fullmatch(one.name)] if call is None else []
-    is_row = is_row and x.dim() == (3 if x.is_floating_point() else 2)
-    if report.exit_status != 0 or not is_row or not (isinstance(code, nn.Module) or call is None):
+    if report.exit_status != 0:
         return _remarked(report, named)
-    pieces = _Pieces(code, x, call)
+    is_row = is_row and x.dim() == (3 if x.is_floating_point() else 2)
+    if not is_row or not (isinstance(code, nn.Module) or call is None):
+        return _without(report, named)
+    pieces = _Pieces(code, x, call, is_told=is_told)
     if pieces.is_fed:
         return report
     if pieces.arguments is None:
@@ -106,7 +111,7 @@ def _without(report: Report, names: list[str]) -> Report:
 
 
 def _remarked(report: Report, names: list[str]) -> Report:
-    """Return a report on code that is wrong in any case, or has no later tokens, with the caches as a remark."""
+    """Return a report on code that is wrong or unseen in any case, with the caches as a remark."""
     return replace(report, remarks=(*report.remarks, *(f"its cache `{name}` was not examined" for name in names)))
 
 
@@ -115,12 +120,14 @@ class _Pieces:
 
     Attributes:
         arguments: those that may have to do with a cache; None if the code does not run so.
+        may_mask: whether `call` may give a mask that fits all tokens only.
         is_fed: whether `call` gives the code several pieces itself.
         complete: whether no argument that `call` gives may say where a piece stands.
     """
 
-    def __init__(self, code: Callable[..., Any], x: Tensor, call: Call | None) -> None:
+    def __init__(self, code: Callable[..., Any], x: Tensor, call: Call | None, *, is_told: bool) -> None:
         self.call = call or usual_call(code)
+        self.may_mask = is_told and call is not None
         self.subject = Subject(code)
         self.subject.awake = isinstance(code, nn.Module) and bool(zero_weights(code))
         owner = getattr(code, "__self__", code)  # of a method
@@ -135,7 +142,8 @@ class _Pieces:
             with suppress(Exception):  # it may not run in float64
                 self.plain = self._begin(given)(self.x).output
                 self.is_fed = len(given) > 1
-                if isinstance(self.plain, Tensor) and given:
+                has_rows = isinstance(self.plain, Tensor) and self.plain.dim() > 2
+                if has_rows and self.plain.shape[1] == self.x.shape[1] and given:
                     self._sort(given[0])
                 return
 
@@ -196,7 +204,10 @@ class _Pieces:
         """Return the report on code that is right token by token, with what shows in longer pieces, if it runs so."""
         try:
             apart = self._apart(decoding, in_chunks)
-        except Exception:  # it takes one token at a time
+        except Exception as error:
+            if not is_refused(error):
+                what = f"the cache of {decoding.name} in pieces of several tokens"
+                return replace(report, not_run=(NotRun(what, f"it raised {error_message(error)}"),))
             apart = 0.0
         if apart > SAME:
             return self.accused(report, decoding, apart, examine, in_chunks)
@@ -207,9 +218,12 @@ class _Pieces:
         self, report: Report, decoding: Decoding, apart: float, examine: Examine, cut: Cut = in_steps
     ) -> Report:
         """Return the report on code that is wrong in pieces, which says nothing more of one pass."""
+        names = list(decoding.taken) or [*decoding.options, decoding.position][:1]
+        if self.may_mask:
+            return _without(report, names)
         found = tuple(one for one in examine(call=InPieces(decoding, self.call, cut)).findings if one.mistake)
         if not found and not self.complete:
-            return _without(report, list(decoding.taken) or [decoding.position])
+            return _without(report, names)
         how = "token by token" if cut is in_steps else "in pieces of several tokens"
         evidence = f"with the cache of {decoding.name}, {how}, the output is up to {apart:.4f} off"
         return replace(report, findings=found or (Finding.named("paths-differ", evidence),), checked=())

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.tracing import is_refused
+
 from .compare import SAME, UNTOUCHED, difference
 from .masked import mask_forms
 from .model import CUT, CannotRun, Model, NotOffered
@@ -22,7 +24,8 @@ def in_chunks(model: Model) -> Iterator[Outcome]:
     except NotOffered:
         raise
     except CannotRun as error:
-        if any(one.status == "agrees" for one in token_by_token.check(model)):
+        refused = error.__cause__ is not None and is_refused(error.__cause__)
+        if refused and any(one.status == "agrees" for one in token_by_token.check(model)):
             raise NotOffered(f"it takes one token at a time with its cache ({error})") from error
         raise
 

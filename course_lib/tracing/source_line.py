@@ -7,6 +7,7 @@ import linecache
 import os
 import re
 import traceback
+from dis import opname
 from functools import cache
 from inspect import CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
@@ -116,6 +117,17 @@ def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine
     own = [one for one in frames if not is_foreign(one[0].co_filename) and not one[0].co_filename.startswith(foreign)]
     inner = [one for one in own if not passes_on(one[0])] or own
     return SourceLine(inner[-1][0].co_filename, inner[-1][1]) if inner else None
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether the author's code raised an error by a statement of its own, as for what it does not take."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None:
+        return False
+    code = step.tb_frame.f_code
+    return not is_foreign(code.co_filename) and opname[code.co_code[step.tb_lasti]] == "RAISE_VARARGS"
 
 
 def passes_on(code: CodeType) -> bool:

@@ -191,3 +191,32 @@ def test_a_mask_that_no_line_reads_is_found(kind, mask):
     report = diagnose(kind(), X)
     assert report.mistakes == (() if mask is None else ("mask-discarded",)), report
     assert mask is None or report.findings[0].evidence.startswith(f"`{mask}` is taken, and no line reads it")
+
+
+# --- whatever is said of who may see whom ---
+
+
+class Uncaused(Cached):
+    """Every token sees every other one, so that pieces can't agree with one pass."""
+
+    def forward(self, x, cache=None):
+        q, k, v = self.heads(x, 0)
+        if cache is not None:
+            k, v = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).flatten(2)), (k, v)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mistake", "told", "status"),
+    [
+        (Returned, "", {"keep": torch.ones(6, 6).tril() > 0}, 0),
+        (Returned, "restart", {"keep": torch.ones(6, 6).tril() > 0}, 1),
+        (Checked, "", {"keep": torch.ones(6, 6).tril() > 0}, 2),
+        (Uncaused, "", {"causal": False}, 2),
+    ],
+)
+def test_a_cache_is_run_or_named_with_keep_and_without_causality(kind, mistake, told, status):
+    report = examined(kind, mistake, **told)
+    assert (report.exit_status, bool(report.not_run)) == (status, status == 2), report
+    assert ("was not examined" in report.verdict) == (status == 2), report

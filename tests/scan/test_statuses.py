@@ -49,6 +49,24 @@ class Unread(Attention):
         return super().forward(x)
 
 
+class Refusing(Returned):
+    """It says that it takes one token at a time with its cache."""
+
+    def forward(self, x, state=None):
+        if state is not None and x.shape[1] > 1:
+            raise ValueError("with a state, give one token at a time")
+        return super().forward(x, state)
+
+
+class Failing(Returned):
+    """It is not meant to fail with several tokens and a cache."""
+
+    def forward(self, x, state=None):
+        if state is not None:
+            x = x.view(len(x), 1, WIDTH)
+        return super().forward(x, state)
+
+
 CASES = {
     "right": (Attention, (), {}, 0),
     "another scale": (Attention, (0.3,), {}, 1),
@@ -60,6 +78,8 @@ CASES = {
     "a mask that no line reads": (Unread, (), {}, 1),
     "no weights that could be examined": (Linear, (), {}, 2),
     "a cache that nobody can make": (Checked, (), {}, 2),
+    "a cache that refuses several tokens at once": (Refusing, (), {}, 0),
+    "a cache that fails with several tokens at once": (Failing, (), {}, 2),
     "a cache that is wrong": (Returned, ("top left",), {}, 1),
     **{f"a right cache, {kind.__name__}": (kind, (), {}, 0) for kind in CONVENTIONS if kind is not Objects},
 }
