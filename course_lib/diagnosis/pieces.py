@@ -95,11 +95,12 @@ def examine_pieces(
     pieces = _Pieces(code, x, call, is_told=is_told)
     if pieces.is_fed:
         return report
-    if pieces.arguments is None:
+    arguments = pieces.arguments
+    if arguments is None:
         return _without(report, named)
-    decoding, apart = pieces.best() if pieces.hides_the_future() else (None, torch.inf)
+    decoding, apart = pieces.best(arguments) if pieces.hides_the_future() else (None, torch.inf)
     if decoding is None:
-        return _without(report, [name for name in pieces.arguments.free if name in {*named, *pieces.keeping()}])
+        return _without(report, [name for name in arguments.free if name in {*named, *pieces.keeping(arguments)}])
     if apart <= SAME:
         return pieces.in_chunks(report, decoding, examine)
     return pieces.accused(report, decoding, apart, examine)
@@ -176,13 +177,13 @@ class _Pieces:
         moves = (self._begin()(later).output - self.plain)[:, :-1].abs().nan_to_num()
         return bool(moves.max() <= SAME * max(float(self.plain.abs().max()), 1e-9))
 
-    def best(self) -> tuple[Decoding | None, float]:
+    def best(self, arguments: Arguments) -> tuple[Decoding | None, float]:
         """Return the way to give pieces whose output is nearest to that of one pass, and how far it is; None if none.
 
         What differs with a stand-in for a cache may be the stand-in's fault.
         """
         best, nearest = None, torch.inf
-        for decoding in find_decodings(self._begin, self.arguments, self.x, self.empty):
+        for decoding in find_decodings(self._begin, arguments, self.x, self.empty):
             apart = self._apart(decoding, in_steps)
             if apart <= SAME:
                 return decoding, apart
@@ -191,9 +192,9 @@ class _Pieces:
                 best, nearest = decoding, apart
         return best, nearest
 
-    def keeping(self) -> list[str]:
+    def keeping(self, arguments: Arguments) -> list[str]:
         """Return the arguments that act as a cache."""
-        return arguments_that_keep(self._begin, self.arguments, self.x)
+        return arguments_that_keep(self._begin, arguments, self.x)
 
     def _apart(self, decoding: Decoding, cut: Cut) -> float:
         output = decoding.outputs(self._begin(), self.x, cut(self.x.shape[1]))

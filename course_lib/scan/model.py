@@ -220,7 +220,7 @@ class Model:
 
     def _decodings(self) -> Iterator[Decoding]:
         """Yield the ways in which it may take its tokens in pieces."""
-        asking = {"use_cache": True} if self._asks else {}
+        asking: dict[str, Any] = {"use_cache": True} if self._asks else {}
         name = self.offers(CACHE)
         if self.make_cache is None:
             returned = [key for key in self._parts_with_cache(asking) if CACHE.fullmatch(str(key))]
@@ -238,7 +238,7 @@ class Model:
                 result = self.piece(self.x[:, :CUT], **asking, **{one: self.empty_cache(self.x)})
                 yield from (replace(given, taken={one: part}) for part in result.parts)
 
-    def _parts_with_cache(self, asking: dict[str, bool]) -> list[Any]:
+    def _parts_with_cache(self, asking: dict[str, Any]) -> list[Any]:
         try:
             return list(self.piece(self.x[:, :CUT], **asking).parts)
         except CannotRun:
@@ -251,7 +251,7 @@ class Model:
             CannotRun: it raised.
         """
         try:
-            return self.make_cache(x)
+            return None if self.make_cache is None else self.make_cache(x)
         except Exception as error:
             raise CannotRun(f"make_cache raised {type(error).__name__}: {error}") from error
 

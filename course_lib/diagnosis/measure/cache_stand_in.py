@@ -21,6 +21,13 @@ class StandIn(int):
         keeps: whether tensors were stored in it, or would be joined to it.
     """
 
+    _root: "StandIn"
+    _name: str
+    keeps: bool
+    piece: slice
+    tokens: int
+    _held: dict[tuple, Tensor]
+
     def __new__(cls, root: "StandIn | None" = None, name: str = "") -> Self:
         made = super().__new__(cls, 0 if root is None else root.tokens)
         made._root, made._name = root or made, name
@@ -67,7 +74,7 @@ class StandIn(int):
         layer = tuple(one for one in (*given, *named.values()) if type(one) is int)
         joined = tuple(self._root._joined((self._name, layer, at), one) for at, one in enumerate(tensors))
         self._root.tokens = self._root.piece.stop
-        return joined if len(joined) > 1 else joined[0]
+        return joined[0] if len(joined) == 1 else joined
 
     def _joined(self, key: tuple, new: Tensor) -> Tensor:
         before = self._held.get(key)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 import torch
+from torch import nn
 
 from course_lib.calling import MASKS, code_of, forward_code, parameters_of
 from course_lib.diagnosis.finding import Finding
@@ -60,9 +61,9 @@ def check_values(run: Run) -> Iterator[Finding]:
 def check_unread_masks(run: Run) -> Iterator[Finding]:
     """Whether each mask that the code takes is read."""
     original = run.subject.original
-    code = forward_code(original) if run.subject.is_module else code_of(original)
+    code = forward_code(original) if isinstance(original, nn.Module) else code_of(original)
     source = source_of(code) if run.subject.is_whole else None
-    if source is None or isinstance(source.tree, ast.Lambda) or is_foreign(source.file):
+    if source is None or isinstance(source.tree, (ast.Lambda, ast.ClassDef)) or is_foreign(source.file):
         return
     nodes = [node for one in source.tree.body for node in ast.walk(one)]
     read = {node.id for node in nodes if isinstance(node, ast.Name)}
