@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from course_lib.attention import KVCache
 from course_lib.calling import CACHE, MASK, first_tensor, parameters_of
-from course_lib.tracing import error_message, is_refused, without_gradients
+from course_lib.tracing import error_message, is_refused, tensors_in, without_gradients
 
 from .finding import Finding
 from .measure.cache_stand_in import StandIn
@@ -158,7 +158,9 @@ class _Pieces:
             [name for name, one in values.items() if one is False],
             [name for name, one in values.items() if type(one) is int],
         )
-        self.complete = not any(isinstance(one, Tensor) and not MASK.search(name) for name, one in values.items())
+        self.complete = not any(
+            not MASK.search(name) and any(True for _ in tensors_in(one)) for name, one in values.items()
+        )
 
     def _begin(self, given: list[dict[str, Any]] | None = None) -> Run:
         run, apart = _run(self.subject.copy(self.dtype), self.call, given), self.subject.apart(self.x)
@@ -220,11 +222,9 @@ class _Pieces:
     ) -> Report:
         """Return the report on code that is wrong in pieces, which says nothing more of one pass."""
         names = list(decoding.taken) or [*decoding.options, decoding.position][:1]
-        if self.may_mask:
+        if self.may_mask or not self.complete:
             return _without(report, names)
         found = tuple(one for one in examine(call=InPieces(decoding, self.call, cut)).findings if one.mistake)
-        if not found and not self.complete:
-            return _without(report, names)
         how = "token by token" if cut is in_steps else "in pieces of several tokens"
         evidence = f"with the cache of {decoding.name}, {how}, the output is up to {apart:.4f} off"
         return replace(report, findings=found or (Finding.named("paths-differ", evidence),), checked=())
