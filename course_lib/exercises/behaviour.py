@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import Tensor
@@ -43,12 +43,8 @@ def behaviour(answer: Answer, solution: Callable[..., Any], case: Case) -> Relat
 def _unread(answer: Answer, solution: Callable[..., Any], case: Case, first: Any) -> Relation | None:
     """Name the arguments on which the right result depends and the learner's doesn't, if theirs depends on another."""
     unread, read = [], False
-    for at, name in enumerate(list(inspect.signature(solution).parameters)[: len(case.arguments)]):
-        if not any(one.is_floating_point() and one.numel() for one in tensors_in(case.arguments[at])):
-            continue
-        changed = list(case.arguments)
-        changed[at] = map_instances(Tensor, _changed, changed[at])
-        if equal(solution(*built(case.arguments)), solution(*built(tuple(changed)))):
+    for name, changed in _changes(solution, case):
+        if equal(solution(*built(case.arguments)), solution(*built(changed))):
             continue
         is_unread = equal(first, answer.call(changed, 0).result)
         unread += [f"`{name}`"] if is_unread else []
@@ -61,6 +57,17 @@ def _unread(answer: Answer, solution: Callable[..., Any], case: Case, first: Any
         "stays as it is.",
         f"In which step does the task need {names}?",
     )
+
+
+def _changes(solution: Callable[..., Any], case: Case) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the name of each argument and of each entry of a list, and the arguments with another value for it."""
+    for at, (name, value) in enumerate(zip(inspect.signature(solution).parameters, case.arguments, strict=False)):
+        is_list = isinstance(value, list)
+        for index, one in enumerate(value if is_list else [value]):
+            if any(part.is_floating_point() and part.numel() for part in tensors_in(one)):
+                other = map_instances(Tensor, _changed, one)
+                own = [*value[:index], other, *value[index + 1 :]] if is_list else other
+                yield f"{name}[{index}]" if is_list else name, (*case.arguments[:at], own, *case.arguments[at + 1 :])
 
 
 def _changed(tensor: Tensor) -> Tensor:

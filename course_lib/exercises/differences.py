@@ -211,6 +211,8 @@ def _kind(value: Any) -> str:
     kind = type(value).__name__
     if type(value).__module__ == "torch.return_types":
         return f"both tensors of `{kind}`, `values` and `indices`"
+    if kind == "ndarray":
+        return "a NumPy array"
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

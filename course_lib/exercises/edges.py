@@ -1,4 +1,4 @@
-"""The edges of what an exercise may be called with: axes of size 1, square tables, long axes, and float32."""
+"""The edges of what an exercise may be called with: axes of size 1, square tables, long axes, zeros, and float32."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .exercise import Case
 from .input_generator import LONG, InputGenerator
 
 FLOAT32 = "the inputs are float32"
+ZEROS = "some elements are exactly 0"
+FREE_ROWS = ("x", "queries", "keys", "values")  # may hold any numbers, unlike weights and angles
 
 
 def edge_cases(
@@ -53,6 +55,8 @@ def edge_cases(
     yield from islice(filter(None, square), 1)
     yield from _redrawn(draw, rng.with_equal_sizes(), lambda sizes: len({*sizes}) <= 2 and min(sizes) > 1)[:1]
     yield from _redrawn(draw, rng.with_long_sizes(), lambda sizes: max(sizes) >= LONG)[:3]
+    if (zeros := _with_zeros(first, axes)) is not None:
+        yield zeros
     if any(map(_is_floating, results)):
         yield from (Case(in_float32(case.arguments), FLOAT32) for case, _ in pairs[:2])
 
@@ -75,6 +79,27 @@ def _square(
     (shorter, _), (longer, name) = sorted(zip(result.shape[-2:], names[-2:], strict=True))
     is_free = name in free and _sizes(case, axes)[name] == longer
     return _cut(case, axes, name, shorter) if is_free and 1 < shorter < longer else None
+
+
+def _with_zeros(case: Case, axes: Mapping[str, str]) -> Case | None:
+    """Return the call with zeros on the diagonal of its scores, which a causal mask keeps, and in its last rows."""
+    changed = False
+
+    def zeroed(tensor: Tensor) -> Tensor:
+        nonlocal changed
+        if not tensor.is_floating_point() or tensor.ndim < 2:
+            return tensor
+        changed, tensor = True, tensor.clone()
+        if name == "scores":
+            tensor.diagonal(dim1=-2, dim2=-1).zero_()
+        else:
+            tensor[..., -1, :] = 0.0
+        return tensor
+
+    arguments = []
+    for value, name in zip(case.arguments, axes, strict=False):
+        arguments.append(map_instances(Tensor, zeroed, value) if name in ("scores", *FREE_ROWS) else value)
+    return Case(tuple(arguments), ZEROS) if changed else None
 
 
 def _is_floating(value: Any) -> bool:

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.tracing import tensors_in
+from course_lib.wording import counted
+
 from .answer import Answer
 from .axes import axis_names, named_shape
 from .behaviour import behaviour
@@ -127,7 +130,11 @@ class FunctionExercise(Exercise):
 
     def _stopped(self, answer: Answer, error: LearnerError, cases: Sequence[Case], number: int) -> Verdict:
         sizes, before = self._sizes(cases[number]), self._right_so_far(cases, number)
-        verdict = stopped(error, (self.name, answer.name), sizes, before, self._argument_axes(cases[number]))
+        lists = {name: value for name, value in self._named(cases[number]).items() if isinstance(value, list)}
+        held = {name: len([*tensors_in(value)]) for name, value in lists.items()}
+        said = [f"In this call `{name}` holds {counted(count, 'tensor')}." for name, count in held.items() if count]
+        about = (self.name, answer.name), sizes, (*said, *before)
+        verdict = stopped(error, *about, self._argument_axes(cases[number]))
         return replace(verdict, hint=self._first_line()) if error.is_of_call else verdict
 
     def _right(

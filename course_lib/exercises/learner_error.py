@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -91,10 +92,28 @@ class LearnerError(Exception):
                 *listed,
                 "`.T` reverses the order of all axes.",
             ), "Which two axes should be exchanged, and only those?"
-        if lead in SHAPES and re.search(r"\bstack\(", self.source):
+        if lead in SHAPES and _uses_stacked(self.source):
             meaning = "`torch.stack` makes a new axis."
             return (*listed, meaning), "Should the result have one axis more, or should one axis become longer?"
         return (*listed, lead.meaning), lead.question
+
+
+def _uses_stacked(source: str) -> bool:
+    """Return whether a line works on what `stack` returns; what fails among its arguments fails before."""
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except SyntaxError:  # the line goes on in the next
+        return "stack(" in source
+
+    def within(node: ast.AST) -> bool:
+        return any("stack" in (getattr(one.func, "attr", ""), getattr(one.func, "id", "")) for one in _calls(node))
+
+    operations = [node for node in nodes if isinstance(node, ast.BinOp)]
+    return any(map(within, operations)) or (not operations and any(map(within, nodes)))
+
+
+def _calls(node: ast.AST) -> list[ast.Call]:
+    return [one for one in ast.walk(node) if isinstance(one, ast.Call)]
 
 
 def heads_after_tokens(shape: tuple[int, ...], axes: Mapping[int, str]) -> bool:

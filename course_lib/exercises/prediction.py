@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
+from .guesses import is_gap, plain, read, word
 from .unquoted import accept_unquoted_words
 
 LONGEST = 60  # characters of a guess or an answer that are printed
-YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 WANTED = {
     bool: '"yes" or "no", in quotes',
     int: "an integer",
     float: "a number",
     str: "a word, in quotes",
-    tuple: "several numbers, such as (2, 6)",
+    tuple: "several numbers, such as (30, 40)",
 }
 
 
@@ -41,34 +41,24 @@ def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0)
         >>> predict("rows", "columns")
         ✗ You guessed rows; it is columns. Read on to see why.
     """
-    if guess is ...:
+    if is_gap(guess):
         print("… No guess yet: write yours in place of the dots and run this cell again.")
         if within:
             print(f"Within {within:g} counts as right.")
         return
     try:
-        answer = _plain(answer() if callable(answer) else answer)
+        answer = plain(answer() if callable(answer) else answer)
     except Exception as error:  # whatever a learner's own code above does
         print(f"… The answer could not be computed ({type(error).__name__}): run the cells above, then this one again.")
         return
-    guess = _plain(guess)
-    if isinstance(answer, bool) and isinstance(guess, str):
-        guess = YES_OR_NO.get(guess.strip().casefold(), guess)
+    guess = read(guess, answer)
     if _kind(guess) is not _kind(answer):
-        print(f"… Your guess is {_shown(guess)}; this question asks for {WANTED.get(type(answer), _shown(answer))}.")
+        wanted = WANTED.get(type(answer)) or _with_article(type(answer))  # never the answer itself
+        print(f"… Your guess is {_shown(guess)}; this question asks for {wanted}.")
         return
     right = _equal(guess, answer, within)
     end = "." if right else ". Read on to see why."
     print(f"{'✓' if right else '✗'} You guessed {_shown(guess)}; it is {_shown(answer)}{end}")
-
-
-def _plain(value: Any) -> Any:
-    """Turn small tensors into numbers, sizes and lists into tuples, and what no float can hold into infinity."""
-    if isinstance(value, int) and abs(value) > 10**LONGEST:
-        return math.inf
-    if isinstance(value, torch.Tensor) and value.numel() <= LONGEST:
-        value = value.item() if value.dim() == 0 else value.tolist()
-    return tuple(map(_plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _kind(value: Any) -> type:
@@ -77,7 +67,7 @@ def _kind(value: Any) -> type:
 
 def _equal(guess: Any, answer: Any, within: float) -> bool:
     if isinstance(answer, str):
-        return guess.strip().casefold() == answer.casefold()
+        return guess.casefold() == word(answer).casefold()
     if isinstance(answer, float):
         return math.isclose(guess, answer, rel_tol=1e-6, abs_tol=max(within * (1 + 1e-6), 1e-9))
     return guess == answer
@@ -93,8 +83,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         text = f"({', '.join(map(_shown, value[:LONGEST]))})"
     else:
-        text = str(value) if isinstance(value, (int, str)) else f"a {type(value).__name__}"
+        text = str(value) if isinstance(value, (int, str)) else _with_article(type(value))
+    text = " ".join("".join(one if one.isprintable() else " " for one in text[: 2 * LONGEST]).split())
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _with_article(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'aeiou' else 'a'} {kind.__name__}"
 
 
 accept_unquoted_words()

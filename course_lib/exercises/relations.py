@@ -7,14 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from course_lib.wording import listed
 
 from .differences import Expected
 from .factors import constant_factor, factor_between, name_of_factor
 
 CLOSE = 1e-6
 FACTOR = "Which factor or divisor is missing, or one too many?"
+FROM_NUMPY = "Which line leaves torch? `torch.from_numpy` makes a tensor of an array, without gradients."
 ELEMENTS = 5000  # larger results are compared without looking for an order of their axes
 
 
@@ -38,13 +42,22 @@ def relation(result: Any, expected: Expected, others: Sequence[tuple[Any, Expect
         value = value.double()
         expected = expected._replace(value=value)
     if isinstance(value, (int, float)):
+        return _of_numbers([(result, expected), *others])
+    if isinstance(value, Tensor) and value.ndim == 0 and value.is_floating_point():
         calls = [(result, expected), *others]
-        why = name_of_factor(calls) or constant_factor(calls)
-        return Relation(f"Your result is the right one times {why}.", FACTOR) if why else None
+        return _of_numbers([(_item(one), right._replace(value=_item(right.value))) for one, right in calls])
     if not isinstance(value, Tensor) or value.numel() < 2:
         return None
     if isinstance(result, (list, tuple)):
         return _of_list(result, value)
+    if isinstance(result, np.ndarray):
+        same = result.dtype.kind in "biuf" and _same(torch.from_numpy(result).double(), value.double())
+        return Relation("Its elements are right.", FROM_NUMPY) if same else None
+    return _of_tensors(result, expected, others)
+
+
+def _of_tensors(result: Any, expected: Expected, others: Sequence[tuple[Any, Expected]]) -> Relation | None:
+    value = expected.value
     if not isinstance(result, Tensor) or result.is_complex() or not result.numel():
         return None
     result = result.detach().cpu()
@@ -55,8 +68,37 @@ def relation(result: Any, expected: Expected, others: Sequence[tuple[Any, Expect
     if value.dtype == torch.bool and result.dtype == torch.bool:
         return next(_of_masks(result, value, expected.axes.split()), None)
     if not value.is_floating_point():
-        return None
+        return next(_of_first_sample(result, value, expected.axes.split()), None)
     return next(_of_same_shape(result.double(), value, expected, [(result, expected), *others]), None)
+
+
+def _item(value: Any) -> Any:
+    return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+
+
+def _of_numbers(calls: Sequence[tuple[Any, Expected]]) -> Relation | None:
+    why = name_of_factor(calls) or constant_factor(calls)
+    if why:
+        return Relation(f"Your result is the right one times {why}.", FACTOR)
+    result, value = calls[0][0], calls[0][1].value
+    factor = None if float(value).is_integer() else factor_between(result, value)
+    if factor is None or not math.isfinite(factor) or not math.isclose(factor, round(factor), rel_tol=1e-6):
+        return None
+    return Relation(f"Your result is {round(factor)} times the right one here.", FACTOR) if factor > 1.5 else None
+
+
+def _of_first_sample(result: Tensor, value: Tensor, names: list[str]) -> Iterator[Relation]:
+    """Tell that the first of several samples is right, and few others or none."""
+    if names[:1] != ["batch"] or value.ndim < 2:
+        return
+    close = torch.isclose(result.double(), value.double(), rtol=CLOSE, atol=CLOSE)
+    right = [at for at, one in enumerate(close.flatten(1).all(1).tolist()) if one]
+    if right[:1] == [0] and 2 * len(right) < len(value):
+        wrong = next(at for at in range(len(value)) if at not in right)
+        yield Relation(
+            f"Your result is right for sample{'s' * (len(right) > 1)} {listed(right)} alone.",
+            f"Does a line take from sample 0 what belongs to each? What else is different in sample {wrong}?",
+        )
 
 
 def _sentences(result: Any, expected: Expected) -> set[str]:
@@ -136,6 +178,7 @@ def _of_same_shape(
         yield Relation(
             "The exponential of your result is right: these are logarithms.", "Which step takes a logarithm?"
         )
+    yield from _of_first_sample(result, value, expected.axes.split())
     yield from _not_finite(result, value)
     if not bool(result.isfinite().all() and value.isfinite().all()):
         return

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import keyword
+import re
 import sys
 from typing import Any
 
 ASKING = "predict"
+NO_KEYWORD = "__word"  # behind a keyword, so that Python reads it as a name
 
 
 class UnquotedWords(ast.NodeTransformer):
@@ -32,10 +35,27 @@ class UnquotedWords(ast.NodeTransformer):
         for line in node.body if asked else ():
             match line:
                 case ast.Assign(targets=[ast.Name(id=guess)], value=ast.Name(id=word) as value):
+                    word = word.removesuffix(NO_KEYWORD)
                     if guess in asked and not (word in known or word in self.namespace or hasattr(builtins, word)):
                         print(f'… Nothing here is called {word}, so it counts as the word "{word}": words need quotes.')
                         line.value = ast.copy_location(ast.Constant(word), value)
         return node
+
+
+def keywords_as_names(lines: list[str]) -> list[str]:
+    """Turn `guess = for`, which Python can't read, into a name that `UnquotedWords` takes for the word."""
+    cell = "".join(lines)
+    try:
+        ast.parse(cell)
+    except (SyntaxError, ValueError):
+        assigned = re.compile(r"^(?P<guess>\w+) = (?P<word>\w+)(?=\s*(#.*)?$)", re.MULTILINE)
+
+        def renamed(line: re.Match[str]) -> str:
+            is_asked = re.search(rf"\b{ASKING}\({line['guess']}\b", cell)
+            return line[0] + NO_KEYWORD * bool(is_asked and keyword.iskeyword(line["word"]))
+
+        return assigned.sub(renamed, cell).splitlines(keepends=True)
+    return lines
 
 
 def accept_unquoted_words() -> None:
@@ -43,3 +63,4 @@ def accept_unquoted_words() -> None:
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None and not any(type(one).__name__ == UnquotedWords.__name__ for one in shell.ast_transformers):
         shell.ast_transformers.append(UnquotedWords(shell.user_ns))
+        shell.input_transformers_post.append(keywords_as_names)

@@ -47,11 +47,11 @@ show("embeddings", embeddings, "token width", words, digits=2)
 #
 # ## A first attempt, without anything to learn
 #
-# We want each token's vector to depend on the tokens around it. The simplest way to get there is to replace each
-# vector by a mix of all vectors, in which some count more than others. How much a token counts is decided by the **dot
+# We want each token's vector to depend on the tokens around it. The simplest way to get there is to replace each vector
+# by a mix of all vectors, in which some count more than others. How much a token counts is decided by the **dot
 # product** of two vectors: we multiply them number by number and add up. It is large when the vectors point in similar
-# directions, it is negative when they point in opposite ones, and it grows with their lengths. Here is the dot product
-# of each token with "work", which we call a **score**, and the length of each vector.
+# directions, it is negative when they point in opposite ones, and its size grows with their lengths. Here is the dot
+# product of each token with "work", which we call a **score**, and the length of each vector.
 
 # %%
 work = words.index("work")
@@ -166,7 +166,8 @@ predict(guess, lambda: int((has_most == itself).sum()))
 #
 # Of three. "Dream", "big" and "for" have a larger score with "work" than with themselves, because "work" is the longest
 # of the six vectors. So a dot product does not simply measure how much two tokens resemble each other. It does so only
-# among vectors of the same length; otherwise a long vector has large scores with all that point roughly its way.
+# among vectors of the same length; otherwise a long vector has large scores with every vector that points roughly the
+# same way.
 #
 # </details>
 #
@@ -434,8 +435,8 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 # query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
 # attention weights, on average. The other columns are about learning. The **gradient** of a query says how a loss, here
 # a random sum of the attention weights, changes with the query. Training follows the gradients, so a query without one
-# asks for no change in what its token attends to. The table has the lengths of these gradients, as mean and median, and
-# the part of them below 0.001.
+# isn't changed by training. The table has the lengths of these gradients, as mean and median, and the part of them
+# below 0.001.
 
 # %%
 generator = torch.Generator().manual_seed(0)
@@ -459,8 +460,8 @@ for width in (2, 8, 32, 128, 512):
 # like these takes nearly its whole mix from a single token before it has learned anything. At a width of 512 more than
 # half of its queries have next to no gradient. Others, whose largest scores happen to be close together, have such a
 # large one that the *mean* is even larger than with the division, because a score that isn't divided changes faster
-# with its query. The paper that introduced the division suspected "extremely small gradients" (Vaswani
-# et al., [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and most queries do get them.
+# with its query. The paper that introduced the division suspected "extremely small gradients" (Vaswani et al.,
+# [Attention Is All You Need](https://arxiv.org/abs/1706.03762), 2017), and at a width of 512 most queries do get them.
 #
 # In exact arithmetic it does not matter *when* you divide. In half precision (float16), which has no room for large
 # numbers, it does:
@@ -489,10 +490,10 @@ print("softmax of the first:       ", (row @ row.T / 8).softmax(dim=-1).item())
 #
 # ## Into a module
 #
-# The three projections become parameters of a module, and the three steps become its `forward`. The input gets one
-# more axis in front, the **batch**, so that several sentences are computed at once. `.T` would reverse all three
-# axes; we need only the last two exchanged, which is `keys.transpose(1, 2)`. The width by whose square root you divide
-# is `queries.shape[-1]`.
+# The three projections become parameters of a module, and the three steps become its `forward`. The input gets one more
+# axis in front, the **batch**, so that several sentences are computed at once. `.T` would reverse all three axes (with
+# a warning); we need only the last two exchanged, which is `keys.transpose(1, 2)`. The width by whose square root you
+# divide is `queries.shape[-1]`.
 #
 # **Write it yourself.** Compare, weigh and mix. The next lessons go on with your `MyHead`.
 
@@ -580,8 +581,9 @@ predict(guess, lambda: without[0])
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# The keys are computed but never used, so nothing flows back to their projection. A parameter without a gradient is
-# always a reason to look twice. [Lesson 12](12_debugging_attention.ipynb) has more tests of this kind.
+# The keys are computed but never used, so nothing flows back to their projection. A parameter that should learn but
+# gets no gradient is always a reason to look twice. [Lesson 12](12_debugging_attention.ipynb) has more tests of this
+# kind.
 #
 # </details>
 #
@@ -630,8 +632,8 @@ for name, wrong in slips.items():
     print(f"{name:33}  {(wrong - reference(samples)).abs().max().item():.4f} away")
 
 # %% [markdown]
-# All five mistakes show. If the width were *two*, like that of `my_head`, the head that divides by the root of the batch
-# would have passed, because two samples have the same root.
+# All five mistakes show. If the width were *two*, like that of `my_head`, the head that divides by the root of the
+# batch would have passed, because two samples have the same root.
 #
 # **Now do** exercises 5 and 6 of [the sheet](exercises/01_exercises.ipynb), which ask for a head as a module.
 #
@@ -651,9 +653,9 @@ for name, wrong in slips.items():
 #
 #    So attention in which no token is hidden can't tell "Dream big" from "big Dream". [Lesson
 #    07](07_order_and_padding.ipynb) adds positions.
-# 2. With 1, all attention weights are close to one sixth, as they are in a head of this size that nobody has trained.
-#    With 10, each row has nearly its whole mix in a single cell. The scores grow with the square of the factor, and
-#    softmax turns large differences into all or nothing, as you saw above.
+# 2. With 1, all attention weights are close to one sixth, as they are in a head that nobody has trained, with inputs as
+#    short as ours. With 10, each row has nearly its whole mix in a single cell. The scores grow with the square of the
+#    factor, and softmax turns large differences into all or nothing, as you saw above.
 #
 # </details>
 #

@@ -310,8 +310,8 @@ predict(guess, lambda: torch.allclose(repaired, ways["right"](scores)))
 #
 # They are equal. Softmax had divided exp(score) by the sum over *all* keys, and dividing a row by the sum of its kept
 # weights cancels that number, so what remains is exp(score) divided by the sum over the kept keys. Minus infinity
-# before softmax does the same in one step, and also where the future scores are so large that all kept weights round
-# to 0, so that the repair would divide 0 by 0.
+# before softmax does the same in one step. It still works where the future scores are so large that all kept weights
+# round to 0 and the repair would divide 0 by 0.
 #
 # </details>
 #
@@ -361,11 +361,12 @@ print("Two heads, evaluation mode, no gradients: no error, hides nothing:", equa
 
 # %% [markdown]
 # For this module the flag is a *hint* that the mask is the causal one and need not be read. Without the weights it
-# believes the hint, so everyone sees "Dream", and no error is raised. With `batch_first=True`, an even number of heads,
-# in evaluation mode and without gradients, PyTorch takes a faster path, which reads the mask in either case. The flag
-# alone is refused everywhere else, but this path takes it and hides nothing. So give the module a mask that has the
-# causal one in it, and no flag. `F.scaled_dot_product_attention` needs one of the two, never both: up to PyTorch 2.13
-# some of its implementations combine them and others raise an error, and from PyTorch 2.14 on all of them refuse
+# believes the hint (unless it is given a padding mask, too), so everyone sees "Dream", and no error is raised. With
+# `batch_first=True`, an even number of heads, in evaluation mode and without gradients, PyTorch takes a faster path,
+# which reads the mask in either case. The flag alone is refused everywhere else, but this path takes it and hides
+# nothing. So give the module a mask that has the causal one in it, and no flag. For causal attention give
+# `F.scaled_dot_product_attention` exactly one of the two: up to PyTorch 2.13 some of its implementations combine them
+# and others raise an error, and from PyTorch 2.14 on all of them refuse
 # ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask
@@ -389,7 +390,7 @@ show("real", real, "batch key")
 # two by six. For the scores, which are (batch, query, key), `real` needs an axis for the queries, and `real[:, None]`
 # inserts one of size 1. Two masks are joined with `&`, because a token may attend only where both masks allow it.
 #
-# **Predict.** Which shape has `keep & real[:, None]`?
+# **Predict.** What shape does `keep & real[:, None]` have?
 
 # %%
 guess = ...  # write a tuple such as (6, 6) in place of the dots
@@ -423,8 +424,8 @@ print("without the padding mask:", f"{far:.4f} away from the sentence alone")
 #
 # In the next cell there is padding on the right *and* a causal mask, but the padding mask is left out.
 #
-# **Predict.** How far are the four real tokens from what they are in the sentence alone, with a causal mask there,
-# too?
+# **Predict.** How far are the outputs of the four real tokens from those of the sentence alone, if both run with the
+# causal mask?
 
 # %%
 guess = ...  # write a number with a decimal point in place of the dots
@@ -476,12 +477,12 @@ report(attend(left_batch, left_keep))
 # %% [markdown]
 # The loss is finite, but the gradient of `v_proj` is not. The output is a product of attention weights and values, so
 # the gradient of the values is the attention weights times the gradient of the output. For the rows of the padding the
-# latter is 0, but `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` stay finite: where `masked_fill` has put
-# a constant, the score no longer counts, and its gradient is exactly 0.) One training step would put `nan` into
-# `v_proj` for good.
+# latter is 0, but `nan` times 0 is still `nan`. (The gradients of `q_proj` and `k_proj` stay finite: where
+# `masked_fill` has put a constant, the score no longer counts, and its gradient is exactly 0.) One training step would
+# put `nan` into `v_proj` for good.
 #
 # Two changes come to mind. Fill with the lowest *finite* number instead of minus infinity, so that softmax never
-# divides 0 by 0; or set the hidden attention weights to 0 after softmax. We try either and both:
+# divides 0 by 0; or set the hidden attention weights to 0 after softmax. We try each alone, then both:
 
 # %%
 def attend_safely(x, keep, fill, zeroed):
@@ -501,7 +502,7 @@ for fill, zeroed in ((lowest, False), (-torch.inf, True), (lowest, True)):
 
 # %% [markdown]
 # Each of the two is enough for the loss and for all gradients. They differ in the rows that nobody reads: after the
-# first alone, a padding token takes the same from every token, hidden or not. We go on with both, so that a hidden
+# first alone, a padding token attends equally to every token, hidden or not. We go on with both, so that a hidden
 # token has a weight of 0 in every row, and `nan` comes up nowhere.
 
 # %%
@@ -544,8 +545,8 @@ predict(guess, lambda: nn.functional.dropout(many, p=0.25).max().item(), within=
 #
 # </details>
 #
-# Dropout belongs *after* softmax. To see why, we also try the other place, before softmax. We drop at random a
-# million times and compare the mean with the attention weights of "work":
+# Dropout belongs *after* softmax. To see why, we also try the other place, before softmax. We draw a
+# million random dropouts and compare the mean with the attention weights of "work", here without the causal mask:
 
 # %%
 p = 0.25

@@ -61,7 +61,8 @@ for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
 # We want [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it loses in the
 # other: each row of the values adds up to 1, and so does any mix of them.
 #
-# But a head makes its values itself, with $W^V$. Can't it make better ones? For this one text it can: half of [4, 0]
+# But a head makes its values itself, with its value matrix (the one in `v_proj`, $W^V$ in the formulas). Can't it make
+# better ones? For this one text it can: half of [4, 0]
 # and half of [0, 4] is [2, 2]. The trouble is that a head has a single $W^V$ for *all* texts, so a word has the same
 # value wherever it stands. (Lesson 07 gives a word its position.) So let us look at three texts of two words. In each
 # of them "it" needs the first number of the first word and the second number of the second word:
@@ -147,7 +148,7 @@ for num_heads in (1, 2, 4, 8):
     print(f"heads {num_heads}: {counted}, {weights.numel()} attention weights")
 
 # %% [markdown]
-# Parameters and products stay the same. The attention weights grow, because each head has a table of its own. And the
+# Parameters and operations stay the same. The attention weights grow, because each head has a table of its own. And the
 # time? A list of heads is a loop, with small products and a softmax for each head. This is what a wrapper of width 512
 # took for 128 tokens on the machine that made this page:
 
@@ -160,10 +161,11 @@ for num_heads in (1, 2, 8, 64):
     print(f"heads {num_heads:2}: {1000 * seconds:6.1f} ms")
 
 # %% [markdown]
-# Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? The
-# scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before the division), and the table $W^Q {W^K}^{\top}$ is 3 by 3
-# for tokens of three numbers, however wide the head. The **rank** of a table says how many of its rows are new, that
-# is, no mix of the rows before. Here it is for heads with random matrices:
+# Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? With
+# $W^Q$ and $W^K$ for the matrices of queries and keys, the scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before
+# the division), and the table $W^Q {W^K}^{\top}$ is 3 by 3 for tokens of three numbers, however wide the head. The
+# **rank** of a table says how many of its rows are new, that is, no sum of multiples of the rows before. Here it is for
+# heads with random matrices:
 
 # %%
 def rank(head_dim):
@@ -188,8 +190,8 @@ predict(guess, lambda: rank(8))
 # <details><summary>After your guess</summary>
 #
 # It is 3. The rank can be no larger than the width of the head, and no larger than the table, which has three rows. So
-# for our tokens a head of width 3 loses nothing against one of width 8; only widths 1 and 2 are narrow. In real models
-# a token has thousands of numbers, and most heads are around a hundred wide: every head is narrow there.
+# for our tokens a head of width 3 loses nothing in its scores against one of width 8; only widths 1 and 2 are narrow.
+# In real models a token has hundreds or thousands of numbers and a head around a hundred, so heads are narrow there.
 #
 # </details>
 #
@@ -216,8 +218,8 @@ with torch.no_grad():
         head.k_proj.weight *= 4
 
 # %% [markdown]
-# As in lesson 01, we multiply the weight matrices of queries and keys by 4, because an untrained head as narrow as
-# these attends to all tokens nearly alike. The pattern is still random, without a meaning.
+# As in lesson 01, we multiply the weight matrices of queries and keys by 4, because an untrained head, narrow or
+# wide, attends to tokens like ours nearly alike. The pattern is still random, without a meaning.
 
 # %%
 context_0, context_1 = head_0(x), head_1(x)  # each (batch, token, head_dim)
@@ -397,7 +399,7 @@ MyWrapper = filled("MyWrapper", MyWrapper)
 # </details>
 #
 # In every class with several heads `d_out` is the width over *all* heads. In a class of one head, such as
-# `MyCausalHead`, it is the width of that head. Other code mixes the two up, so look before you compare.
+# `MyCausalHead`, it is the width of that head. Other code may use the name for either, so look before you compare.
 
 # %%
 my_wrapper = MyWrapper(d_in, d_out, num_heads).to(device)
@@ -456,7 +458,7 @@ predict(guess, lambda: sum(gradient is None for gradient in gradients))
 # ## Proof: two heads by hand = your wrapper = the library's
 #
 # We put the two heads from above into your wrapper and copy all parameters into the library's class. For the comparison
-# we take random samples, all different, and sizes of which no two are equal, so that a mix-up of samples or of axes
+# we take random samples, all different, and sizes that all differ, so that a mix-up of samples or of axes
 # would show: 5 samples, 7 tokens, 3 numbers in and 8 out, 2 heads of width 4.
 
 # %%

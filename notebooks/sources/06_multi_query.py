@@ -5,7 +5,7 @@
 #
 # You will let all heads share one set of keys and values, which is called multi-query attention. You write it, prove
 # that it is multi-head attention whose key and value heads are equal, and count the memory that it saves. At the end
-# you find a hidden copy in your own class, which can lose the saved time again, and remove it.
+# you find a hidden copy in your own class, which can cost all the time that was saved, and remove it.
 #
 # **You need** [lesson 05](05_weight_split.ipynb). **It takes** about 45 minutes.
 
@@ -93,8 +93,8 @@ print("= 2 (key and value) * 4 heads * width 2")
 #
 # The query matrix makes 8 numbers per token, as in lesson 05, but here for four heads of width 2. The key matrix and
 # the value matrix are only one head wide. They are the matrices of the library's class, to which yours is compared
-# below. As in the earlier lessons two of them are scaled up, this time by 5, because otherwise the attention weights of
-# such small matrices are nearly all alike.
+# below. As in the earlier lessons two of them are scaled up, this time by 5, because with untrained matrices and inputs
+# as short as ours the attention weights are nearly all alike.
 
 # %%
 d_in, d_out = 3, 8
@@ -238,8 +238,8 @@ MyMultiQueryAttention = filled("MyMultiQueryAttention", MyMultiQueryAttention)
 #
 # ## Proof 1: it is the library's
 #
-# Your module gets the matrices of the library's. The comparison is made on random samples, all different, with sizes of
-# which no two are equal: 5 samples, 7 tokens, 3 numbers in and 8 out, 4 heads of width 2. A module that confuses
+# Your module gets the matrices of the library's. The comparison is made on random samples, all different, with sizes
+# that all differ: 5 samples, 7 tokens, 3 numbers in and 8 out, 4 heads of width 2. A module that confuses
 # samples, or takes one size for another, can't pass then:
 
 # %%
@@ -544,9 +544,9 @@ print(f"keys: {wide.k_proj(long_text).nbytes:,} bytes; copies:")
 print(*copies(wide, long_text), sep="\n")
 
 # %% [markdown]
-# The keys, (2, 32, 16, 128), and the values, (2, 32, 128, 16), are each copied to 32 times their size. (The first copy
-# is that of the queries.) The repair is to write the products with `einsum`, which takes one letter per axis. The keys
-# have no letter *h*, and `einsum` makes the queries of all heads the rows of one table:
+# The keys, (2, 32, 16, 128), and the values, (2, 32, 128, 16), each become 32 times as large in the copy. (The first
+# copy is that of the queries.) The repair is to write the products with `einsum`, which takes one letter per axis. The
+# keys have no letter *h*, and `einsum` makes the queries of all heads the rows of one table:
 
 # %%
 class WithoutCopies(MyMultiQueryAttention):
@@ -569,8 +569,8 @@ torch.testing.assert_close(repaired(long_text), wide(long_text))
 print("copies:", *copies(repaired, long_text), sep="\n")
 
 # %% [markdown]
-# The output is the same, and only the copy of the queries is left. By hand it goes like this: the heads take the place
-# of the queries for the product, and go back to their place afterwards.
+# The output is the same, and only the copy of the queries is left. By hand, the heads take the place of the queries for
+# the product:
 
 # %%
 def fold(one_query, cached_keys):
@@ -586,7 +586,7 @@ torch.testing.assert_close(folding.output, broadcast(one_query, cached_keys))
 print("copies inside:", str(folding.expand()).count(" copy"))
 
 # %% [markdown]
-# If a step takes as long as its reading and writing, it should be faster by the factor by which it moves fewer bytes:
+# If reading and writing is all that takes time, folding should be faster by the ratio of the bytes that are moved:
 
 # %%
 print("keys read and written by broadcasting:", 1 + 32 + 32, end=" ")
@@ -632,6 +632,7 @@ print(f"the repaired class on a whole text: {row.speedup:.1f} times as fast as y
 
 # %% [markdown]
 # The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same.
+# (`enable_gqa` copies no keys either.)
 # The last line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
 # larger than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model
 # takes when it writes, one new token at a time.

@@ -48,9 +48,9 @@ real_positions = from_earlier("real_positions")
 # ## What is different in Llama
 #
 # Llama (Touvron et al., [LLaMA: Open and Efficient Foundation Language Models](https://arxiv.org/abs/2302.13971), 2023)
-# has the attention of lesson 05, also without biases, with two changes:
+# has the attention of lesson 05, also without biases. Two things changed, not all at once:
 #
-# - Queries and keys are rotated by their positions, as in lesson 07.
+# - Queries and keys are rotated by their positions, as in lesson 07, in all Llama models.
 # - Groups of query heads share a head of keys and values, as in lesson 06 (Ainslie et al., [GQA: Training Generalized
 #   Multi-Query Transformer Models from Multi-Head Checkpoints](https://arxiv.org/abs/2305.13245), 2023). The models of
 #   the first paper share nothing yet; the large Llama 2 models and all Llama 3 models do.
@@ -69,7 +69,7 @@ print(f"Llama 2: {2 * torch.pi * 10000.0**exponent:,.0f} tokens")
 
 # %%
 guess = ...  # a number with decimals, such as 2.0
-predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=2)
+predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=4)
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
@@ -79,9 +79,9 @@ predict(guess, lambda: 500000.0**exponent / 10000.0**exponent, within=2)
 #
 # </details>
 #
-# Coming round is not what the larger base prevents: Llama 2's slowest pair doesn't do it either, and most pairs do it
-# in every model (lesson 07). What it changes is how fast a score fades with the distance. Take a query and a key that
-# point the same way in each pair, so that their score is 1 at distance 0, and put the key far away:
+# The larger base is not there to keep pairs from coming round: Llama 2's slowest pair doesn't do it either, and most
+# pairs do it in both models (lesson 07). What it changes is how fast a score fades with the distance. Take a query and
+# a key that point the same way in each pair, so that their score is 1 at distance 0, and put the key far away:
 
 # %%
 speeds = [base ** (-torch.arange(64) / 64) for base in bases.values()]
@@ -98,10 +98,10 @@ for distance in (10, 100, 1000):
 #
 # **Write it yourself.** The stub holds everything that you have written before. (`register_buffer` keeps a tensor that
 # `.to(device)` moves with the module and no training changes; `max_len` is the number of positions in the table.) Three
-# things are missing, and their order matters: rotate the queries and keys; if there is a cache, hand it the new keys
-# and values and take those of all tokens so far; and fold the queries. In lesson 06 the query heads that share a kv
-# head became rows of one head, so that no key is copied. Here there are several kv heads, and each takes the rows of
-# its own query heads, with all their tokens.
+# things are missing. Rotate the queries and keys, before anything else. If there is a cache, hand it the new keys and
+# values and take those of all tokens so far. And fold the queries: in lesson 06 the query heads that share a kv head
+# became rows of one head, so that no key is copied. Here there are several kv heads. For each of them, put the queries
+# of its heads below one another, which makes (heads per kv head) times (tokens) rows.
 
 # %%
 class MyLlamaAttention(nn.Module):
@@ -196,8 +196,8 @@ MyLlamaAttention = filled("MyLlamaAttention", MyLlamaAttention)
 #
 # </details>
 #
-# Why this order? The keys go into the cache rotated, because a key's position never changes, so it has to be rotated
-# only once. And the queries are folded, where much published code repeats each kv head for its query heads with
+# The keys go into the cache rotated, because a key's position never changes, so it has to be rotated only once. And the
+# queries are folded, where much published code repeats each kv head for its query heads with
 # `repeat_interleave`. The numbers are the same, but in each step all cached tokens would be copied again, and the time
 # that the small cache saves would be lost (lesson 06).
 #
@@ -259,7 +259,7 @@ for num_kv_heads in (1, 2, 4) if llama else ():
     print(f"{num_kv_heads} kv heads: like transformers {off < 1e-5}")
 
 # %% [markdown]
-# So far that is five tokens and heads of six numbers, and at so few positions hardly anything depends on the base. Now
+# So far that is five tokens and heads of six numbers, and at so few positions the base matters little. Now
 # the settings of Llama 3 8B: heads of 128 numbers, four query heads to a kv head, base 500000, room for 8192 positions,
 # and a text of 520 tokens. (We take a quarter of its heads, so that it runs in seconds.) The second line is the same
 # module with Llama 2's base in its table:
@@ -288,7 +288,7 @@ if llama:
 # %% [markdown]
 # So you have written the attention of Llama 2 and Llama 3. (Llama 3.1 and its successors also slow the slowest pairs
 # down, and Llama 4 changes more: some of its layers have no rotation, others see only a part of the text. Softmax in
-# float32, as in the code of `transformers`, changes nothing even where a model computes in half precision, because
+# float32, as in the code of `transformers`, changes next to nothing where a model computes in half precision, because
 # PyTorch's `softmax` then computes in float32 inside and rounds its result once.)
 #
 # The files that Meta publishes have one more trap: their pairs are neighbours. In exercise 5 of [the
@@ -397,9 +397,9 @@ for name, one in zip(("without a cache", "with a cache"), seconds, strict=True):
 print(f"{sum(range(1, 501)):,}")
 
 # %% [markdown]
-# What if several words come at once, while others are in the cache? To take two words out of it, it is enough to make
-# the length smaller; then both come in one step. **Predict** how many of the 2 times 6 scores of a head the
-# causal mask hides.
+# What if several words come at once, while others are in the cache? To try it, we take two words out of the cache
+# again, by making its length smaller, and feed both in one step. **Predict** how many of the 2 times 6 scores of a head
+# the causal mask hides.
 
 # %%
 guess = ...  # of 12
@@ -410,8 +410,8 @@ with torch.no_grad():
     cache = MyCache(1, 2, 8, 6).to(device)
     _ = layer(sentence, cache=cache)
     cache.length = 4  # "for" and "it" are forgotten
-    both = layer(sentence[:, 4:], cache=cache)
-torch.testing.assert_close(both, at_once[:, 4:])
+    two_words = layer(sentence[:, 4:], cache=cache)
+torch.testing.assert_close(two_words, at_once[:, 4:])
 print("two words in one step: equal to rows 4 and 5 of all at once")
 
 # %% [markdown]
@@ -436,8 +436,8 @@ heatmap(top_left[0, 0], words[4:], key_words=words, title=title)
 
 # %% [markdown]
 # The newest word, "it", sees only the two *oldest* words, and no error is raised. So with a cache and more than one
-# new word you must pass a mask of your own, as your module does with `seen`. A single new word may see all keys, so
-# it needs no mask, but `is_causal` must stay False.
+# new word you must pass a mask, as your module does with `seen`. (PyTorch has one ready: causal_lower_right in
+# torch.nn.attention.bias.) A single new word may see all keys, so it needs no mask, but `is_causal` must stay False.
 #
 # ## A padded batch with a cache
 #
@@ -491,10 +491,10 @@ print("each new word is what it would be if its sentence were alone")
 #
 # ## A model that writes
 #
-# The rest of a Llama is short: an embedding per word, a few blocks, and a matrix that turns the vector of each token
+# The rest of a Llama is short: an embedding per word, many blocks, and a matrix that turns the vector of each token
 # into one number per word of the vocabulary, the **logits**. A block adds to each token what attention collects from it
-# and the tokens before it, and then what a small network computes from the token alone (in Llama it has a third matrix,
-# as a gate). Before each of the two, `RMSNorm` divides each vector by its root mean square.
+# and the tokens before it, and then what a network of two layers computes from the token alone (in Llama it has a third
+# matrix, as a gate). Before each of the two, `RMSNorm` divides each vector by its root mean square.
 
 # %%
 class Block(nn.Module):
@@ -551,7 +551,7 @@ print(len(vocabulary), "words; a batch of", tuple(ids.shape))
 # `cross_entropy` is small where the right word gets a high probability, and it leaves out targets of -100, which are
 # the padding. In the input `clamp` turns the padding into word 0, which is harmless, because it comes after all real
 # words. In each step `backward` computes how the loss depends on each parameter, and the optimizer, here Adam, moves
-# all parameters a little so that it falls ([lesson 10](10_what_heads_learn.ipynb) says more).
+# all parameters a little so that the loss falls ([lesson 10](10_what_heads_learn.ipynb) says more).
 
 # %% tags=["trained", "nbval-ignore-output"]
 torch.manual_seed(1)
@@ -569,12 +569,13 @@ for step in range(150):
 
 # %% [markdown]
 # The loss falls from about 3.6 to nearly 0.06. It can't reach 0, because after a first word "the" no model can know
-# whether "night" or "morning" comes. Three first words begin two sentences each, and for each of these six sentences
-# the best guess costs $\ln 2$:
+# whether "night" or "morning" comes. Where a first word begins two sentences, the best guess costs $\ln 2$ in each:
 
 # %%
-six, targets = 6 * torch.tensor(2.0).log(), (ids[:, 1:] >= 0).sum()
-print(f"the lowest possible loss: {six / targets:.3f}")
+first_words = ids[:, 0].tolist()
+undecided = sum(first_words.count(word) == 2 for word in first_words)
+lowest = undecided * torch.tensor(2.0).log() / (ids[:, 1:] >= 0).sum()
+print(f"the lowest possible loss: {lowest:.3f}")
 
 # %% [markdown]
 #
@@ -663,7 +664,7 @@ predict(guess, lambda: sum(right))
 #    something about order without being told, as you measured in lesson 07.
 # 3. The fifth token raises the error. Without it `self.keys[:, :, 4:5] = keys` would write one token into a slice of
 #    size 0, which PyTorch accepts without an error. The token would be lost, and the model would go on without it. (In
-#    our run it even wrote the same sentence.)
+#    our run it still wrote ten of the twelve sentences.)
 #
 # </details>
 #

@@ -63,7 +63,7 @@ for t in (128, 1024, 8192):
     print(f"{t:6} {projections / 1e6:9,.0f} M {pairs / 1e6:16,.0f} M {share:16.2f}")
 
 # %% [markdown]
-# For a short text the projections cost most and for a long one the pairs of a query and a key, because only the pairs
+# In a short text the projections cost most; in a long one the pairs of a query and a key do, because only the pairs
 # grow with the square of the length.
 #
 # **Predict.** For how many tokens do both cost the same?
@@ -81,7 +81,7 @@ predict(guess, lambda: as_many[0])
 #
 # </details>
 #
-# The causal mask hides nearly half of these pairs afterwards, so their products were computed for nothing. Now we count
+# The causal mask hides nearly half of these pairs only after their products have been computed. Now we count
 # the bytes, 4 per number. The last column is one tensor of scores:
 
 # %%
@@ -102,8 +102,8 @@ for step in record(layer, draw(1, 128, m)).steps:
         print(f"{step.op:12} {step.tensor.nbytes:9,} bytes")
 
 # %% [markdown]
-# Each step writes its tensor to memory and the next one reads it back, and the mask and softmax do very little
-# arithmetic with each number.
+# For a long text each step writes its tensor to memory and the next one reads it back, and the mask and softmax do very
+# little arithmetic with each number.
 #
 # ## Two limits of a machine
 #
@@ -147,7 +147,8 @@ speeds = f"{cpu.matmul_gflops:.0f} GFLOP/s, {cpu.read_gb_per_s:.0f} GB/s"
 print(f"{speeds}, balance {cpu_balance:.1f}")
 
 # %% [markdown]
-# Its balance is far lower than that of a GPU.
+# That is in float32, four bytes per number. The GPUs above compute in two-byte numbers on units made for matrix
+# products, and their balance is far higher.
 #
 # A computation has such a quotient, too, its **arithmetic intensity**: its operations divided by the bytes that it must
 # move. If it is below the balance, the processor waits for bytes, and the computation is **memory-bound**. If it is
@@ -279,7 +280,8 @@ predict(guess, lambda: counted_intensity(8) / counted_intensity(1), within=0.1)
 #
 # Eight users bring eight times the operations and eight times the caches, so the intensity of attention stays as it is.
 # The weight matrices of the projections are different, because all users share them. They are read once per step, and
-# their intensity grows with the batch. That is why servers put many users into one batch, and why caches must be small.
+# their intensity grows with the batch. That is why servers put many users into one batch, and, as
+# attention doesn't profit from the batch, why caches must be small.
 #
 # </details>
 #
@@ -315,8 +317,8 @@ predict(guess, lambda: (totals[4] - new_terms) / totals[2], within=0.005)
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# exp(score - 5) is exp(score - 3) times exp(3 - 5), for every score in the sum, so the whole sum is multiplied by exp(3
-# - 5). The third block brings no larger score, and its factor is exp(0), which is 1.
+# exp(score - 5) is exp(score - 3) times exp(3 - 5), for every score in the sum, so the whole sum is multiplied by
+# `exp(3 - 5)`. The third block brings no larger score, and its factor is exp(0), which is 1.
 #
 # </details>
 #
@@ -492,8 +494,8 @@ predict(guess, lambda: scores.softmax(dim=0)[:2].sum(), within=0.01)
 #
 # </details>
 #
-# **Write it yourself:** merge two partial results into what attention over all keys gives, with its lse, so that it can
-# be merged again. (`torch.logaddexp` takes two logarithms and returns the logarithm of the sum.)
+# **Write it yourself:** merge two partial results into one, and return its lse, too, so that it can be merged again.
+# (`torch.logaddexp` takes two logarithms and returns the logarithm of the sum.)
 
 # %%
 def merge_partial(out_a, lse_a, out_b, lse_b):
@@ -541,7 +543,8 @@ print("merged:", tuple(merged.shape), " lse of the parts:", lses)
 # PyTorch's function scaled_dot_product_attention has several kernels and chooses one by device, dtype and options; the
 # course's modules call it with `kernel="fused"`. Don't take it for granted that a fused one runs. The step that made a
 # result is named in its `grad_fn`. On the CPU, dropout alone makes the function fall back to the explicit form, whose
-# last step is an ordinary product. (The context manager sdpa_kernel of torch.nn.attention lets you insist on one.)
+# last step is an ordinary product (of tensors of four axes, which PyTorch ends with a view, so `UnsafeView` is named).
+# (The context manager sdpa_kernel of torch.nn.attention lets you insist on one.)
 
 # %% tags=["versions", "nbval-ignore-output"]
 heads_in = draw(1, 4, 128, 64).requires_grad_()
@@ -603,7 +606,7 @@ line_plot(steps, title=title, xlabel=xlabel, ylabel="ms", note=measured.place)
 # How large should the gap between "broadcast" and "folded" be? The broadcast reads the keys and values once, writes
 # them 32 times and reads them 32 times, which is 65 times the bytes of folding. If bytes decided both times, the gap
 # would be 65. But on this CPU the folded step is compute-bound: it takes several times as long as its bytes alone, and
-# the gap should be smaller by this number:
+# the gap should be smaller by this factor:
 
 # %%
 longer = arithmetic_intensity(1, 4096, 32, 1, 64, 4) / cpu_balance
@@ -614,7 +617,8 @@ for key_len, slow in steps["broadcast"].items():
     print(f"broadcast / attend_fused = {slow / with_kernel:.0f}")
 
 # %% [markdown]
-# With 1,024 keys the count is nearly met: it says 15, and 16.2 was measured. With more keys 54 to 64 was measured,
+# With 1,024 keys the *quotient* is nearly met: the count says 15, and 16.2 was measured, though both steps took about
+# four times as long as their counts allow. With more keys 54 to 64 was measured,
 # and the fused kernel is faster still. A count gives only a lower bound of a time, and with more keys broadcasting
 # stays further above its bound. A large part of this is new memory, because each copy goes into memory that the
 # operating system has to provide first. This cell makes the same copy on your machine, into new memory and into memory

@@ -105,7 +105,7 @@ class Attention(Outline):
         return context.transpose(1, 2).flatten(2)
 
 # %% [markdown]
-# Two habits make mistakes visible before any probe runs. First, *no two of these sizes are equal*: three samples, six
+# Two habits help before any probe runs. First, *no two of these sizes are equal*: three samples, six
 # words, seven numbers per word, eight heads, two kv heads that four heads share, ten numbers per head, which are five
 # pairs for the rotation, and sixteen positions. Where two sizes agree, exchanging them changes no shape. Second, all
 # patients get the same weights, with those of queries and keys tripled, because untrained weights attend to everything
@@ -322,8 +322,8 @@ def in_pieces(module, x, size=2):
 torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
 
 # %% [markdown]
-# So this leak shows only where several words are run at once, as in training: the model learns from words that it won't
-# have when it writes.
+# So this leak shows only where all words are run at once, as in training: the model learns from words that it won't
+# have when it writes. (In pieces of two it raises an error, because its mask does not fit the longer cache.)
 #
 # ## Right at once, wrong in pieces
 #
@@ -426,7 +426,7 @@ predict(guess, lambda: sum(probes(patient_5).values()))
 #
 # None, and no further probe of this kind will. The query heads read the kv heads 0, 1, 0, 1, 0, 1, 0, 1 here, and
 # 0, 0, 0, 0, 1, 1, 1, 1 in the healthy one. That is the same attention with its query heads in another order, as the
-# next cell shows. It can be found only by comparing with the code or the outputs that belong to the weights.
+# next cell shows. It can be found only by someone who knows which order the weights expect.
 #
 # </details>
 #
@@ -463,7 +463,7 @@ for kind in (Patient2, Patient3, Patient4, Patient5):
 # ## Which probe sees which mistake?
 #
 # Now we plant mistakes in the healthy class, one line each, add four patients, and run every probe on each. (`m` is the
-# module, `s` the scores, `c` the context or the cache; `type` makes a class of a name, its base and its methods.)
+# module, `s` the scores, `c` the context or the cache; `type` builds a class from a name, its base and its methods.)
 
 # %%
 def fill(s, diagonal=1):
@@ -520,13 +520,14 @@ dot_table(seen, title="Which probe sees which mistake?")
 
 # %% [markdown]
 # Read it by column. The *first row* has one key, so softmax gives 1 whatever the score is, and wrong scores pass. The
-# *last row* may see everything, so a mask that shows too much spares it. *Future* sees what leaks, and wrong scores or
-# heads only if they leak. *Cache* sees the patients that go wrong in pieces, and every leak as well, because what leaks
-# at once can't leak word by word. The *comparison* misses the three patients of the cache, because it runs whole
-# sentences.
+# *last row* may see everything, so a mask that shows too much does not affect it. *Future* sees what leaks, and wrong
+# scores or heads only if they leak. *Cache* sees the patients that go wrong in pieces, and every leak as well, because
+# what leaks at once can't leak word by word. The *comparison* misses the three patients of the cache, because it runs
+# whole sentences.
 #
 # So compare, and run in pieces as well: together the two see every mistake of the picture. Where nothing can be
-# compared, *future*, *gradient* and *order* are left, and a code that passes them is not yet right:
+# compared and there is no cache, *future*, *gradient* and *order* are left, and code that passes them may still be
+# wrong:
 
 # %%
 probed = ("future", "gradient", "order")
@@ -572,9 +573,10 @@ predict(guess, lambda: "equal" if equal else "above" if leaking > best else "bel
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Far below, because each letter sees the next one, and the model copies it. A leak makes the loss *better*, and that it is too good to be true is plain
-# only here, where you know the best possible one. Patient 5 can reach the same loss as the healthy one, since it can
-# compute the same functions; and patients 2 to 4 *are* the healthy one in training, where no cache is used.
+# Far below, because each letter but the last sees the next one, and the model copies it. A leak makes the loss
+# *better*, and you notice only because you know the best possible loss here. Patient 5 can reach the same loss as the
+# healthy one, since it can compute the same functions; and patients 2 to 4 *are* the healthy one in training, where no
+# cache is used.
 #
 # </details>
 #
@@ -589,7 +591,7 @@ mine = MyMultiQueryAttention(7, 24, 3)
 diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 
 # %% [markdown]
-# In a terminal, `course doctor my_file.py:MyMultiQueryAttention` does the same.
+# In a terminal, `course doctor my_file.py:MyMultiQueryAttention --args "7, 24, 3"` does the same.
 #
 # ## A page to keep: reviewing attention code
 #
@@ -609,7 +611,8 @@ diagnose(mine, torch.randn(2, 5, 7), causal=True, num_heads=3)
 # - In pieces of 1 and of 2, at least three pieces, with a cache: as at once.
 # - Order counts if there are positions. Another sample in the batch changes nothing. Two calls in eval agree.
 # - A row that may see nothing gives zeros and finite gradients. Large numbers in half precision stay finite.
-# - Weights of others: compare with outputs of their own code, because the order of heads and pairs is a convention.
+# - Other people's weights: compare with the outputs of their own code, because the order of heads and pairs is a
+#   convention.
 #
 # **Read**
 # - Every result is used: `masked_fill` without the underscore returns a new tensor.

@@ -206,8 +206,8 @@ print(f"softmax of each, averaged: weights up to {off:.4f} off")
 
 # %% [markdown]
 # The parts add up, but softmax needs whole scores. So the devices would have to add the scores of every head before
-# they could go on. **Predict.** How many times as many numbers does the cut inside heads add as the cut between heads,
-# for a text of 4,096 tokens and 32 heads of width 64?
+# they could go on. **Predict.** The cut between heads adds the output. How many times as many numbers are the
+# scores, for a text of 4,096 tokens and 32 heads of width 64?
 
 # %%
 # on "meta" a tensor has a shape and no numbers
@@ -352,8 +352,8 @@ predict(guess, lambda: (shared[0](x) + shared[1](x)).square().sum() < loss)
 #
 # It does, because each gradient is right for its own copy. But the copies now differ, so that what is trained is no
 # longer multi-query attention: it is grouped-query attention with two kv heads. No error is raised, and the loss looks
-# fine. Whoever later takes one copy for both has another model. As in [lesson 12](12_debugging_attention.ipynb), only a
-# comparison finds such a mistake.
+# fine. Anyone who later keeps only one of the copies gets a different model. As in [lesson
+# 12](12_debugging_attention.ipynb), only a comparison finds such a mistake.
 #
 # </details>
 #
@@ -362,7 +362,7 @@ predict(guess, lambda: (shared[0](x) + shared[1](x)).square().sum() < loss)
 # The kv heads of grouped-query attention can be dealt out while there are enough of them. If there are fewer than
 # devices, systems that serve models, such as [vLLM](https://github.com/vllm-project/vllm), **replicate** kv heads, so
 # that several neighbouring devices hold the same one ([Ainslie et al., GQA, 2023](https://arxiv.org/abs/2305.13245)
-# describe it).
+# describe it for a single kv head).
 #
 # **Write it yourself.** Which kv heads does a device hold? Return the index of its first kv head, and how many it has.
 # With 2 kv heads on 4 devices, devices 0 and 1 hold kv head 0, and devices 2 and 3 hold kv head 1. (The larger of the
@@ -410,8 +410,8 @@ for num_devices in (1, 2, 4, 8, 16, 32):
 # The usual way to all-reduce large tensors is a **ring** ([Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms,
 # 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)). The n devices form a circle, and the tensor is cut into n pieces.
 # In each step every device sends one piece to its neighbour, all at the same time. After n - 1 steps each piece has
-# been added up on one of the devices, and n - 1 more steps pass the sums on to all the others. Each step takes the time to send a
-# piece plus a **latency**, which is the time that passes even for an empty message.
+# been added up on one of the devices, and n - 1 more steps pass the sums on to all the others. Each step takes the time
+# to send a piece plus a **latency**, which is the time that passes even for an empty message.
 #
 # **Write it yourself.** How many seconds does a ring of `num_devices` take for a tensor of `num_bytes`?
 
@@ -438,10 +438,10 @@ all_reduce_seconds = filled("all_reduce_seconds", all_reduce_seconds)
 # In total a device sends 2 (n - 1) / n times the tensor, always less than twice its size. But each additional device
 # adds two latencies.
 #
-# Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the parameters
-# and of the cache; with sizes like these the reading takes longer than the arithmetic (lesson 11). A layer does two
-# all-reduces: one after attention, and one after its **feedforward part**, the layers behind the attention of lesson
-# 08, which are cut in the same way.
+# Now compute how long one decoding step takes (nothing here is measured). Each device reads its part of the layers'
+# parameters and of the cache; with sizes like these the reading takes longer than the arithmetic (lesson 11). A layer
+# does two all-reduces: one after attention, and one after its **feedforward part**, the linear layers that follow
+# attention in a block, which are cut in the same way.
 
 # %%
 llama_70b = {"layers": 80, "d_model": 8192, "heads": 64, "kv_heads": 8}
@@ -543,8 +543,8 @@ print(f"waiting alone:                                  {waiting:.6f} s")
 # we assumed. With these, nearly all of an all-reduce is waiting, because the tensors of decoding are small. (Libraries
 # such as nccl choose among rings, trees and levels like these.)
 #
-# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. How many times as fast as four devices are
-# eight: `"more"` times than for the 70B model, or `"less"`?
+# **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. Is the speed-up from four to
+# eight devices `"more"` or `"less"` than that of the 70B model?
 
 # %%
 llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8}
@@ -596,8 +596,9 @@ print("seven keys here and three there give the attention over all ten")
 # The devices send the output and one number per query and head. No key is kept twice, however few kv heads there are,
 # but each device needs the queries of all heads. In training the queries are cut as well, and the keys and values are
 # sent from device to device ([Liu et al., Ring Attention, 2023](https://arxiv.org/abs/2310.01889)). Large systems
-# combine such cuts (Pope et al., Efficiently Scaling Transformer Inference, compare several). Now do exercise 6 of [the sheet](exercises/13_exercises.ipynb), which merges the results of any
-# number of devices.
+# combine such cuts (Pope et al., Efficiently Scaling Transformer Inference, compare several).
+#
+# Now do exercise 6 of [the sheet](exercises/13_exercises.ipynb), which merges the results of any number of devices.
 #
 # <details><summary>Appendix: the same script on real GPUs</summary>
 #

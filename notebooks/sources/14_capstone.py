@@ -41,9 +41,15 @@ device = course_device()
 # %% [markdown]
 # ## Multi-head attention, from memory
 #
-# Close the other lessons. If you get stuck, write the steps as comments first, each with its shape:
-# project, split into heads, score, hide what is later, softmax, mix the values, merge the heads, project. Names and
-# layout of the weight matrices are up to you, because the check compares what your class computes.
+# Close the other lessons. Names and layout of the weight matrices are up to you, because the check compares what your
+# class computes.
+#
+# <details><summary>A hint, if you get stuck</summary>
+#
+# Write the steps as comments first, each with its shape: project, split into heads, score, hide what is later, softmax,
+# mix the values, merge the heads, project.
+#
+# </details>
 
 # %%
 class MultiHeadFromMemory(nn.Module):
@@ -205,7 +211,7 @@ print(text[:100])
 
 # %% [markdown]
 # The last tenth of the text is **held out**: the model never trains on it, so the loss on it tells you how well it
-# predicts fables that it has not read. From the rest we cut training samples. On a sample of `length` characters the
+# predicts text that it has not read. From the rest we cut training samples. On a sample of `length` characters the
 # model makes `length` predictions in one pass, because the causal mask keeps each of them from seeing what comes next.
 #
 # **Write it yourself:** cut one sample at each of the `starts`, and its targets, which are the characters one place
@@ -249,7 +255,7 @@ for row in range(2):
 #
 # ## What surrounds attention
 #
-# Besides attention and a last matrix, a GPT needs five more parts.
+# Besides attention and a last matrix, a GPT has five more parts.
 #
 # **Embedding.** A table with one row of learned numbers per token of the vocabulary turns the integers into vectors,
 # because attention compares and mixes vectors.
@@ -283,8 +289,8 @@ for row in range(2):
 #   Language Models](https://arxiv.org/abs/1608.05859), 2017).
 # - Llama has RMSNorm in place of LayerNorm (lesson 08), rotary positions in place of the second table (lesson 07), and
 #   a third matrix in the MLP.
-# - A translator has a second stack of blocks without a causal mask, the **encoder**, which reads the other sentence and
-#   is asked by cross-attention (lesson 07). Ours is a **decoder** alone.
+# - A translation model has a second stack of blocks without a causal mask, the **encoder**, which reads the other
+#   sentence and which the decoder queries by cross-attention (lesson 07). Ours is a **decoder** alone.
 #
 # </details>
 #
@@ -418,7 +424,7 @@ def train(model, steps=800, fastest=1e-2):
         loss = F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
-        # no step is much larger than the others
+        # a single huge gradient does not rule AdamW's running means
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
@@ -443,12 +449,12 @@ line_plot(
 # %% tags=["trained", "nbval-ignore-output"]
 trained = held_out_loss(gpt)
 e_to_the_loss = torch.tensor(trained).exp()
-print(f"loss on fables that it has not read: {trained:.2f}", end=", ")
+print(f"loss on text that it has not read: {trained:.2f}", end=", ")
 print(f"e to the loss: {e_to_the_loss:.1f}")
 
 # %% [markdown]
-# The second number is called **perplexity**: the model is as uncertain as if it had to choose among so many characters
-# that are all equally likely. (Your digits may differ. The next cell prints two results that hold all the same.)
+# The second number is called **perplexity**: the model is as uncertain as if it had to choose among that many equally
+# likely characters. (Your digits may differ. The next cell prints two results that should hold anyway.)
 
 # %%
 print("less than half of the untrained loss:", trained < 0.5 * untrained)
@@ -496,8 +502,9 @@ with torch.no_grad():
 
 # %% [markdown]
 # Greedy texts tend to repeat themselves, those of large models as well ([Holtzman et al., The Curious Case of Neural
-# Text Degeneration, 2019](https://arxiv.org/abs/1904.09751)). The remedy is to draw the next character at random, with the model's probabilities. Dividing the scores by a
-# **temperature** below 1 makes the likely characters likelier still.
+# Text Degeneration, 2019](https://arxiv.org/abs/1904.09751)). One remedy is to draw the next character at random, with
+# the model's probabilities. Dividing the scores by a **temperature** below 1 makes the likely characters likelier
+# still.
 
 # %%
 @torch.no_grad()
@@ -564,7 +571,7 @@ except ValueError as error:
 #    | attention       | `2.39` | `2.39` |
 #    | residual adding | `3.08` | `2.40` |
 #
-#    Without attention the model knows only the newest character, and at both rates it predicts as well as a table that
+#    Without attention the model sees only the newest character, and at both rates it predicts as well as a table that
 #    counts which character follows which. Without the residual additions it does no better, at the lesson's rate, than
 #    a table that counts how frequent each character is; yet at the lower rate it reaches `2.40`. So it can learn, but
 #    training it is delicate. LayerNorm, too, costs more than twice as much at the lower rate. An order that was found

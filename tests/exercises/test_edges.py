@@ -88,13 +88,6 @@ def test_each_axis_is_1_and_long_once_and_a_table_is_square(name):
 
 WRONG = functions(
     {
-        "last_real_output(outputs, lengths)": r"""
-outputs.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])).squeeze()
-""",
-        "greedy_decode(model, tokens, num_new)": r"""
-for _ in range(num_new): tokens = torch.cat([tokens, model(tokens)[:, -1:].argmax(-1).squeeze()[:, None]], 1) \
-return tokens
-""",
         "merge_devices(outputs, lses)": r"""
 torch.bmm(lses.softmax(0).T[:, None], outputs.transpose(0, 1)).squeeze()
 """,
@@ -107,9 +100,6 @@ scores.masked_fill(scores < scores.topk(k, -1).values[:, -1:], -torch.inf).softm
         "with_temperature(scores, temperature)": "(scores / temperature).softmax(-1).squeeze()",
         "sink_weight(weights)": "weights.squeeze()[..., 1:, 0].mean((0, 2))",
         "joined_mask(keep, real)": "keep & real.squeeze()[:, None, None]",
-        "causal_weights(scores)": r"""
-scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -1e300).softmax(-1)
-""",
         "safe_weights(scores, keep)": r"""
 scores.masked_fill(~keep, -1e300).softmax(-1) * keep
 top = scores.masked_fill(~keep, -torch.inf).amax(-1, keepdim=True).nan_to_num(neginf=0); \
@@ -131,6 +121,39 @@ r = weights * ~drop / (1 - p) if training else weights; return r.T if r.shape[0]
 r = torch.cat([F.scaled_dot_product_attention(x @ q, x @ k, x @ v) for q, k, v in zip(q_proj, k_proj, v_proj)], -1); \
 return r.T if r.shape[0] == r.shape[1] else r
 """,
+        "causal_weights(scores)": r"""
+scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -1e300).softmax(-1)
+m = scores.tril(); return m.masked_fill(m == 0, -torch.inf).softmax(-1)
+""",
+        "last_real_output(outputs, lengths)": r"""
+outputs.gather(1, (lengths - 1)[:, None, None].expand(-1, 1, outputs.shape[2])).squeeze()
+(outputs * F.one_hot(lengths - 1)[..., None]).sum(1)
+""",
+        "greedy_decode(model, tokens, num_new)": r"""
+for _ in range(num_new): tokens = torch.cat([tokens, model(tokens)[:, -1:].argmax(-1).squeeze()[:, None]], 1) \
+return tokens
+n = tokens.shape[1]; buffer = F.pad(tokens, (0, num_new))\
+for i in range(num_new): buffer[:, n + i] = model(buffer)[:, n + i - 1].argmax(-1)\
+return buffer
+for _ in range(num_new): tokens = torch.cat([tokens, model(tokens[:, -32:])[:, -1:].argmax(-1)], 1)\
+return tokens
+for _ in range(num_new):\
+    new = model(tokens)[:, -1:].argmax(-1); tokens = torch.cat([tokens, new], 1)\
+    if (new == 0).all(): break\
+return tokens
+""",
+        "layer_norm(x, gain, shift)": r"""
+m = x.mean(-1, keepdim=True); v = (x * x).mean(-1, keepdim=True) - m * m; \
+return (x - m) / (v + 1e-5).sqrt() * gain + shift
+""",
+        "leaks(code, x)": "\n".join(
+            rf"""y, found = code(x), set()\
+for t in range(x.shape[1]):\
+    z = x.clone(); z[:, t] = {change}; moved = (code(z) - y).abs().amax((0, 2)) > 1e-9\
+    found |= {{s for s in range(t) if moved[s]}}\
+return found"""
+            for change in ("z[:, t] * 2", "-z[:, t]", "0")
+        ),
         "attention(queries, keys, values)": r"""
 s = queries @ keys.T / queries.shape[1] ** 0.5; return (s if len(keys) < 16 else s.T.mT * 2).softmax(-1) @ values
 """,

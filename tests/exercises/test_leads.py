@@ -25,6 +25,12 @@ SAID = {
         )
     ],
     "mix_heads(contexts, w_o)": [
+        ("torch.stack(contexts, 1).reshape(*contexts[0].shape[:2], -1) @ w_o.T", "merge-without-transpose"),
+        ("torch.cat(contexts[:2], -1) @ w_o.T", "In this call `contexts` holds"),
+        (
+            "d = contexts[0].shape[-1]; return contexts[0] @ w_o[:, :d].T + contexts[1] @ w_o[:, d:2 * d].T",
+            "does not depend on `contexts[2]`",
+        ),
         ("torch.stack(contexts).reshape(*contexts[0].shape[:2], -1) @ w_o.T", "merge-without-transpose"),
         (
             "x = torch.cat(contexts, -1); return nn.Linear(x.shape[-1], len(w_o), bias=False, dtype=x.dtype)(x)",
@@ -44,6 +50,23 @@ SAID = {
             "for _ in range(num_new): tokens = torch.cat([tokens, model(tokens)[:, -1].softmax(-1).multinomial(1)], 1)"
             "\nreturn tokens",
             "Two calls with the same arguments gave two results.",
+        ),
+        (
+            "for _ in range(num_new): "
+            "tokens = torch.cat([tokens, model(tokens)[:1, -1:].argmax(-1).expand(len(tokens), 1)], 1)"
+            "\nreturn tokens",
+            "right for sample 0 alone",
+        ),
+    ],
+    "top_k_probabilities(scores, k)": [
+        ("scores.masked_fill(scores < scores[0].topk(k).values[-1], -torch.inf).softmax(-1)", "is right for sample")
+    ],
+    "window_with_sinks(query_len, key_len, window, num_sinks)": [
+        (
+            "q = torch.arange(key_len - query_len, key_len)[:, None]; k = torch.arange(key_len); "
+            "keep = (k <= q) & (k > q - window); keep[:, :num_sinks] = True; "
+            "return keep & torch.ones(query_len, key_len).tril().bool()",
+            "causal-top-left",
         )
     ],
     "leaks(code, x)": [
@@ -68,10 +91,19 @@ SAID = {
             "o = x.clone(); o[..., ::2] = o[..., ::2] * cos - o[..., 1::2] * sin; "
             "o[..., 1::2] = o[..., 1::2] * cos + o[..., ::2] * sin; return o",
             "rotated already",
-        )
+        ),
+        (
+            "a, b = x[..., ::2], x[..., 1::2]; cos, sin = cos[:, None], sin[:, None]\n"
+            "return torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)",
+            "The axes of two tensors are lined up from the right",
+        ),
     ],
     "next_token_loss(scores, tokens)": [
         ("F.cross_entropy(scores.flatten(0, 1), tokens.roll(-1, 1).flatten())", "predicts the first"),
+        (
+            "F.cross_entropy(scores[:, :-1].mT, tokens[:, 1:], reduction='sum') / len(scores)",
+            "times the right one here",
+        ),
         ("F.cross_entropy(scores[:, 1:-1].flatten(0, 1), tokens[:, 2:].flatten())", "which numbers go into the result"),
     ],
     "blend_with_mean(embeddings, share)": [
@@ -97,6 +129,13 @@ def test_a_verdict_leads_on(signature, body, said):
     for seed in (0, b"another"):
         verdict = ALL[name].judge(LocalAnswer(code), InputGenerator(seed))
         assert verdict.state == "not passed yet" and said in repr(verdict) and BY_HAND not in repr(verdict), verdict
+
+
+def test_a_numpy_array_with_the_right_numbers_is_told_how_to_become_a_tensor():
+    code = run_cell("def softmax_rows(scores):\n    return scores.softmax(-1).numpy()", "softmax_rows")
+    verdict = repr(ALL["softmax_rows"].judge(LocalAnswer(code), InputGenerator(0)))
+    assert "a NumPy array; it should be a tensor" in verdict and "Its elements are right." in verdict, verdict
+    assert "`torch.from_numpy`" in verdict, verdict
 
 
 NOTED = functions(

@@ -1,5 +1,9 @@
 """A prediction gives nothing away before there is a guess, compares it afterwards, and answers whatever is guessed."""
 
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
 import pytest
 import torch
 
@@ -36,7 +40,7 @@ def test_the_answer_is_not_computed_without_a_guess(capsys):
         (0.85, 0.8, 0.01, "✗ You guessed 0.85; it is 0.8. Read on to see why."),
         (0.24, 0.25, 0, "✗ You guessed 0.24; it is 0.25. Read on to see why."),
         (1 / 6, torch.tensor(1 / 6), 0, "✓ You guessed 0.1667; it is 0.1667."),
-        ("Keys ", "keys", 0, "✓ You guessed Keys ; it is keys."),
+        ("Keys ", "keys", 0, "✓ You guessed Keys; it is keys."),
         ("yes", True, 0, "✓ You guessed yes; it is yes."),
         (" No", True, 0, "✗ You guessed no; it is yes. Read on to see why."),
         (False, True, 0, "✗ You guessed no; it is yes. Read on to see why."),
@@ -57,11 +61,58 @@ def test_a_guess_is_compared(guess, answer, within, shown, capsys):
         ("maybe", True, '… Your guess is maybe; this question asks for "yes" or "no", in quotes.'),
         (torch.zeros(9, 7), "k", "… Your guess is a tensor of shape (9, 7); this question asks for a word, in quotes."),
         (print, 0.5, "… Your guess is a builtin_function_or_method; this question asks for a number."),
-        (None, (2, 6), "… Your guess is a NoneType; this question asks for several numbers, such as (2, 6)."),
+        (None, (2, 6), "… Your guess is a NoneType; this question asks for several numbers, such as (30, 40)."),
         ("x" * 10**6, 2, f"… Your guess is {'x' * 60}…; this question asks for an integer."),
     ],
 )  # fmt: skip
 def test_a_guess_of_another_kind_gets_one_sentence(guess, answer, shown, capsys):
+    assert said(capsys, guess, answer) == shown
+
+
+SAME = {
+    3: ["3", " 3 ", "3.0", "6/2", np.int64(3),
+        np.float32(3), np.array(3), np.array([3]), [3], (3,), torch.tensor([[3]])],
+    0.8: ["0.8", ".8", "4/5", "4 / 5", np.float64(0.8), np.float32(0.8), Fraction(4, 5), Decimal("0.8"),
+          [Decimal("0.8")]],
+    -2: ["-2", "'-2'", np.int8(-2), Fraction(-2), Decimal(-2)],
+    (2, 6, 6): ["(2, 6, 6)", "2, 6, 6", "[2,6,6]", "torch.Size([2, 6, 6])", ("2", "6", "6"), np.array([2, 6, 6]),
+                [np.int64(2), 6.0, Fraction(6)], torch.tensor([2, 6, 6])],
+    (4,): [4, "4", "(4,)"],
+    "and": ["and", '"and"', "'And'", "“and”", " and.", ["and"], np.str_("and"), np.array(["and"])],
+    "sum": [sum],
+    ".": [".", '"."'],
+}  # fmt: skip
+NO = ["No.", "n", "'no'", "NO!", "false", np.bool_(False), torch.tensor([False]), ["no"]]
+
+
+@pytest.mark.parametrize(
+    ("guess", "answer"),
+    [(guess, answer) for answer, guesses in SAME.items() for guess in guesses] + [(guess, False) for guess in NO],
+)
+def test_a_right_guess_may_be_written_in_many_ways(guess, answer, capsys):
+    assert said(capsys, guess, answer).startswith("✓ You guessed ")
+
+
+@pytest.mark.parametrize(
+    ("guess", "answer", "shown"),
+    [
+        (-(10**99), 6, "✗ You guessed -inf; it is 6. Read on to see why."),
+        ("1/0", 6, "… Your guess is 1/0; this question asks for an integer."),
+        ("1e999999999", 6, "✗ You guessed inf; it is 6. Read on to see why."),
+        ("a\nb\x1b[31m\tc", "k", "✗ You guessed a b [31m c; it is k. Read on to see why."),
+        ((2, 6, ...), (2, 6, 6), NO_GUESS),
+        ("...", 6, NO_GUESS),
+        (torch.empty(3, device="meta"), 3,
+         "… Your guess is a tensor of shape (3,); this question asks for an integer."),
+        (torch.eye(2).to_sparse(), "k",
+         "… Your guess is a tensor of shape (2, 2); this question asks for a word, in quotes."),
+        (object(), 0.5, "… Your guess is an object; this question asks for a number."),
+        (3, {"a": 1}, "… Your guess is 3; this question asks for a dict."),
+        (3, torch.zeros(99, 7), "… Your guess is 3; this question asks for a Tensor."),
+        (0, "and", "… Your guess is 0; this question asks for a word, in quotes."),
+    ],
+)  # fmt: skip
+def test_an_odd_guess_gets_one_line_that_does_not_show_the_answer(guess, answer, shown, capsys):
     assert said(capsys, guess, answer) == shown
 
 

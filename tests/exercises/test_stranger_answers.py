@@ -111,6 +111,7 @@ WRONG = [
         f"scores = {HIDDEN} => self.calls = getattr(self, 'calls', 0) + 1 | values = values * (1 + (self.calls > 1)) | scores = {HIDDEN}"
     ),
     ("CachedAttention", run_cell(CACHED, "CachedAttention")),
+    multi(f"scores = {HIDDEN} => scores = scores.tril() | scores = scores.masked_fill(scores == 0, -torch.inf)"),
     a_function(TO_SPLIT, SPLIT.format(1, "")),
     a_function(TO_SPLIT, SPLIT.format("wrapper.num_heads", ", causal=False")),
     a_function(TO_SPLIT, SPLIT.format("wrapper.num_heads", ", dropout=0.5")),

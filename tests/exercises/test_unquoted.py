@@ -51,6 +51,14 @@ def test_a_word_without_quotes_is_taken_for_the_word_and_nothing_else_is_changed
     assert run("guess = k\npredict(guess, 'k')")[0].startswith("… Your guess is (1, 2); this question asks for a word")
     assert run("guess = ...\npredict(guess, 3)")[0].startswith("… No guess yet")
     assert run("here = 3\nguess = here\npredict(guess, 3)") == ("✓ You guessed 3; it is 3.", "")
+    # A keyword, too: "for" and "and" are words of sentences.
+    said = '… Nothing here is called for, so it counts as the word "for": words need quotes.'
+    assert run('guess = for  # a word\npredict(guess, "for")') == (f"{said}\n✓ You guessed for; it is for.", "")
+    assert run('guess = and\npredict(guess, lambda: "for")')[0].endswith(
+        "✗ You guessed and; it is for. Read on to see why."
+    )
+    assert run("guess = for\nlen(guess)")[1] == "SyntaxError"
+    assert run("guess = 16.7%\npredict(guess, 3)")[1] == "SyntaxError"
     # Any other error is as it was.
     assert without_numbers(run("guess = no\nlen(guess)")[0]) == without_numbers(before)
     assert run("guess = sum([no])\npredict(guess, 3)")[1] == "NameError"

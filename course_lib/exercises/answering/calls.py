@@ -117,7 +117,7 @@ def run_module(
         training: Whether it runs in training mode.
         cotangent: What the output's gradient is; None runs no backward pass.
         cache: What makes a cache that forward takes as `cache=` and writes to, in place of one that it gives back.
-        elsewhere: "float32" or "meta": what a copy of the module and x are turned into, with weights in float64 before.
+        elsewhere: "float32" or "meta": what a copy of the module and x become, with weights in float64 before.
             An error on the device meta is raised only if two devices meet; the result is not used.
 
     Returns:

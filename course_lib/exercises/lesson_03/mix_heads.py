@@ -87,6 +87,11 @@ EXERCISE = FunctionExercise(
             lambda c, w: torch.stack(c).reshape(*c[0].shape[:2], -1) @ w.T,
             "merge-without-transpose",
         ),
+        Wrong(
+            "the heads beside the batch, cut into rows anew and mixed: a row holds several tokens of one head",
+            lambda c, w: torch.stack(c, 1).reshape(*c[0].shape[:2], -1) @ w.T,
+            "merge-without-transpose",
+        ),
         Wrong("the heads one below the other in the batch", lambda c, w: torch.cat(c)),
     ),
 )

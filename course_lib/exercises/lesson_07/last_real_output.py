@@ -30,6 +30,13 @@ def _draw(rng: InputGenerator) -> list[Case]:
     return cases
 
 
+def _draw_short(rng: InputGenerator) -> list[Case]:
+    """Draw a batch that is longer than all of its samples."""
+    batch, num_tokens, width = rng.sizes(3, 4, 9)
+    lengths = torch.tensor([1 + rng.integer(num_tokens - 2) for _ in range(batch)])
+    return [Case((rng.normal(batch, num_tokens, width), lengths), "no sample is as long as the batch")]
+
+
 EXERCISE = FunctionExercise(
     last_real_output,
     title="The last real word of each sentence",
@@ -47,6 +54,7 @@ EXERCISE = FunctionExercise(
         "`outputs[torch.arange(len(outputs)), lengths - 1]`.",
     ),
     draw=_draw,
+    draw_edges=_draw_short,
     arguments={"outputs": "batch token width", "lengths": "batch"},
     axes="batch width",
     fixed="token",

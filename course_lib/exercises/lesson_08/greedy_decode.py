@@ -15,9 +15,10 @@ from course_lib.exercises.input_generator import InputGenerator
 MODEL = """
 import torch
 
-def model(table):  # (last, first, vocabulary): what comes next depends on the last token and on the first
+def model(table):  # (token, text, vocabulary): what comes next depends on the last token, and on all and their number
     def logits(tokens):  # (batch, token) -> (batch, token, vocabulary)
-        return table[tokens, tokens[:, :1].expand(tokens.shape)] + 0.1 * tokens.shape[1]
+        text = (tokens.sum(dim=1, keepdim=True) + tokens.shape[1]) % len(table)
+        return table[tokens, text.expand(tokens.shape)]
     return logits
 """
 
@@ -73,6 +74,17 @@ def _draw(rng: InputGenerator) -> list[Case]:
     return cases
 
 
+def _draw_long(rng: InputGenerator) -> list[Case]:
+    """Draw a long text after which token 0 is chosen: it is a token like any other."""
+    words = 2 * (5 + rng.integer(3))
+    table = rng.normal(words, words, words)
+    table[:, ::2, 0] += 9.0
+    tokens = torch.tensor([[rng.integer(words - 1) for _ in range(40)] for _ in range(1 + rng.integer(2))])
+    tokens[:, 0] += tokens.sum(dim=1) % 2
+    made = FromSource(MODEL, "model", (table,))
+    return [Case((made, tokens, 6), "the text has 40 tokens and token 0 is chosen")]
+
+
 EXERCISE = FunctionExercise(
     greedy_decode,
     title="Write word after word",
@@ -89,6 +101,7 @@ EXERCISE = FunctionExercise(
         "To append it, it needs an axis for the token: `torch.cat([tokens, newest[:, None]], dim=1)`.",
     ),
     draw=_draw,
+    draw_edges=_draw_long,
     arguments={"tokens": "batch token"},
     axes="batch token",
     wrong=(

@@ -67,6 +67,13 @@ EXERCISE = FunctionExercise(
             "causal-top-left",
         ),
         Wrong(
+            "a mask whose window is right, and whose causal part is aligned at the first key",
+            lambda q, k, w, s: (
+                (_mask(q, k, w, 0) | (torch.arange(k) < s)) & (torch.arange(k) <= torch.arange(q)[:, None])
+            ),
+            "causal-top-left",
+        ),
+        Wrong(
             "a window one token too wide",
             lambda q, k, w, s: _mask(q, k, w + 1, s),
             "window-off-by-one",

@@ -67,10 +67,14 @@ def _as_tokens(result: object, *_: object) -> object:
 MASKED_ATTENTION = """
 import torch
 
-def masked_by(keep, part=1.0, channel=-1):
+def masked_by(keep, part=1.0, channel=-1, seen_as=""):
     def code(x):
         leaky = (x[:, 0, 0] > 0)[:, None, None]  # what is later can only be seen in these samples
         kept = (keep.tril() | keep & leaky)[:, : x.shape[1], : x.shape[1]]
+        if seen_as == "direction":
+            x = x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+        elif seen_as == "size":
+            x = x.abs()
         scores = x @ x.transpose(1, 2) * x.shape[-1] ** -0.5
         seen, causal = (torch.where(one, scores, -torch.inf).softmax(-1) @ x for one in (kept, kept.tril()))
         mixed = part * seen + (1 - part) * causal
@@ -85,6 +89,9 @@ def masked_by(keep, part=1.0, channel=-1):
 
 CHANNEL = "one token depends on a later one, in a single channel"
 FALLING = "one token depends on a later one, in a single channel that falls"
+DIRECTION = "one token depends on a later one, and tokens are normalized first"
+SIZE = "one token depends on a later one, and signs do not count"
+ZERO = "the first token depends on a later one whose elements are 0"
 WEAK = "one token depends on a later one a little"
 
 
@@ -124,6 +131,9 @@ def _draw(rng: InputGenerator) -> list[Case]:
         (WEAK, _leaky),
         (CHANNEL, _leaky),
         (FALLING, _leaky),
+        (DIRECTION, _leaky),
+        (SIZE, _leaky),
+        (ZERO, _seen(0, -1)),
         ("each token sees the first one only", lambda n, _: (torch.arange(n) == 0).expand(n, n)),
         *[("no token sees a later one", _causal)] * 6,
     ]
@@ -137,7 +147,10 @@ def _draw(rng: InputGenerator) -> list[Case]:
             x[0, 0, 0] *= -1
         part = {WEAK: 0.0005, FALLING: -1.0}.get(about, 1.0)
         channel = 1 + rng.integer(width - 1) if about in (CHANNEL, FALLING) else -1
-        made = FromSource(MASKED_ATTENTION, "masked_by", (kind(num_tokens, rng), part, channel))
+        if about == ZERO:
+            x[:, -1] = 0.0
+        seen_as = {DIRECTION: "direction", SIZE: "size"}.get(about, "")
+        made = FromSource(MASKED_ATTENTION, "masked_by", (kind(num_tokens, rng), part, channel, seen_as))
         cases.append(Case((made, x), about))
     return cases
 

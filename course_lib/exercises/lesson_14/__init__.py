@@ -21,7 +21,8 @@ SET = ExerciseSet(
     intro=(
         "You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the "
         "normalization, two ways to choose the next token, and the number of parameters of a configuration.\n\n"
-        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained."
+        "**You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained, "
+        "but the loss must be ready for it: its gradients are compared, too."
     ),
     imports="""\
 import torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from course_lib.exercises.edges import FLOAT32, in_float32
 from course_lib.exercises.exercise import Case, Wrong
 from course_lib.exercises.function_exercise import FunctionExercise
 from course_lib.exercises.input_generator import InputGenerator
@@ -33,6 +34,13 @@ def _draw(rng: InputGenerator) -> list[Case]:
     return cases
 
 
+def _draw_large(rng: InputGenerator) -> list[Case]:
+    """Draw float32 elements whose squares leave no digits for their variance."""
+    batch, num_tokens, width = rng.sizes(3, 3, 9)
+    x = 1000.0 + rng.normal(batch, num_tokens, width, std=3.0)
+    return [Case(in_float32((x, rng.normal(width), rng.normal(width))), FLOAT32)]
+
+
 EXERCISE = FunctionExercise(
     layer_norm,
     title="LayerNorm by hand",
@@ -50,6 +58,7 @@ EXERCISE = FunctionExercise(
         "`(x - mean) / (variance + 1e-5).sqrt() * gain + shift`.",
     ),
     draw=_draw,
+    draw_edges=_draw_large,
     arguments={"x": "batch token width", "gain": "width", "shift": "width"},
     axes="batch token width",
     gradients=("x", "gain", "shift"),

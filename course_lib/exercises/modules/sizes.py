@@ -86,7 +86,12 @@ class RunSizes(NamedTuple):
     def about(self) -> str:
         """Say what is special about the run."""
         what = f"{counted(self.batch, 'sample')} of {counted(self.num_tokens, 'token')}"
-        special = {"larger elements": self.std > 1, "training mode": self.training, "with a cache": self.cached}
+        special = {
+            "larger elements": self.std > 1,
+            "zeros in the last token": self.std > 1,
+            "training mode": self.training,
+            "with a cache": self.cached,
+        }
         return ", ".join([what, *(one for one, is_so in special.items() if is_so)])
 
 

@@ -17,6 +17,9 @@
 # **You need** [lesson 01](../01_single_head.ipynb). **It takes** about thirty-five minutes. Any right way is right:
 # loops, products, `einsum`, PyTorch's own functions. The hints below each check fold out one at a time and say more and
 # more.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

@@ -15,6 +15,9 @@
 # how far windows reach through a stack of layers, and absorb the second matrix of latent attention.
 #
 # **You need** [lesson 09](../09_smaller_caches.ipynb). **It takes** about 35 minutes.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

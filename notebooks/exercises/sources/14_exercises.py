@@ -14,7 +14,11 @@
 # You will write the pieces of a small GPT that the lesson took from PyTorch or left out: the loss, the normalization,
 # two ways to choose the next token, and the number of parameters of a configuration.
 #
-# **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained.
+# **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained, but the loss must
+# be ready for it: its gradients are compared, too.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -54,8 +58,9 @@ review("14", [..., ..., ...])  # your three answers in place of the dots
 #
 # After each token a model scores all tokens of its vocabulary: `scores` is (batch, token, vocabulary), and softmax
 # makes probabilities of them. The loss is the mean of -log(probability of the token that really came next), over all
-# tokens that have a next one. Give it back as a tensor with a single number. Scores of 1000 must not overflow, and a
-# token whose score lies 1000 below the others adds about 1000, not infinity.
+# tokens that have a next one. Return it as a tensor with a single number. A model is trained with it, so gradients must
+# get back to `scores`. Scores of 1000 must not overflow, and a token whose score lies 1000 below the others adds about
+# 1000, not infinity.
 
 # %% nbgrader={"grade": false, "grade_id": "next_token_loss", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def next_token_loss(scores, tokens):

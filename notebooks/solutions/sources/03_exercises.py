@@ -6,6 +6,9 @@
 # You will run two heads by hand, mix heads with W^O, and write the wrapper.
 #
 # **You need** [lesson 03](../03_wrapper.ipynb). **It takes** about twenty minutes.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

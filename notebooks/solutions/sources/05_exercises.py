@@ -7,6 +7,9 @@
 # own module.
 #
 # **You need** [lesson 05](../05_weight_split.ipynb). **It takes** about fifty minutes.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

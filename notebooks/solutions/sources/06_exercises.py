@@ -7,6 +7,9 @@
 # shared ones, and let a new token use a cache. The class at the end begins with an empty cell.
 #
 # **You need** [lesson 06](../06_multi_query.ipynb). **It takes** about 75 minutes.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

@@ -10,6 +10,9 @@
 # **You need** [lesson 07](../07_order_and_padding.ipynb). **It takes** about 30 minutes. Unless an exercise says
 # something else, the two elements of pair i are those with index i and i + pairs, the two halves of a head, as in the
 # lesson and in the Llama of `transformers`.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

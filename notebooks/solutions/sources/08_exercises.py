@@ -7,6 +7,9 @@
 # rows of a published file into the order that your code expects.
 #
 # **You need** [lesson 08](../08_llama.ipynb). **It takes** about twenty-five minutes.
+#
+# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
+# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
