@@ -33,9 +33,14 @@ def parameters_of(code: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
+def code_of(function: Any) -> CodeType | None:
+    """Return the code object of a function, without the wrappers of decorators; None if it is not Python."""
+    return getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+
+
 def forward_code(module: nn.Module) -> CodeType | None:
     """Return the code object of the `forward` of a module's class; None if that is not Python, as with TorchScript."""
-    return getattr(getattr(type(module), "forward", None), "__code__", None)
+    return code_of(getattr(type(module), "forward", None))
 
 
 def first_tensor(output: Any) -> Any:

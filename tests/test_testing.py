@@ -49,7 +49,7 @@ def test_what_is_meant_is_not_reported():
 
 
 def test_code_that_can_not_be_run_fails():
-    with pytest.raises(AssertionError, match="it could not be run"):
+    with pytest.raises(AssertionError, match="It could not be run"):
         assert_attention(lambda x: x.view(7), X)
 
 

@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_output, add_sizes, add_targets, examine, input_of, quietly, say, with_guessed_call
+from .examining import add_meant, add_output, add_sizes, add_targets, examine, input_of, quietly, say, with_guessed_call
 from .target import Heads, Opened, Target, evaluate, open_setup, open_target, part_to_take, split
 
 EXAMPLES = """\
@@ -26,8 +26,9 @@ are guessed from the names of its parameters, and the output says which. Package
 for and named; attention that really needs one says so. Of a notebook, and of a file that has loops of its own or fails
 when it is imported, only what NAME needs is run.
 
-The exit status is 0 if nothing is wrong, 1 if something was found and 2 if the code could not be opened or examined;
-of several targets it is 1 if something was found in any of them, else 2 if any could not be examined.
+The exit status is 0 if everything was examined and nothing is wrong, 1 if something is wrong, and 2 if nothing is wrong
+but the code, an attention in it or its cache could not be opened or examined; of several targets it is 1 if something
+is wrong with any of them, else 2 if any was not fully examined.
 """
 
 
@@ -41,10 +42,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--num-heads", type=int, help="how many heads the code should have")
     add("--num-kv-heads", type=int, help="how many heads of keys and values it should have")
     add("--keep", metavar="CODE", help='who may see whom besides that, True = may: "torch.ones(5, 5).tril() > 0"')
-    add("--scale", type=float, help="what dot products are multiplied by, if not 1 / sqrt(head_dim)")
-    add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
+    add_meant(parser)
     add("--lengths", type=_numbers, metavar="4,16", help="the only numbers of tokens that the code takes")
-    add("--not-normalised", action="store_true", help="weights don't sum to 1 on purpose, as with a sigmoid")
     add(
         "--context",
         metavar="CODE",

@@ -64,6 +64,14 @@ def add_sizes(parser: argparse.ArgumentParser, *, batch: int, tokens: int) -> No
     add("--not-causal", action="store_true", help="every token may see every other one, as in an encoder")
 
 
+def add_meant(parser: argparse.ArgumentParser) -> None:
+    """Add what is meant where it is not what is usual."""
+    add = parser.add_argument
+    add("--scale", type=float, help="what dot products are multiplied by, if not 1 / sqrt(head_dim)")
+    add("--window", type=int, metavar="TOKENS", help="how many tokens a query may see, itself included")
+    add("--not-normalised", action="store_true", help="weights don't sum to 1 on purpose, as with a sigmoid")
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Add the forms of the output."""
     parser.set_defaults(prog=parser.prog)

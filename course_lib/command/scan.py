@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from .clone import CourseError
-from .examining import add_output, add_sizes, add_targets, examine, quietly, say, sizes
+from .examining import add_meant, add_output, add_sizes, add_targets, examine, quietly, say, sizes
 from .parallel import TARGETS, cores
 from .target import Opened, evaluate, open_setup, open_target, split
 
@@ -24,8 +24,8 @@ examples:
   course scan --families        # all decoders and encoder-decoders of the installed transformers
 
 The exit status is 0 if everything was examined and all paths agree, 1 if something is wrong, and 2 if nothing is wrong
-but a path that the model offers, or an attention in it, could not be examined; of several targets it is 1 if something
-is wrong with any of them, else 2 if any was not fully examined.
+but the model, a path that it offers or an attention in it could not be opened or examined; of several targets it is 1
+if something is wrong with any of them, else 2 if any was not fully examined.
 """
 
 
@@ -41,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--paths", metavar="NAMES", help='these paths only, such as "one pass, token by token"')
     add("--vocabulary", type=int, help="give token ids below this number (default: the size of a first embedding)")
     add("--context", metavar="CODE", help='what an encoder is given besides x: "torch.randint(65, (2, 11))"')
+    add_meant(parser)
     add("--cache", metavar="CODE", help='makes an empty cache, if it is an argument: "lambda x: KVCache(len(x), 3)"')
     add_output(parser)
 
@@ -59,11 +60,15 @@ def _report_of_setup(file: str, args: argparse.Namespace, notes: list[str]) -> A
     say(args, [f"running build() of {file}"])
     opened, x, options = open_setup(file, args.device)
     say(args, opened.notes, notes)
-    if unknown := sorted(options.keys() - {"causal", "context", "make_cache"}):
+    if unknown := sorted(options.keys() - {"causal", "context", "make_cache", "scale", "window", "normalised"}):
         raise CourseError(
-            f"build() of {file} gave {', '.join(unknown)}, and a scan takes call, causal, context and make_cache."
+            f"build() of {file} gave {', '.join(unknown)}, and a scan takes call, causal, context, make_cache, "
+            f"scale, window and normalised."
         )
-    args = argparse.Namespace(**{**vars(args), "not_causal": not options.get("causal", not args.not_causal)})
+    given = {name: options[name] for name in ("scale", "window") if name in options}
+    given["not_normalised"] = not options.get("normalised", not args.not_normalised)
+    given["not_causal"] = not options.get("causal", not args.not_causal)
+    args = argparse.Namespace(**{**vars(args), **given})
     name = type(opened.code).__name__
     with quietly(args, notes):
         return _scanned(
@@ -132,6 +137,7 @@ def _scanned(
 
     try:
         report = scan(model, x, causal=not args.not_causal, context=context, call=call, make_cache=make_cache,
+                      scale=args.scale, window=args.window, normalised=not args.not_normalised,
                       paths=paths, name=name, on_path=show)  # fmt: skip
     except (TypeError, ValueError) as error:
         raise CourseError(str(error)) from None

@@ -3,14 +3,15 @@
 from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
-from .finding import NOT_JUDGED, RANDOM, Finding
-from .measure.copying import copy_of
+from .finding import MORE_HIDDEN, NOT_JUDGED, RANDOM, Finding
+from .measure.copying import copy_of, in_dtype
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import Report
 from .without_x import WITHOUT_X
 
 __all__ = [
     "CATALOGUE",
+    "MORE_HIDDEN",
     "NOT_JUDGED",
     "RANDOM",
     "WITHOUT_X",
@@ -23,5 +24,6 @@ __all__ = [
     "asks_for_gpu",
     "copy_of",
     "diagnose",
+    "in_dtype",
     "said_once",
 ]

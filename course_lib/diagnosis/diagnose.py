@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ from .measure.score_products import find_score_products
 from .measure.stages import Stages
 from .measure.subject import Subject
 from .patches import patches_of
+from .pieces import examine_pieces
 from .precedence import ELSEWHERE, OF_BEHAVIOUR, root_causes
 from .registry import Rule, apply, collect
 from .report import Report
@@ -169,7 +170,15 @@ def diagnose(
         report = add_way_out(_report(name, stages, shared), stages.attempt)
         report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
-        return replace(report, remarks=(*report.remarks, said)) if said else report
+        report = replace(report, remarks=(*report.remarks, said)) if said else report
+        is_row = context is None and not has_grid
+        examine = partial(
+            diagnose, module_or_function, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
+            keep=keep, words=words, scale=scale, window=window, lengths=lengths, normalised=normalised,
+        )  # fmt: skip
+        is_told = keep is not None or not causal
+        own = call if gives_call else None
+        return examine_pieces(report, is_row, is_told, module_or_function, given, own, examine)
 
 
 def _fewer(

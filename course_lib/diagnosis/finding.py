@@ -26,7 +26,8 @@ NOT_AS_EXPECTED = "it does not compute what `expect` computes"
 NOT_JUDGED = "the scale of the scores was not judged"
 RANDOM = "its output is random"
 DIFFERS = "It differs from attention in this way: "
-COULD_NOT_RUN = f"{DIFFERS}it could not be run"
+MORE_HIDDEN = f"{DIFFERS}tokens that should be seen are not."
+COULD_NOT_RUN = "It could not be run"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Finding:
     @classmethod
     def of_error(cls, error: BaseException, remedy: str = "") -> Finding:
         """Return a finding for code that raised, with the message and the line of the error."""
-        return cls.unnamed("it could not be run", f"{error_message(error)}{remedy}", last_line(error))
+        return cls(None, f"{error_message(error)}{remedy}", last_line(error), f"{COULD_NOT_RUN}.")
 
     @property
     def examined(self) -> bool:

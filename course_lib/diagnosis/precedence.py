@@ -95,6 +95,7 @@ SUPPRESSES: dict[str, Set[str | None]] = {
     "projection-reused": {"output-projection-missing"},
     "rotary-on-values": {"rotary-unused"},  # The rotation was meant for the queries and keys.
     "overflow-half": {"dtype-pinned", "nan-on-hidden-rows"},  # What overflows becomes inf, then nan.
+    "no-causal-mask": {"mask-discarded"},  # A mask that no line reads is a reason that nothing is hidden.
     "fixed-length": {"no-causal-mask"},  # A mask of one length is broadcast for others.
     "dead-parameter": {"value-unused"},  # What is computed with it is read nowhere.
     "input-modified": {"stale-cache"},  # A second run on a changed x gives a different output.

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from course_lib.about import version
 from course_lib.markup import backticks_to_code
@@ -13,7 +13,15 @@ from .attention_report import AttentionReport
 from .finding import NOT_JUDGED, UNSEEN_WINDOW, Finding
 
 NO_MASK = "no-causal-mask"
+NOTHING = "nothing wrong was found"
 ON_PURPOSE = "If every token may see every other token on purpose, {}."  # after a finding of NO_MASK
+
+
+class NotRun(NamedTuple):
+    """A path of the code that was not run, such as "its cache `past`", and why."""
+
+    name: str
+    missing: str
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,7 @@ class Report:
         checked: what was found to be right, in short sentences.
         remarks: what is worth knowing but no mistake.
         attentions: of code with several, each with its own findings or the reason why it was not examined.
+        not_run: paths of the code that were not run.
     """
 
     subject: str
@@ -33,6 +42,7 @@ class Report:
     checked: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     attentions: tuple[AttentionReport, ...] = ()
+    not_run: tuple[NotRun, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -40,14 +50,18 @@ class Report:
         return not self.findings and not self.not_examined
 
     @property
-    def not_examined(self) -> tuple[AttentionReport, ...]:
-        """The attentions that could not be examined."""
+    def not_examined(self) -> tuple[AttentionReport | NotRun, ...]:
+        """The attentions that could not be examined, and the paths that were not run."""
+        return (*self._unseen, *self.not_run)
+
+    @property
+    def _unseen(self) -> tuple[AttentionReport, ...]:
         return tuple(one for one in self.attentions if one.missing)
 
     @property
     def examines_any(self) -> bool:
         """Whether any attention was examined."""
-        missing = len(self.not_examined) == len(self.attentions) > 0
+        missing = len(self._unseen) == len(self.attentions) > 0
         return not missing and all(finding.examined for finding in self.findings)
 
     @property
@@ -102,16 +116,17 @@ class Report:
         """The result as a clause."""
         if self.attentions:
             return self._verdict_on_several()
+        if not self.findings:
+            found = f"in one pass {NOTHING}{self._but_not_run}" if self.not_run else f"this is attention, {NOTHING}"
+            return f"{found}{self._and_not_judged}."
         if self.exit_status == 2:
             return "it could not be examined."
-        if self.ok:
-            return f"this is attention, nothing wrong was found{self._and_not_judged}."
         unseen = {finding.title for finding in self.findings if not finding.examined}
         what = "whether it keeps to its window" if unseen == {UNSEEN_WINDOW} else "its attention"
         return f"{self._things_wrong()}{f', and {what} could not be examined' if unseen else ''}."
 
     def _verdict_on_several(self) -> str:
-        count, unseen = len(self.attentions), len(self.not_examined)
+        count, unseen = len(self.attentions), len(self._unseen)
         found = f"{counted(count, 'attention')} found"
         if unseen == count and self.exit_status == 2:
             return f"{found}, {'which could not' if count == 1 else 'none of which could'} be examined."
@@ -120,13 +135,18 @@ class Report:
         if wrong and any((one.mistake, one.where) not in inside for one in self.findings):
             wrong.append("elsewhere")
         result = f"{self._things_wrong()}{f' in {listed(wrong)}' if wrong else ''}"
-        limited = ", but not all could be examined" if self.findings else self._and_not_judged
-        result = result if self.exit_status == 1 else f"nothing wrong was found{limited}"
+        limited = ", but not all could be examined" if self.findings else f"{self._but_not_run}{self._and_not_judged}"
+        result = result if self.exit_status == 1 else f"{NOTHING}{limited}"
         return f"{found}, {count - unseen} examined: {result}."
 
     @property
     def _and_not_judged(self) -> str:
         return f"; {NOT_JUDGED}" if self.not_judged else ""
+
+    @property
+    def _but_not_run(self) -> str:
+        names = listed([one.name for one in self.not_run])
+        return f", but {names} {'was' if len(self.not_run) == 1 else 'were'} not examined" if self.not_run else ""
 
     def _things_wrong(self) -> str:
         count = sum(finding.examined for finding in self.findings)
@@ -153,6 +173,7 @@ class Report:
             "remarks": list(self.remarks),
             "not_judged": list(self.not_judged),
             "attentions": [attention.as_dict() for attention in self.attentions],
+            "not_run": [f"{one.name}: {one.missing}" for one in self.not_run],
         }
 
     def as_json(self) -> str:

@@ -51,7 +51,7 @@ OF_WHOLE = {
 # what goes in is put in its place.
 ONLY_OF_WHOLE = {
     "check_device", "check_dtypes", "check_followers", "check_given", "check_overflow", "check_pieces",
-    "check_plain_lists", "check_sizes",
+    "check_plain_lists", "check_sizes", "check_unread_masks",
 }  # fmt: skip
 UNUSED_MASK, OTHER_SAMPLE = "mask-discarded", "batch-mixed"
 NO_ROWS = "not probed from outside, because the output has no row for each token"

@@ -1,6 +1,5 @@
 """Paths that give the tokens in parts and keep keys and values in a cache."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -8,21 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.calling import CACHE
+from course_lib.tracing import is_refused
 
 from .compare import SAME, UNTOUCHED, difference
-from .masked import CUT, mask_forms
-from .model import CannotRun, Model, NotOffered, cache_in, first_output
+from .masked import mask_forms
+from .model import CUT, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import judged, path
-
-ASKING = re.compile("use_cache")
 
 
 @path("in chunks")
 def in_chunks(model: Model) -> Iterator[Outcome]:
     """Give the first tokens and then the others at once, with the cache."""
-    yield from _cached(model, "in chunks", [slice(0, CUT), slice(CUT, None)])
+    try:
+        yield from _cached(model, "in chunks", [slice(0, CUT), slice(CUT, None)])
+    except NotOffered:
+        raise
+    except CannotRun as error:
+        refused = error.__cause__ is not None and is_refused(error.__cause__)
+        if refused and any(one.status == "agrees" for one in token_by_token.check(model)):
+            raise NotOffered(f"it takes one token at a time with its cache ({error})") from error
+        raise
 
 
 @path("token by token")
@@ -91,32 +96,12 @@ def _cached(model: Model, name: str, chunks: list[slice]) -> Iterator[Outcome]:
 def outputs_in_parts(
     model: Model, x: Tensor, chunks: list[slice], options: Callable[[slice], dict[str, Any]] = lambda chunk: {}
 ) -> Tensor:
-    """Return the outputs of x, given in chunks, each with further options, and joined along the tokens."""
-    name = model.offers(CACHE)
-    if name is None:
-        raise NotOffered("it takes no cache")
-    cache = _empty_cache(model, x)
-    can_ask = model.offers(ASKING) is not None or model.is_pretrained  # of which some take it as a keyword
-    if cache is None and not can_ask:
-        raise CannotRun("its cache must be made: give make_cache")
-    outputs = []
-    for chunk in chunks:
-        given = options(chunk) | ({} if cache is None else {name: cache})
-        if can_ask and not model.caches_unasked:
-            given["use_cache"] = True
-        result = model.result(x[:, chunk], **given)
-        outputs.append(first_output(result, x[:, chunk]))
-        if model.make_cache is None:
-            cache = cache_in(result)
-            if cache is None:
-                raise NotOffered("it returns no cache")
-    return torch.cat(outputs, dim=1)
+    """Return the outputs of x, given in chunks, each with further options, and joined along the tokens.
 
-
-def _empty_cache(model: Model, x: Tensor) -> Any:
-    if model.make_cache is None:
-        return None
-    try:
-        return model.make_cache(x)
-    except Exception as error:
-        raise CannotRun(f"make_cache raised {type(error).__name__}: {error}") from error
+    Raises:
+        CannotRun: the model keeps nothing from one chunk to the next, or its cache must be made.
+    """
+    pieces = [slice(*chunk.indices(x.shape[1])[:2]) for chunk in chunks]
+    decoding = model.decoding
+    results = decoding.results(model.begin(), x, pieces, options)  # a copy, in which it may keep its cache
+    return torch.cat([result.output for result in results], dim=1)

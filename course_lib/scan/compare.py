@@ -78,8 +78,9 @@ def place_of(name: str, model: nn.Module) -> Place:
     while name and type(model.get_submodule(name)).__module__.startswith("torch."):
         name = name.rpartition(".")[0]
     kind = type(model.get_submodule(name))
+    forward = inspect.unwrap(kind.forward)
     try:
-        path, (_, line) = inspect.getsourcefile(kind.forward), inspect.getsourcelines(kind.forward)
+        path, (_, line) = inspect.getsourcefile(forward), inspect.getsourcelines(forward)
     except (OSError, TypeError):
         return Place(name, kind.__name__, None)
     return Place(name, kind.__name__, SourceLine(path, line) if path else None)

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from .cached import outputs_in_parts
 from .compare import SAME, UNTOUCHED, difference
-from .masked import CUT, forms_of
-from .model import CannotRun, Model, NotOffered
+from .masked import forms_of
+from .model import CUT, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import path
 

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.calling import first_tensor
-from course_lib.diagnosis import NOT_JUDGED, WITHOUT_X, AttentionReport, Finding, Report, diagnose, said_once
+from course_lib.diagnosis import (
+    MORE_HIDDEN,
+    NOT_JUDGED,
+    WITHOUT_X,
+    AttentionReport,
+    Finding,
+    Report,
+    diagnose,
+    said_once,
+)
 from course_lib.wording import counted, listed
 
 from .compare import Place
@@ -16,7 +25,7 @@ from .model import CannotRun, Model, first_output
 from .outcome import Outcome
 from .path import path
 
-# What a scan was not told of may be meant, such as scores that are not scaled; without a name it is mostly a window.
+# Published models mean a scale of their own; what has no name is mostly a window.
 INTENTIONS = {"missing-scale", "wrong-scale"}
 NUM_TOKENS = 4  # enough for the doctor, and within the windows of tiny models
 MOST_TRIED = 8  # tokens; the doctor tries no longer inputs
@@ -28,33 +37,35 @@ def attention(model: Model) -> Iterator[Outcome]:
     report = _report_on(model, model.x[:, :NUM_TOKENS], causal=model.causal, call=_call_with_x(model))
     if not all(finding.examined for finding in report.findings):
         raise CannotRun(report.findings[0].evidence)
-    if report.not_examined:
-        unseen = _by_reason(report)
-        count = f"{len(report.not_examined)} of {counted(len(report.attentions), 'attention')}"
+    missing = [one for one in report.attentions if one.missing]
+    if missing:
+        unseen = _by_reason(missing)
+        count = f"{len(missing)} of {counted(len(report.attentions), 'attention')}"
         yield Outcome("attention", "not examined", f"{count}: {unseen}")
     of_states = _of_states(model, report)
     if of_states:
         kinds = listed(sorted(set(model.recurrent.values())))
         reason = "a layer of this name carries a state instead of comparing tokens"
         yield Outcome("attention", "not examined", f"{kinds}, because {reason}")
-    yield from map(_outcome, (one for one in report.findings if one not in of_states))
+    yield from (_outcome(one, model) for one in report.findings if one not in of_states)
     of_encoder: list[AttentionReport] = []
     if model.context is not None:
         try:
             of_encoder = _of_encoder(model, report)
         except CannotRun as error:
             yield Outcome("attention", "not examined", f"those of its encoder: {error}")
-    yield from map(_outcome, said_once(of_encoder))
-    if not report.ok and report.not_judged:
+    yield from (_outcome(one, model) for one in said_once(of_encoder))
+    if (report.findings or missing) and report.not_judged:
         yield Outcome("attention", "agrees", NOT_JUDGED)
-    if report.ok and all(one.ok for one in of_encoder):
+    if not report.findings and not missing and all(one.ok for one in of_encoder):
         more = f"; of its encoder {counted(len(of_encoder), 'attention')} examined" if of_encoder else ""
-        yield Outcome("attention", "agrees", f"{report.verdict.removesuffix('.')}{more}")
+        verdict = replace(report, not_run=()).verdict  # a cache is the matter of other paths
+        yield Outcome("attention", "agrees", f"{verdict.removesuffix('.')}{more}")
 
 
 def _report_on(model: Model, given: Tensor, *, causal: bool, call: Callable[..., Any] | None) -> Report:
     try:
-        report = diagnose(model.module, given, causal=causal, call=call)
+        report = diagnose(model.module, given, causal=causal, call=call, **model.meant)
     except TypeError as error:  # ids for a model without a table of embeddings
         raise CannotRun(str(error)) from error
     # Those of an encoder are examined with the context as x.
@@ -96,21 +107,25 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
         examined = [one for one in examined if one in placed or any(finding.mistake for finding in one.findings)]
     has_one = any(name.rpartition(".")[2].startswith("enc") for name, _ in model.module.named_modules())
     if has_one and not examined:
-        reasons = [one.missing for one in found.not_examined]
+        reasons = [one.missing for one in found.attentions if one.missing]
         reasons += [one.evidence for one in found.findings if not one.examined]
         raise CannotRun(reasons[0] if reasons else "none of them is found")
     return examined
 
 
-def _outcome(finding: Finding) -> Outcome:
-    """Return what was found in an attention; what may be meant is a remark."""
-    status = "wrong" if finding.mistake and finding.mistake not in INTENTIONS else "remark"
+def _outcome(finding: Finding, model: Model) -> Outcome:
+    """Return what was found in an attention; what a published model means, or one that selects tokens, is a remark."""
+    may_be_meant = model.is_pretrained and (not finding.mistake or finding.mistake in INTENTIONS)
+    may_be_meant = may_be_meant or (finding.title == MORE_HIDDEN and model.meant.get("window") is None)
     said = finding.evidence
-    if finding.mistake in INTENTIONS:
+    if may_be_meant and finding.mistake:
         at = f" at {finding.where}" if finding.where else ""
         said += f"; if that is not meant, it is [{finding.mistake}]{at}"
-    place = Place("", "", finding.where)  # type: ignore[arg-type]
-    return Outcome("attention", status, said, finding.mistake or "", place if finding.where else None)
+    place = Place("", "", finding.where) if finding.where else None  # type: ignore[arg-type]
+    status = "remark" if may_be_meant else "wrong"
+    return Outcome(
+        "attention", status, said, finding.mistake or "", place, title="" if finding.mistake else finding.title
+    )
 
 
 def _of_states(model: Model, report: Report) -> list[Finding]:
@@ -123,10 +138,10 @@ def _of_states(model: Model, report: Report) -> list[Finding]:
     return [finding for finding in report.findings if (finding.mistake, finding.where) not in known]
 
 
-def _by_reason(report: Report) -> str:
+def _by_reason(missing: list[AttentionReport]) -> str:
     """Return the names of the attentions that were not examined, with each reason once."""
     names: dict[str, list[str]] = {}
-    for one in report.not_examined:
+    for one in missing:
         names.setdefault(one.missing, []).append(one.name)
     return "; ".join(
         f"{some[0]}{f' and {len(some) - 1} more' if len(some) > 1 else ''}, because {reason}"

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from .compare import SAME, UNTOUCHED, difference
-from .model import CannotRun, Model, NotOffered
+from .model import CUT, CannotRun, Model, NotOffered
 from .outcome import Outcome
 from .path import compare, path
 
-CUT = 3  # tokens of padding
 POSITIONS = re.compile(r"(decoder_)?position_ids")
 
 

@@ -2,10 +2,10 @@
 
 import inspect
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -13,14 +13,26 @@ from torch import Tensor, nn
 
 from course_lib.calling import CACHE, MASKS, WEIGHTS, parameters_of
 from course_lib.diagnosis import copy_of
+from course_lib.diagnosis.measure.cache_stand_in import StandIn
+from course_lib.diagnosis.measure.decoding import (
+    Arguments,
+    Decoding,
+    Result,
+    arguments_that_keep,
+    find_decodings,
+    in_steps,
+    parts_of,
+)
 from course_lib.tracing import tensors_in, torch_private, without_gradients
 
-from .compare import difference
+from .compare import SAME, difference
 from .kernels import Kernel, implemented, switched
 from .recurrent import recurrent_modules
 from .sides import masks_of_sides, names_of_sides
 
 NO_ROWS = "no tensor in its result has a row per token"
+ASKING = re.compile("use_cache")
+CUT = 3  # tokens of the first chunk, or of padding
 ANSWERS = re.compile(r"(targets?|labels?)(_ids)?")  # with which a model gives outputs for all tokens, and a loss
 
 
@@ -44,6 +56,7 @@ class Model:
         causal: whether a token must not see later ones.
         context: (batch, ...), what an encoder is given besides x, or None.
         answers: the argument that gets x, too, because without it there is no output for each token; "" for none.
+        meant: options of `diagnose` that say what is meant, such as a scale.
     """
 
     module: nn.Module
@@ -53,6 +66,7 @@ class Model:
     causal: bool = True
     context: Tensor | None = None
     answers: str = ""
+    meant: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def parameters(self) -> list[inspect.Parameter]:
@@ -159,6 +173,106 @@ class Model:
         """How much a run with other random numbers differs from the plain pass."""
         return difference(self.plain_output, self.output(self.x, seed=1))
 
+    def piece(self, x: Tensor, *, module: nn.Module | None = None, **options: Any) -> Result:
+        """Run it on a piece of x; the cache that it returns is among the parts of the result.
+
+        Raises:
+            CannotRun: as `output`.
+        """
+        result = self.result(x, module=module, **options)
+        return Result(first_output(result, x), parts_of(result))
+
+    @cached_property
+    def decoding(self) -> Decoding:
+        """How it is given its tokens in pieces: the first way in which it agrees with the plain pass, or else any.
+
+        Raises:
+            NotOffered: it takes no cache.
+            CannotRun: nothing shows how its cache is made.
+        """
+        best, nearest, errors = None, torch.inf, list[CannotRun]()
+        for one in self._decodings():
+            try:
+                outputs = one.outputs(self.begin(), self.x, in_steps(self.x.shape[1]))
+            except (CannotRun, LookupError) as error:
+                errors += [error] if isinstance(error, CannotRun) else []
+                continue
+            apart = difference(self.plain_output, outputs)
+            if best is None or apart < nearest:
+                best, nearest = one, apart
+            if apart <= SAME:
+                break
+        if best is not None:
+            return best
+        if errors and (self.make_cache is not None or self.is_pretrained):
+            raise errors[0]
+        raise self._no_decoding()
+
+    def _no_decoding(self) -> CannotRun:
+        """Return why it is not given its tokens in pieces."""
+        name = self.offers(CACHE)
+        if name and self.make_cache is None and self._asks:
+            return NotOffered("it returns no cache")
+        acting = [name] if name else arguments_that_keep(self.begin, self._arguments, self.x)
+        if not acting:
+            return NotOffered("it takes no cache")
+        return CannotRun(f"its cache `{acting[0]}` must be made: give `make_cache`, on the command line `--cache`")
+
+    def _decodings(self) -> Iterator[Decoding]:
+        """Yield the ways in which it may take its tokens in pieces."""
+        asking: dict[str, Any] = {"use_cache": True} if self._asks else {}
+        name = self.offers(CACHE)
+        if self.make_cache is None:
+            returned = [key for key in self._parts_with_cache(asking) if CACHE.fullmatch(str(key))]
+            if name and returned:
+                yield Decoding({name: returned[0]}, asking)
+            if self.is_pretrained:  # which has no other way
+                return
+            ways = find_decodings(self.begin, self._arguments, self.x)
+            yield from (one for one in ways if one.empty is None or not isinstance(one.empty(self.x), StandIn))
+            return
+        for one in [name] if name else self._arguments.free:
+            given = Decoding({one: None}, asking, empty=self.empty_cache)
+            yield given
+            with suppress(CannotRun):
+                result = self.piece(self.x[:, :CUT], **asking, **{one: self.empty_cache(self.x)})
+                yield from (replace(given, taken={one: part}) for part in result.parts)
+
+    def _parts_with_cache(self, asking: dict[str, Any]) -> list[Any]:
+        try:
+            return list(self.piece(self.x[:, :CUT], **asking).parts)
+        except CannotRun:
+            return []
+
+    def empty_cache(self, x: Tensor) -> Any:
+        """Return what `make_cache` makes for x.
+
+        Raises:
+            CannotRun: it raised.
+        """
+        try:
+            return None if self.make_cache is None else self.make_cache(x)
+        except Exception as error:
+            raise CannotRun(f"make_cache raised {type(error).__name__}: {error}") from error
+
+    @property
+    def _asks(self) -> bool:
+        """Whether it is asked for a cache; of transformers some models take that as a keyword."""
+        return (self.offers(ASKING) is not None or self.is_pretrained) and not self.caches_unasked
+
+    @property
+    def _arguments(self) -> Arguments:
+        own = [one for one in self.parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+        return Arguments(
+            [one.name for one in own if one.default is None],
+            [one.name for one in own if one.default is False],
+            [one.name for one in own if type(one.default) is int],
+        )
+
+    def begin(self) -> Callable[..., Result]:
+        """Return what runs a fresh copy of it on a piece."""
+        return partial(self.piece, module=self.copy())
+
     def copy(self) -> nn.Module:
         """Return a copy of the module."""
         return copy_of(self.module)
@@ -214,9 +328,3 @@ def first_output(result: Any, x: Tensor) -> Tensor:
     if not found:
         raise CannotRun(NO_ROWS)
     return found[0]
-
-
-def cache_in(result: Any) -> Any:
-    """Return the cache in a result with named fields; None if there is none."""
-    names = (name for name in vars(result) if CACHE.fullmatch(name)) if hasattr(result, "__dict__") else ()
-    return next((value for name in names if (value := getattr(result, name)) is not None), None)

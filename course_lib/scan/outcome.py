@@ -17,8 +17,9 @@ class Outcome:
         status: "agrees"; "wrong"; "not run", because the model does not offer the path; "not examined", because it
             raised or could not be looked into; or "remark", a difference that the model may be meant to have.
         said: what was measured, or why nothing was, as a clause.
-        mistake: id in the catalogue; of what is wrong, it is empty only for an output that is random.
+        mistake: id in the catalogue; "" for what has none.
         place: the first module whose output differs, if it is known.
+        title: one sentence that says what is wrong, if that has no mistake of the catalogue; "" for a random output.
         apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
     """
 
@@ -28,6 +29,7 @@ class Outcome:
     mistake: str = ""
     place: Place | None = None
     apart: float | None = None
+    title: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""

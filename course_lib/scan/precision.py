@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import torch
 
+from course_lib.diagnosis import in_dtype
+
 from .compare import ROUGH, SAME, typical_difference
 from .model import Model
 from .outcome import Outcome
@@ -25,7 +27,7 @@ def bfloat16(model: Model) -> Iterator[Outcome]:
 def _in_fewer_bits(model: Model, dtype: torch.dtype, most: float, mistake: str) -> Outcome:
     """Return whether the output is finite, and how far that of a typical token is from the plain pass."""
     name = str(dtype).removeprefix("torch.")
-    module = model.copy().to(dtype)
+    module = in_dtype(dtype, model.copy())
     output = model.output(model.x.to(dtype) if model.x.is_floating_point() else model.x, module=module)
     apart = typical_difference(model.plain_output, output)
     if not output.isfinite().all() and model.plain_output.isfinite().all():

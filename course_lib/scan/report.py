@@ -147,6 +147,6 @@ def _finding(outcome: Outcome) -> Finding:
         module = f"; the first module that differs is {place.module or 'the model itself'} ({place.kind})"
     evidence = f"on the path `{outcome.path}`, {outcome.said}{module}"
     where = place.where if place else None
-    return (
-        Finding.named(outcome.mistake, evidence, where) if outcome.mistake else Finding.unnamed(RANDOM, evidence, where)
-    )
+    if outcome.mistake:
+        return Finding.named(outcome.mistake, evidence, where)
+    return Finding(None, evidence, where, outcome.title) if outcome.title else Finding.unnamed(RANDOM, evidence, where)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.diagnosis import copy_of
+from course_lib.diagnosis import copy_of, in_dtype
+from course_lib.diagnosis.validation import check_intentions
 from course_lib.quantised import said_of_quantised
 
 from .compare import UNTOUCHED
@@ -32,6 +33,9 @@ def scan(
     context: Tensor | None = None,
     call: Callable[..., Any] | None = None,
     make_cache: Callable[[Tensor], Any] | None = None,
+    scale: float | None = None,
+    window: int | None = None,
+    normalised: bool = True,
     paths: Sequence[str] | None = None,
     name: str | None = None,
     on_path: Callable[[str], None] | None = None,
@@ -51,7 +55,9 @@ def scan(
             encoder of an encoder-decoder is given, or a module with cross-attention, besides x, the decoder's tokens.
         call: (model, x, further options) -> output, for models that need more than x; its other parameters are the
             options that the paths may give. With a context it is (model, x, context, further options).
-        make_cache: x -> empty cache of its batch size and dtype, for models whose cache is an argument.
+        make_cache: x -> empty cache of its batch size and dtype, for models whose caller makes the cache. It is given
+            to each piece, or what the model returns in its place.
+        scale, window, normalised: what is meant, as for `diagnose`.
         paths: names of the paths to run; all but "compiled" if None.
         name: of the model in the report; its class if None.
         on_path: called with the name of each path before it is run.
@@ -61,17 +67,19 @@ def scan(
 
     Raises:
         TypeError: a model that is not a module; x or context that is no tensor of ids or numbers.
-        ValueError: x or context of a shape that shows nothing; an unknown path.
+        ValueError: x or context of a shape that shows nothing; an unknown path; a scale or window as for `diagnose`.
     """
     _check(model, x, paths)
     _check_context(context, x)
+    check_intentions(scale, window, None, normalised, x)
     note = said_of_quantised(model)
     name = name or type(model).__name__
     try:
         model = copy_of(model)
     except RuntimeError as error:
         return ScanReport(name, failure=str(error).removesuffix("."))
-    subject = _subject(model, x, context, call, make_cache, causal)
+    meant = {"scale": scale, "window": window, "normalised": normalised}
+    subject = _subject(model, x, context, call, make_cache, causal, meant)
     if isinstance(subject, str):
         return ScanReport(name, failure=subject)
     if subject.answers:
@@ -104,8 +112,9 @@ def _outcomes(one: Path, subject: Model, own: Model | None) -> list[Outcome]:
         return [_as_remark(each, "some of its layers are recurrent") for each in found]
     if name != "one pass" and max(subject.keeps_state, subject.is_random) > UNTOUCHED:
         return [_as_remark(each, "two plain passes already differ from each other") for each in found]
-    if name not in ("one pass", "attention") and subject.sees_the_future > UNTOUCHED:
-        return [_as_remark(each, "it can't agree with a plain pass that sees the future") for each in found]
+    if name != "one pass" and subject.sees_the_future > UNTOUCHED:
+        reason = "it can't agree with a plain pass that sees the future"
+        return [each if name == "attention" and each.mistake else _as_remark(each, reason) for each in found]
     return found
 
 
@@ -130,6 +139,7 @@ def _subject(
     call: Callable[..., Any] | None,
     make_cache: Callable[[Tensor], Any] | None,
     causal: bool,
+    meant: dict[str, Any],
 ) -> Model | str:
     """Return the model in float64 if it runs so, else in its own dtype; or the reason why it does not run."""
     x = x.detach().cpu().clone()
@@ -140,8 +150,8 @@ def _subject(
         module.eval()
         given = x
         if dtype is not None:
-            module, given = module.to(dtype), x.to(dtype) if x.is_floating_point() else x
-        subject = Model(module, given, call, make_cache, causal, context)
+            module, given = in_dtype(dtype, module), x.to(dtype) if x.is_floating_point() else x
+        subject = Model(module, given, call, make_cache, causal, context, meant=meant)
         reason = _why_not(subject)
         answered = subject.with_answers() if reason.startswith(NO_ROWS) else None
         if answered is not None and not _why_not(answered):

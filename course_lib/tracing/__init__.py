@@ -10,7 +10,7 @@ from .provenance import LAYOUT, REDUCTIONS, UNLABELLED, VIEWS, WRITES, propagate
 from .randomness import draws, drops_out
 from .replay import Change, replay
 from .source import Source, end_of, read_source, source_of
-from .source_line import SourceLine, error_message, is_foreign, last_line, set_in_script
+from .source_line import SourceLine, error_message, is_foreign, is_refused, last_line, set_in_script
 from .statement import Statement, enclosing_comprehension, line_at, statement_of
 from .tensors import Layout, layout_of, map_instances, shape_stride_offset, tensors_in
 from .torch_private import operation_name, storage_of
@@ -45,6 +45,7 @@ __all__ = [
     "end_of",
     "error_message",
     "is_foreign",
+    "is_refused",
     "last_line",
     "layout_of",
     "line_at",

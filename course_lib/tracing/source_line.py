@@ -7,8 +7,11 @@ import linecache
 import os
 import re
 import traceback
+from dis import opname
 from functools import cache
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from pathlib import Path
+from types import CodeType
 
 import torch
 
@@ -110,7 +113,24 @@ def last_line(error: BaseException, foreign: tuple[str, ...] = ()) -> SourceLine
 
     Files whose names begin with one of `foreign` are not the author's, besides PyTorch's and the course's.
     """
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.lineno and not is_foreign(frame.filename) and not frame.filename.startswith(foreign):
-            return SourceLine(frame.filename, frame.lineno)
-    return None
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [one for one in frames if not is_foreign(one[0].co_filename) and not one[0].co_filename.startswith(foreign)]
+    inner = [one for one in own if not passes_on(one[0])] or own
+    return SourceLine(inner[-1][0].co_filename, inner[-1][1]) if inner else None
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether the author's code raised an error by a statement of its own, as for what it does not take."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None:
+        return False
+    code = step.tb_frame.f_code
+    return not is_foreign(code.co_filename) and opname[code.co_code[step.tb_lasti]] == "RAISE_VARARGS"
+
+
+def passes_on(code: CodeType) -> bool:
+    """Return whether a function takes any arguments, as the wrappers of decorators and of checkpointing do."""
+    passes = code.co_flags & CO_VARARGS and code.co_flags & CO_VARKEYWORDS
+    return bool(passes) and code.co_argcount <= 1 and code.co_name != "forward"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import CodeType, FrameType
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from .fused import SingleOperations, unfused
 from .graph import Operation, Trace, Value
 from .module_calls import noting_calls
+from .source_line import passes_on
 from .tensors import map_instances, shape_stride_offset, tensors_in
 from .torch_private import OpOverload, operation_name, storage_of, without_modes
 
@@ -102,11 +102,5 @@ def code_frames(found: Iterator[FrameType], caller: CodeType | None) -> tuple[tu
     """Return the code and the instruction of the author's frames; those of the caller only if there are no others."""
     frames = [(frame.f_code, frame.f_lasti) for frame in found]
     frames = [frame for frame in frames if frame[0].co_filename != "<string>"]  # the `__init__` of a dataclass
-    inner = frames[:1] + [frame for frame in frames[1:] if not _passes_on(frame[0])]
+    inner = frames[:1] + [frame for frame in frames[1:] if not passes_on(frame[0])]
     return tuple(frame for frame in inner if frame[0] is not caller) or tuple(frames)
-
-
-def _passes_on(code: CodeType) -> bool:
-    """Return whether a function takes any arguments, as the wrappers of decorators and of checkpointing do."""
-    passes = code.co_flags & CO_VARARGS and code.co_flags & CO_VARKEYWORDS
-    return bool(passes) and code.co_argcount <= 1 and code.co_name != "forward"

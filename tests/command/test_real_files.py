@@ -476,7 +476,11 @@ def test_wider_sizes_are_tried_and_a_guess_that_fails_is_called_one(doctor, writ
 def test_the_call_is_guessed_where_names_say_what_is_given(doctor, write):
     write(
         "model.py",
-        HEAD.replace("def forward(self, x):", "def forward(self, hidden_states, mask):\n        x = hidden_states", 1),
+        HEAD.replace(
+            "def forward(self, x):",
+            "def forward(self, hidden_states, mask):\n        x = hidden_states * (1 if mask is None else mask)",
+            1,
+        ),
     )
     status, _, said = doctor("model.py:Head", "--args", "11, 7")
     assert status == 0 and "called as m(x, None), a guess: give --call for your own" in said
@@ -650,6 +654,7 @@ CROSS = (
     + """
 class Cross(Head):
     def forward(self, x, y, mask=None):
+        x = x if mask is None else x * mask
         return (self.q(x) @ self.k(y).mT / math.sqrt(self.q.out_features)).softmax(dim=-1) @ self.v(y)
 
 

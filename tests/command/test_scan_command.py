@@ -84,7 +84,7 @@ def build():
     [
         ("GPT(50, 12, 3)", "", 0, "GPT: 8 paths run, all agree."),
         ("forgetful()", "call=lambda m, x, return_weights=False: m(x, return_weights)", 1, "[mask-lost-on-option]"),
-        ("GPT(50, 12, 3)", "num_heads=3", 2, "gave num_heads, and a scan takes call, causal, context and make_cache."),
+        ("GPT(50, 12, 3)", "num_heads=3", 2, "gave num_heads, and a scan takes call, causal, context, make_cache, "),
     ],
 )
 def test_a_setup_file(file, capsys, monkeypatch, model, options, status, words):

@@ -40,6 +40,17 @@ ELSEWHERE = {
     "paths:gate_only_when_weights_are_returned",
 }
 
+# Right, and their caches are not examined: of a class that the doctor does not make, without a causal mask of their own
+# (BERT), not meant for several tokens at once without a mask (GPT-2), or beside a mask of all tokens.
+IN_PART = {
+    "libraries:llama_eager",
+    "libraries:llama_sdpa",
+    "libraries:gpt2",
+    "libraries:bert",
+    "unusual:course_multi_head_with_padding",
+    "unusual:course_grouped_query_with_window",
+}
+
 
 def names_of(cases):
     return [f"{name}:{case.name}" for name, case in cases]
@@ -55,8 +66,8 @@ def examined(case):
 @pytest.mark.parametrize(("name", "case"), RIGHT, ids=names_of(RIGHT))
 def test_what_is_right_is_healthy(name, case):
     result = examined(case)
-    assert result.report.ok, str(result)
-    assert result.report.findings == ()
+    assert not result.accused, str(result)
+    assert result.report.ok or f"{name}:{case.name}" in IN_PART, result.report.verdict
 
 
 @pytest.mark.parametrize(("name", "case"), WRONG, ids=names_of(WRONG))

@@ -75,13 +75,11 @@ def test_a_class_of_the_library_writes_word_by_word(name, kernel):
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_without_call_the_report_says_what_was_not_looked_at(name):
+def test_without_call_the_cache_is_examined_all_the_same(name):
     make, num_kv_heads = OWN[name]
     report = diagnose(make("explicit"), some_x(), num_heads=HEADS, num_kv_heads=num_kv_heads)
-    assert report.ok, report
-    (remark,) = report.remarks
-    assert remark.startswith("it was run without `cache`.") and "give `call`" in remark
-    assert "Worth knowing: it was run without `cache`" in repr(report)
+    assert report.ok and report.remarks == (), report
+    assert report.checked[-1].startswith("with the cache of `cache`, token by token, it computes the same")
 
 
 def test_code_without_a_cache_gets_no_such_remark():
@@ -310,9 +308,11 @@ def test_positions_that_reach_one_side_or_nobody(kind):
         assert {report.findings[0].where} == marked(OnePositionForAll)
 
 
-def test_what_restarts_is_right_without_a_cache():
-    assert diagnose(llama(RestartingAngles), some_x(), **TOLD).ok
-    assert diagnose(llama(TopLeft), some_x(), **TOLD).ok
+@pytest.mark.parametrize(
+    ("kind", "mistake"), [(RestartingAngles, "positions-restart-in-cache"), (TopLeft, "causal-top-left")]
+)
+def test_what_shows_in_pieces_alone_is_found_without_a_call(kind, mistake):
+    assert diagnose(llama(kind), some_x(), **TOLD).mistakes == (mistake,)
 
 
 # --- positions that are no mistake ---

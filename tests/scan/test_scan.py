@@ -177,11 +177,11 @@ class Unscaled(nn.Module):
         return self.out(((q @ k.mT).masked_fill(later, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
-def test_a_scale_that_may_be_meant_comes_with_its_name_and_line():
+def test_a_scale_that_is_meant_is_told_as_to_the_doctor():
     report = scan(Unscaled(), X, paths=["attention"])
-    (outcome,) = report.outcomes
-    assert report.exit_status == 0 and outcome.status == "remark"
-    assert "; if that is not meant, it is [missing-scale] at test_scan.py:" in outcome.said, outcome.said
+    assert (report.exit_status, report.findings[0].mistake) == (1, "missing-scale")
+    assert str(report.findings[0].where).startswith("test_scan.py:")
+    assert scan(Unscaled(), X, scale=1.0, paths=["attention"]).exit_status == 0
 
 
 class Cosines(Unscaled):

@@ -71,8 +71,8 @@ PATHS = (
     Mistake(
         "is-causal-with-mask",
         "A mask and the causal flag are given together.",
-        "Some kernels of F.scaled_dot_product_attention refuse both and others combine them, and "
-        "nn.MultiheadAttention may take the flag and leave the mask unread. Give one of them: the mask with the "
+        "F.scaled_dot_product_attention refuses both from PyTorch 2.14 on; before, some of its kernels combined them, "
+        "and nn.MultiheadAttention may take the flag and leave the mask unread. Give one of them: the mask with the "
         "causal one in it, or the flag. Where only the flag is read, what else the mask hides, "
         "such as a window, is lost without a word.",
         "The call fails, or a token that the mask hides still moves the outputs. Where a kernel combines both, nothing "

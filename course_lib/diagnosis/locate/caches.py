@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from course_lib.diagnosis.measure import Row, Rows, SecondPrompt
+from course_lib.diagnosis.measure import WRITES, Row, Rows, SecondPrompt
 from course_lib.tracing import UNLABELLED, Operation, Source, SourceLine, Trace, statement_of
 
 from .sources import (
@@ -20,10 +20,6 @@ from .sources import (
 )
 from .statements import locate_return_after
 
-WRITES = (
-    "copy_", "index_copy_", "index_put_", "scatter_", "slice_scatter", "select_scatter", "index_copy", "index_put",
-    "scatter",
-)  # fmt: skip
 JOINS = (*WRITES, "cat", "stack")
 # method -> the arguments that say where it writes
 INDEX_ARGUMENT = {"index_copy_": 1, "index_copy": 1, "scatter_": 1, "scatter": 1, "index_put_": 0, "slice_scatter": 2}

@@ -1,6 +1,7 @@
 """Find the argument by which a caller, or a constructor's caller, decided a number that a function only reads."""
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from itertools import islice, pairwise
@@ -126,7 +127,7 @@ def locate_constructed(subject: Subject, name: str) -> SourceLine | None:
             given = [
                 (targets, SourceLine(file, bound[value.id].lineno))
                 for file, targets, call in _calls_of(classes, cls.__name__)
-                if value.id in (bound := _bound(cls.__init__.__code__, call))
+                if value.id in (bound := _bound(inspect.unwrap(cls.__init__).__code__, call))
             ]
             made = {
                 f"self.{part}" for path, one in whole.items() if _has(subject, one, name) for part in path.split(".")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from course_lib.calling import code_of
 from course_lib.tracing import Source, SourceLine, end_of, is_foreign, read_source, source_of
 
 ALIKE = 0.5  # of the lines of two texts that are versions of each other
@@ -91,7 +92,7 @@ def _definitions(code: Any, expect: Any) -> Iterator[tuple[Source | None, Source
         named = ((type(one), type(others[name])) for name, one in code.named_modules() if name in others)
         yield from ((source_of(one), source_of(other)) for one, other in dict.fromkeys(named))
     else:
-        yield source_of(getattr(code, "__code__", None)), source_of(getattr(expect, "__code__", None))
+        yield source_of(code_of(code)), source_of(code_of(expect))
 
 
 def _section(source: Source, other: str) -> Section:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from torch import nn
 
-from course_lib.calling import forward_code
+from course_lib.calling import code_of, forward_code
 from course_lib.diagnosis.measure import Run
 from course_lib.tracing import source_of
 
@@ -56,7 +56,7 @@ def base_that_builds(run: Run, name: str) -> str | None:
         owner = run.subject.modules.get(".".join(path[:depth]))
         classes = [] if owner is None else own_classes([owner])
         forwards = [at for at, cls in enumerate(classes) if "forward" in vars(cls)]
-        ran = [at for at in forwards if getattr(vars(classes[at])["forward"], "__code__", None) in codes]
+        ran = [at for at in forwards if code_of(vars(classes[at])["forward"]) in codes]
         for cls in classes[max(ran or forwards[:1], default=len(classes)) + 1 :]:
             source = source_of(cls)
             if source is not None and any(one.targets & {f"self.{attribute}"} for one in assignments(source)):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.calling import CACHE, MASK, first_tensor, parameters_of
+from course_lib.calling import MASK, first_tensor, parameters_of
 
 Call = Callable[[Any, Tensor], Any]  # (code, x) -> output
 
@@ -42,11 +42,6 @@ def mask_arguments(code: Callable[..., Any]) -> list[str]:
 def mask_argument(code: Callable[..., Any]) -> str | None:
     """Return the name of the code's mask argument, or None."""
     return _argument(code, lambda name: ("mask" in name or name == "keep") and "pad" not in name)
-
-
-def cache_argument(code: Callable[..., Any]) -> str | None:
-    """Return the name of the argument for the keys of earlier tokens, or None."""
-    return _argument(code, lambda name: CACHE.fullmatch(name) is not None)
 
 
 def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:

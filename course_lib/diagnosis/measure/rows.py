@@ -8,7 +8,7 @@ from itertools import compress
 import torch
 from torch import Tensor
 
-from course_lib.tracing import UNLABELLED, Contraction, replay
+from course_lib.tracing import UNLABELLED, Contraction, Operation, replay
 
 from .projections import ColumnSet, column_sets
 from .run import changed
@@ -16,6 +16,11 @@ from .scores import Scores
 from .structure import AfterStructure, Structure
 
 NO_WEIGHT = 1e-12
+# Operations that write elements into others.
+WRITES = (
+    "copy_", "index_copy_", "index_put_", "scatter_", "slice_scatter", "select_scatter", "index_copy", "index_put",
+    "scatter",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,39 @@ class Rows(AfterStructure):
         """Whether the queries of a sample are processed in several passes, as with a cache."""
         several = len(self.structure.value_products) > 1
         return several and self.queries_at_once < self.dependence.sizes[1] - self.run.options.num_context
+
+    @cached_property
+    def is_cached(self) -> bool:
+        """Whether it is in pieces and keeps keys or values from one to the next, which a loop over queries does not.
+
+        Once the first query is compared, further tokens are projected, written, or joined to those before.
+        """
+        if not self.in_pieces:
+            return False
+        structure = self.structure
+        first = min(product.operation.number for product in structure.score_products)
+        factors = [value for one in structure.score_products for value, _ in one.sides()]
+        values = [self.scores.weights_and_values(one)[1][0] for one in structure.value_products]
+        made = [one for one in structure.ancestors_of([*factors, *values]) if one.number > first]
+        return any(one.name in (*WRITES, "cat", "stack") and self._joins(one) for one in made) or self._projects(first)
+
+    def _joins(self, operation: Operation) -> bool:
+        """Return whether an operation puts elements of different tokens together."""
+        tokens = [set(self.dependence.token_of(one).flatten().tolist()) for one in operation.inputs]
+        known = [one - {UNLABELLED} for one in tokens if one - {UNLABELLED}]
+        return operation.name in WRITES or (len(known) > 1 and not set.intersection(*known))
+
+    def _projects(self, first: int) -> bool:
+        """Return whether keys or values of further tokens are projected after an operation."""
+        own = {column for row in self.all for one in (*row.key_columns, *row.value_columns) for column in one}
+        before: set[int] = set()
+        for one in sorted(self.structure.projections, key=lambda one: one.operation.number):
+            if self.structure.columns_in(one.out) & own:
+                tokens = set(self.dependence.token_of(one.out).flatten().tolist()) - {UNLABELLED}
+                if one.operation.number > first and not tokens <= before:
+                    return True
+                before |= tokens
+        return False
 
     def score_product(self, row: Row) -> Contraction:
         """Return the product that made a row's scores."""

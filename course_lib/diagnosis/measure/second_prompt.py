@@ -23,12 +23,14 @@ class SecondPrompt:
         difference: how the output of x differs after a different prompt, in words; "" if it does not.
         failed_at: the line that raised an error, if any is known.
         outlasts: whether a run leaves state behind that even a fresh copy of the code starts with.
+        fails: why even a first run fails unless its operations are traced, as one with a view may; "" if it does not.
     """
 
     run: Run
     difference: str
     failed_at: SourceLine | None
     outlasts: bool
+    fails: str = ""
 
     def trace(self) -> Trace:
         """Return the trace of a run on x after a different prompt, up to its end or error."""
@@ -50,15 +52,19 @@ def run_second_prompt(dependence: Dependence) -> SecondPrompt:
     run, subject = dependence.run, dependence.run.subject
     code = subject.copy(torch.float64)
     first = run.output.tensor
+    # A part that fails has got rows of another number than the whole around it goes on with, and a class that says
+    # how it is copied may leave a kept result out.
+    states = (type(one).__getstate__ is nn.Module.__getstate__ for one in subject.modules.values())
+    counts = not subject.is_part and all(states)
     try:
         fresh = subject.run(run.x)
+    except SubjectFailed as failure:
+        return SecondPrompt(run, "", failure.line, True, str(failure) if counts else "")
+    try:
         subject.run(_other_prompt(run.x), code)
         second = subject.run(run.x, code)
     except SubjectFailed as failure:
-        # A part that fails has got rows of another number than the whole around it goes on with, and a class that says
-        # how it is copied may leave a kept result out.
-        states = (type(one).__getstate__ is nn.Module.__getstate__ for one in subject.modules.values())
-        difference = "" if subject.is_part or not all(states) else f"a second prompt fails: {failure}"
+        difference = f"a second prompt fails: {failure}" if counts else ""
         return SecondPrompt(run, difference, failure.line, not _runs_afresh(run))
     outlasts = _apart(first, fresh) > LEFT
     if fresh.shape != second.shape:

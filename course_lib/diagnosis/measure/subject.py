@@ -130,9 +130,13 @@ class Subject:
     def call(self, code: Callable[..., Any], x: Tensor) -> Any:
         """Run a copy; a function runs on copies of the tensors outside its arguments."""
         apart = without(self.talking_heads, sys._getframe(), self.caller)
-        with self.as_wide_as(x), nullcontext() if self.is_module else _IsolatedTensors(x), apart:
+        with self.as_wide_as(x), self.apart(x), apart:
             output = self._call(code, x)
         return _as_row(output, x) if self.of_row else output
+
+    def apart(self, x: Tensor) -> AbstractContextManager[Any]:
+        """Keep what a function reads besides its arguments as it is; a module is copied instead."""
+        return nullcontext() if self.is_module else _IsolatedTensors(x)
 
     def as_wide_as(self, x: Tensor) -> AbstractContextManager[None]:
         """Read float32 in the code as float64 where that is wanted and x is float64."""

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import COULD_NOT_RUN, Finding
 from course_lib.diagnosis.locate import (
     find_join,
     locate_cut,
@@ -21,11 +21,9 @@ from course_lib.diagnosis.measure import (
     SOFTMAXES,
     Attention,
     Row,
-    Run,
     SecondPrompt,
     SoftmaxPath,
     TokenlessWeights,
-    cache_argument,
 )
 from course_lib.diagnosis.registry import rule
 from course_lib.tracing import UNLABELLED, SourceLine, Value
@@ -36,31 +34,20 @@ GATHERS = ("index", "index_select", "gather")
 SUMS = ("add", "add_")
 CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
 
-UNCACHED = (
-    "it was run without `{0}`. To run it token by token, give `call`: a function of (code, x) that makes a new "
-    "`{0}`, feeds it x in pieces and joins the outputs"
-)
-
 
 @rule(order=440)
 def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
     """What the code keeps from one prompt to the next."""
-    if second.difference:
+    if second.fails:
+        yield Finding(None, second.fails, second.failed_at, f"{COULD_NOT_RUN}.")
+    elif second.difference:
         yield Finding.named("stale-cache", second.difference, second.failed_at or locate_leftover(second))
-
-
-@rule(order=40)
-def check_cache_argument(run: Run) -> Iterator[str]:
-    """Whether the code takes a cache."""
-    name = None if run.options.has_call else cache_argument(run.subject.original)
-    if name is not None:
-        yield UNCACHED.format(name)
 
 
 @rule(order=240)
 def check_cache(attention: Attention, path: SoftmaxPath) -> Iterator[Finding]:
     """The keys and values in the cache."""
-    if not attention.rows.in_pieces or not attention.options.causal:
+    if not attention.rows.is_cached or not attention.options.causal:
         return
     incomplete = _incomplete_query(attention)
     if incomplete is not None:

@@ -67,7 +67,7 @@ def check_later_pieces(visibility: Visibility) -> Iterator[Finding]:
 def _pieces(visibility: Visibility) -> _Pieces | None:
     """Return the prompt of several tokens and the queries after it; None for one pass, and for a loop over queries."""
     rows = visibility.attention.rows
-    if not rows.in_pieces or not visibility.attention.options.has_call:
+    if not rows.is_cached or not visibility.attention.options.has_call:
         return None
     prompt = min(row.product.operation.number for row in rows.all)
     first = {row.query for row in rows.all if row.product.operation.number == prompt}

@@ -16,25 +16,26 @@ from course_lib.diagnosis.registry import rule
 from course_lib.tracing import FunctionWatch, SourceLine, last_line, without_gradients
 
 BOTH = re.compile(r"attn_mask should not be set when is_causal|mask.*is_causal=True|is_causal.*mask.*same time", re.I)
+REFUSED = "PyTorch refuses both from 2.14 on, and before that some of its kernels combined them"
 OF_MODULE = (F.multi_head_attention_forward,)
 
 
 @rule(order=5)
 def check_both(failed: FailedRun) -> Iterator[Finding]:
-    """Whether a kernel refuses a mask beside is_causal."""
+    """Whether PyTorch refuses a mask beside is_causal."""
     yield from _refused(failed.error)
 
 
 @rule(order=4)
 def check_both_untraced(run: UntraceableRun) -> Iterator[Finding]:
-    """Whether some kernels refuse a mask beside is_causal."""
+    """Whether PyTorch refuses a mask beside is_causal."""
     yield from _refused(run.error)
 
 
 def _refused(error: Exception) -> Iterator[Finding]:
     message = error_message(error)
     if BOTH.search(message):
-        evidence = f"{message} (in the kernel that the doctor runs; others combine the two)"
+        evidence = f"{message} ({REFUSED})"
         yield Finding.named("is-causal-with-mask", evidence, last_line(error))
 
 
@@ -44,10 +45,8 @@ def check_mask_beside_flag(visibility: Visibility, fresh: FreshRuns) -> Iterator
     calls = _flagged(fresh.run) if fresh.run.subject.is_module else []
     for call in calls:
         if call.kernel and call.masked:
-            evidence = (
-                "F.scaled_dot_product_attention gets a mask and is_causal=True; some kernels refuse both, others "
-            )
-            yield Finding.named("is-causal-with-mask", f"{evidence}combine them", call.line)
+            evidence = f"F.scaled_dot_product_attention gets a mask and is_causal=True: {REFUSED}"
+            yield Finding.named("is-causal-with-mask", evidence, call.line)
             return
         if (call.masked or _takes_a_mask(visibility)) and _only_the_flag_counts(visibility):
             mask = "a mask, which is not read" if call.masked else "no mask"

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, Finding
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, MORE_HIDDEN, Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_weights
 from course_lib.diagnosis.locate import (
     locate_alignment,
@@ -323,7 +323,7 @@ def _cut_off_at_the_corner(visibility: Visibility) -> Finding | None:
         corner = keys[min(together.index(row.query), len(keys) - 1)]  # the key that the mask aligns with the query
         shown = {key for key in keys if expected[row.sample, row.head, corner, key]}
         beside = {key for key in together if expected[row.sample, row.head, row.query, key]}  # with a mask of their own
-        if len(together) < len(keys) and set(visible) in (shown, shown | beside):
+        if len(together) < len(keys) and visible != keys and set(visible) in (shown, shown | beside):
             product = row.product.operation
             first = visible == keys[: len(visible)]
             which = f"the first {len(visible)}" if first else f"the tokens {visible}, as token {corner} should"
@@ -354,7 +354,7 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
             evidence = f"no query is compared with the keys of the tokens {keys}; {GIVE_CONTEXT}"
             yield Finding(None, evidence, None, FOREIGN_KEYS)
             return
-        yield Finding.unnamed("tokens that should be seen are not", evidence, locate_masking(visibility.path), draw)
+        yield Finding(None, evidence, locate_masking(visibility.path), MORE_HIDDEN, draw=draw)
 
 
 def _in_groups(visibility: Visibility) -> bool:

@@ -68,7 +68,7 @@ def check_leak(visibility: Visibility) -> Iterator[Finding]:
             yield Finding.unnamed(f"tokens are seen that `{hiding}` hides", evidence, _locate_idle_mask(path), draw)
             return
         where = _locate_idle_mask(path)
-        of_cache = attention.rows.in_pieces and where is not None and _tests_cache(where)
+        of_cache = attention.rows.is_cached and where is not None and _tests_cache(where)
         mistake = "mask-skipped-when-cached" if of_cache else "no-causal-mask"
         found = mistake, f"{who}: {leak}", where
     yield Finding.named(*found, partial(picture_of_weights, attention, path))

@@ -28,7 +28,7 @@ class _Rotation:
 
     @property
     def in_pieces(self) -> bool:
-        return self.attention.rows.in_pieces and self.attention.options.causal
+        return self.attention.rows.is_cached and self.attention.options.causal
 
 
 def _are_equal(vectors: list[Tensor]) -> bool:
@@ -90,7 +90,7 @@ def find_restart(attention: Attention, angles: RotaryAngles, rows: list[RotatedR
 @rule(order=431, of_dot_products=True)
 def check_added_positions(attention: Attention) -> Iterator[Finding]:
     """The positions that are added in later pieces."""
-    if not attention.rows.in_pieces or not attention.options.causal or not attention.options.has_call:
+    if not attention.rows.is_cached or not attention.options.causal or not attention.options.has_call:
         return
     for one in rotated_rows(attention):
         pair = one.equal_keys() if len(one.tokens) > 1 else None

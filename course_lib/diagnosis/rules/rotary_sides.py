@@ -104,6 +104,9 @@ def _are_alike(structure: Structure, side: int, turns: list[Operation]) -> bool:
     counts: Counter = Counter()
     for turn in turns:
         out, angles = turn.outputs[0], _angles(structure, turn).tensor
+        sizes = zip(angles.shape[::-1], out.tensor.shape[::-1], strict=False)
+        if angles.dim() > out.tensor.dim() or any(size not in (1, most) for size, most in sizes):
+            continue  # the operation is no product by elements
         columns, tokens = (one.flatten() for one in (structure.columns[out.number], structure.dependence.token_of(out)))
         angles = torch.broadcast_to(angles, out.tensor.shape).flatten()
         known = tokens >= 0

@@ -40,7 +40,7 @@ ARITHMETIC = ("mul", "mul_", "add", "add_", "sub", "sub_", "addcmul", *FACTORS)
 def check_turn(attention: Attention, angles: RotaryAngles) -> Iterator[Finding]:
     """Whether scores depend on distance alone."""
     turns = turns_of(attention.structure)
-    if attention.rows.in_pieces and any(check_rotary_positions.check(attention, angles)):
+    if attention.rows.is_cached and any(check_rotary_positions.check(attention, angles)):
         return
     if len(turns) < 2 or _is_learned_after(attention.structure, turns) or _differs_before(attention.structure):
         return

@@ -104,7 +104,9 @@ def _why_unknown(attention: Attention, path: SoftmaxPath, given: float | None) -
     bent = _bent_by(attention.structure)
     if bent is not None:
         return f"queries or keys go through `{bent}` behind their projections"
-    return "queries or keys are normalised, or scaled differently from head to head"
+    if factor_before_scores(attention.structure) is None:
+        return "behind their projections queries or keys change their lengths, each by a factor of its own"
+    return "the factor between products and softmax differs from head to head"
 
 
 def _bent_by(structure: Structure) -> str | None:

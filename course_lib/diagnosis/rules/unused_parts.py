@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from torch import nn
 
+from course_lib.calling import code_of
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import base_that_builds, locate_attribute, unmentioned_parts
 from course_lib.diagnosis.measure import Run, role_of
@@ -96,7 +97,7 @@ def _lines_that_read(run: Run, owner: nn.Module, part: nn.Module | nn.Parameter)
     own = set(map(id, part.parameters() if isinstance(part, nn.Module) else [part]))
     names = [name for name, one in run.subject.parameters.items() if id(one) in own]
     read = {value.storage for name in names for value in run.parameter_reads.get(name, [])}
-    methods = {getattr(one, "__code__", None) for cls in type(owner).__mro__ for one in vars(cls).values()}
+    methods = {code_of(one) for cls in type(owner).__mro__ for one in vars(cls).values()}
     readers = (one for one in run.trace.operations if any(value.storage in read for value in one.inputs))
     frames = (next((frame for frame in one.frames if frame[0] in methods), None) for one in readers)
     found = (line_at(statement_of(*frame)) for frame in frames if frame is not None)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from types import CodeType
 
 import torch
+from torch import nn
 
-from course_lib.calling import forward_code
+from course_lib.calling import MASKS, code_of, forward_code, parameters_of
 from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import (
     changes_nothing,
@@ -54,6 +55,24 @@ def check_values(run: Run) -> Iterator[Finding]:
             else:
                 yield Finding.named("value-unused", evidence, where)
             return
+
+
+@rule(order=497)
+def check_unread_masks(run: Run) -> Iterator[Finding]:
+    """Whether each mask that the code takes is read."""
+    original = run.subject.original
+    code = forward_code(original) if isinstance(original, nn.Module) else code_of(original)
+    source = source_of(code) if run.subject.is_whole else None
+    if source is None or isinstance(source.tree, (ast.Lambda, ast.ClassDef)) or is_foreign(source.file):
+        return
+    nodes = [node for one in source.tree.body for node in ast.walk(one)]
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    taken = {one.arg: one.lineno for one in (*source.tree.args.args, *source.tree.args.kwonlyargs)}
+    masks = [one.name for one in parameters_of(original) if MASKS.fullmatch(one.name) and type(one.default) is not bool]
+    unread = [name for name in masks if name in taken and not read & {name, "locals"}]
+    for name in unread[:1]:
+        where = SourceLine(source.file, taken[name])
+        yield Finding.named("mask-discarded", f"`{name}` is taken, and no line reads it", where)
 
 
 def _read_only_in(run: Run, made: list[Operation]) -> str | None:

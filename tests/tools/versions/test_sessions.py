@@ -2,8 +2,10 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -65,6 +67,28 @@ def test_colabs_versions_do_for_the_course():
         need = Requirement(line)
         assert need.specifier.contains(ON_COLAB[need.name]), f"Colab's {need.name} does not do for {line}"
     assert ON_COLAB["ipython"] == "7.34.0" and ON_COLAB["ipykernel"] == "6.17.1"
+
+
+def test_on_colab_pip_would_install_the_course_and_change_nothing(tmp_path):
+    """Of the packages there is what pip reads of them: their names and versions."""
+    environment = tmp_path / "colab"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    (packages,) = environment.glob("lib/python3.*/site-packages")
+    for name, version in ON_COLAB.items():
+        folder = packages / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    stem = f"attention_course-{PROJECT['version']}"
+    needs = "".join(f"Requires-Dist: {line}\n" for line in PROJECT["dependencies"])
+    with zipfile.ZipFile(wheel := tmp_path / f"{stem}-py3-none-any.whl", "w") as archive:
+        about = f"Metadata-Version: 2.1\nName: attention-course\nVersion: {PROJECT['version']}\n{needs}"
+        archive.writestr(f"{stem}.dist-info/METADATA", about)
+        archive.writestr(f"{stem}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{stem}.dist-info/RECORD", "")
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
+    said = subprocess.run([*pip, "--dry-run", "--no-index", str(wheel)], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
+    assert f"Would install attention-course-{PROJECT['version']}\n" in said.stdout
 
 
 def test_the_oldest_and_the_newest_are_chosen_by_uv(noxfile):
