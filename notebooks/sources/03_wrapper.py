@@ -155,11 +155,10 @@ for num_heads in (1, 2, 4, 8):
 
 # %% tags=["timing", "nbval-ignore-output"]
 sample = torch.randn(1, 128, 512, device=device)
-cases = []
 for num_heads in (1, 2, 8, 64):
     wide = MultiHeadAttentionWrapper(512, 512, num_heads).to(device)
-    cases.append(Case(f"heads {num_heads:2}", partial(wide, sample)))
-for row in compare_times(cases, rounds=15):
+    case = Case(f"heads {num_heads:2}", partial(wide, sample))
+    (row,) = compare_times([case], rounds=15)
     print(f"{row.name}: {row.median_ms:6.1f} ms")
 
 # %% [markdown]
