@@ -235,12 +235,12 @@ class Model:
             given = Decoding({one: None}, asking, empty=self.empty_cache)
             yield given
             with suppress(CannotRun):
-                result = self.piece(self.x[:, :CUT], **asking, **{one: self.empty_cache(self.x)})
+                result = self.begin()(self.x[:, :CUT], **asking, **{one: self.empty_cache(self.x)})
                 yield from (replace(given, taken={one: part}) for part in result.parts)
 
     def _parts_with_cache(self, asking: dict[str, Any]) -> list[Any]:
         try:
-            return list(self.piece(self.x[:, :CUT], **asking).parts)
+            return list(self.begin()(self.x[:, :CUT], **asking).parts)  # a copy, in which it may keep its cache
         except CannotRun:
             return []
 

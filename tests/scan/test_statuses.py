@@ -49,6 +49,43 @@ class Unread(Attention):
         return super().forward(x)
 
 
+class Kept(nn.Module):
+    """It keeps its cache in itself, if it is asked to, and begins anew only if it is told."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.past = nn.Linear(WIDTH, 3 * WIDTH), None
+
+    def reset(self):
+        self.past = None
+
+    def forward(self, x, use_cache=False):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        if use_cache:
+            if self.past is not None:
+                k, v = torch.cat([self.past[0], k], 2), torch.cat([self.past[1], v], 2)
+            self.past = k, v
+        hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).triu(k.shape[2] - q.shape[2] + 1)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(hidden, -torch.inf).softmax(-1)
+        return (weights @ v).transpose(1, 2).flatten(2)
+
+
+class WholeMask(nn.Module):
+    """A mask that is added to the scores takes the place of the causal one."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x, attention_mask=None):
+        q, k, v = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        if attention_mask is None:
+            lowest = torch.finfo(x.dtype).min
+            attention_mask = torch.full((x.shape[1], x.shape[1]), lowest, dtype=x.dtype, device=x.device).triu(1)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5 + attention_mask).softmax(-1)
+        return (weights @ v).transpose(1, 2).flatten(2)
+
+
 class Refusing(Returned):
     """It says that it takes one token at a time with its cache."""
 
@@ -78,6 +115,8 @@ CASES = {
     "a mask that no line reads": (Unread, (), {}, 1),
     "no weights that could be examined": (Linear, (), {}, 2),
     "a cache that nobody can make": (Checked, (), {}, 2),
+    "a cache that is kept in the module": (Kept, (), {}, 0),
+    "a mask in place of the causal one": (WholeMask, (), {}, 0),
     "a cache that refuses several tokens at once": (Refusing, (), {}, 0),
     "a cache that fails with several tokens at once": (Failing, (), {}, 2),
     "a cache that is wrong": (Returned, ("top left",), {}, 1),
