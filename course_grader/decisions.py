@@ -17,7 +17,7 @@ from .marks import IN_PART, Mark, StudentResult
 from .reports import number, read_own_table, shown_name, student_named, write_table
 
 HEADER, EXTENSIONS_HEADER = ("student", "exercise", "points", "comment"), ("student", "due")
-HANDED_IN = "handed_in"  # the column that grading adds to the decisions: when what was decided on was handed in
+TIME_COLUMN = "handed_in"  # the column that grading adds to the decisions: when what was decided on was handed in
 NEVER = "none"  # in place of a due time: nothing of this student's is late
 
 
@@ -47,7 +47,7 @@ def read_decisions(path: Path, release: Release, students: Sequence[str]) -> Dec
         return {}
     possible = {exercise.name: exercise.points for exercise in release.exercises}
     decisions: Decisions = {}
-    for student, exercise, points, comment, handed_in in _own_rows(path, HEADER, students, 2, (HANDED_IN,)):
+    for student, exercise, points, comment, handed_in in _own_rows(path, HEADER, students, 2, (TIME_COLUMN,)):
         try:
             given = float(points.replace(",", ".")) if points else None
             if given is not None and not 0 <= given <= possible[exercise]:
@@ -87,10 +87,10 @@ def write_decisions(path: Path, decisions: Decisions, results: Sequence[StudentR
         points = {key: "" if one.points is None else number(one.points) for key, one in rows.items()}
         times = {key: (points[key] and one.handed_in) or now[key[0]] for key, one in rows.items()}
         table = [[*key, points[key], one.comment, times[key]] for key, one in sorted(rows.items())]
-        write_table(path, [(*HEADER, HANDED_IN), *table])
+        write_table(path, [(*HEADER, TIME_COLUMN), *table])
     return [
         f"What {student} handed in is of another time than when you decided on {exercise}: the decision still counts. "
-        f"To keep it, empty the cell {HANDED_IN} of its row in {path.name}; to drop it, remove the row."
+        f"To keep it, empty the cell {TIME_COLUMN} of its row in {path.name}; to drop it, remove the row."
         for (student, exercise), one in made.items()
         if one.handed_in not in ("", now[student])
     ]

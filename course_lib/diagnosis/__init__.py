@@ -4,9 +4,12 @@ from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
 from .finding import MORE_HIDDEN, NOT_JUDGED, RANDOM, Finding
+from .measure.cache_stand_in import StandIn
 from .measure.copying import copy_of, in_dtype
+from .measure.decoding import Arguments, Decoding, Result, arguments_that_keep, find_decodings, in_steps, parts_of
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
 from .report import Report
+from .validation import check_intentions
 from .without_x import WITHOUT_X
 
 __all__ = [
@@ -15,15 +18,24 @@ __all__ = [
     "NOT_JUDGED",
     "RANDOM",
     "WITHOUT_X",
+    "Arguments",
     "AttentionReport",
+    "Decoding",
     "Finding",
     "Mistake",
     "Report",
+    "Result",
+    "StandIn",
     "Subject",
     "SubjectFailed",
+    "arguments_that_keep",
     "asks_for_gpu",
+    "check_intentions",
     "copy_of",
     "diagnose",
+    "find_decodings",
     "in_dtype",
+    "in_steps",
+    "parts_of",
     "said_once",
 ]

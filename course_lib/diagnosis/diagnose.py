@@ -176,9 +176,9 @@ def diagnose(
             diagnose, module_or_function, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
             keep=keep, words=words, scale=scale, window=window, lengths=lengths, normalised=normalised,
         )  # fmt: skip
-        is_told = keep is not None or not causal
+        asks_for_all = keep is not None or not causal
         own = call if gives_call else None
-        return examine_pieces(report, is_row, is_told, module_or_function, given, own, examine)
+        return examine_pieces(report, is_row, asks_for_all, module_or_function, given, own, examine)
 
 
 def _fewer(

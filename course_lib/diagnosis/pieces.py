@@ -73,14 +73,14 @@ def _reset(code: nn.Module) -> Iterator[None]:
 
 
 def examine_pieces(
-    report: Report, is_row: bool, is_told: bool, code: Any, x: Tensor, call: Call | None, examine: Examine
+    report: Report, is_row: bool, asks_for_all: bool, code: Any, x: Tensor, call: Call | None, examine: Examine
 ) -> Report:
     """Return the report on code, with what shows where it is given x in pieces and keeps a cache.
 
     Args:
         report: on the code in one pass.
         is_row: whether x is a row of tokens, with nothing beside it.
-        is_told: whether it was told who may see whom, so that a mask of all tokens may be in what `call` gives.
+        asks_for_all: whether the caller says who may see whom, so that what `call` gives may hold a mask of all tokens.
         call: as it was given.
         examine: diagnoses the code with another call.
     """
@@ -92,7 +92,7 @@ def examine_pieces(
     is_row = is_row and x.dim() == (3 if x.is_floating_point() else 2)
     if not is_row or not (isinstance(code, nn.Module) or call is None):
         return _without(report, named)
-    pieces = _Pieces(code, x, call, is_told=is_told)
+    pieces = _Pieces(code, x, call, asks_for_all=asks_for_all)
     if pieces.is_fed:
         return report
     arguments = pieces.arguments
@@ -126,9 +126,9 @@ class _Pieces:
         complete: whether no argument that `call` gives may say where a piece stands.
     """
 
-    def __init__(self, code: Callable[..., Any], x: Tensor, call: Call | None, *, is_told: bool) -> None:
+    def __init__(self, code: Callable[..., Any], x: Tensor, call: Call | None, *, asks_for_all: bool) -> None:
         self.call = call or usual_call(code)
-        self.may_mask = is_told and call is not None
+        self.may_mask = asks_for_all and call is not None
         self.subject = Subject(code)
         self.subject.awake = isinstance(code, nn.Module) and bool(zero_weights(code))
         owner = getattr(code, "__self__", code)  # of a method

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.calling import CACHE, MASKS, WEIGHTS, parameters_of
-from course_lib.diagnosis import copy_of
-from course_lib.diagnosis.measure.cache_stand_in import StandIn
-from course_lib.diagnosis.measure.decoding import (
+from course_lib.diagnosis import (
     Arguments,
     Decoding,
     Result,
+    StandIn,
     arguments_that_keep,
+    copy_of,
     find_decodings,
     in_steps,
     parts_of,

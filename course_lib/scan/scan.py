@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.diagnosis import copy_of, in_dtype
-from course_lib.diagnosis.validation import check_intentions
+from course_lib.diagnosis import check_intentions, copy_of, in_dtype
 from course_lib.quantised import said_of_quantised
 
 from .compare import UNTOUCHED

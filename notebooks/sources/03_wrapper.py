@@ -62,11 +62,10 @@ for on_dream in (1.0, 0.75, 0.5, 0.25, 0.0):
 # We want [2, 2], and no line comes near it. Whatever "it" gains in one column by attending to "Dream", it loses in the
 # other: each row of the values adds up to 1, and so does any mix of them.
 #
-# But a head makes its values itself, with its value matrix (the one in `v_proj`, $W^V$ in the formulas). Can't it make
-# better ones? For this one text it can: half of [4, 0]
-# and half of [0, 4] is [2, 2]. The trouble is that a head has a single $W^V$ for *all* texts, so a word has the same
-# value wherever it stands. (Lesson 07 gives a word its position.) So let us look at three texts of two words. In each
-# of them "it" needs the first number of the first word and the second number of the second word:
+# But a head makes its values itself, with its value matrix $W^V$. Can't it make better ones? For this one text it can:
+# half of [4, 0] and half of [0, 4] is [2, 2]. The trouble is that a head has a single $W^V$ for *all* texts, so a word
+# has the same value wherever it stands. So let us look at three texts of two words. In each of them "it" needs the
+# first number of the first word and the second number of the second word:
 
 # %%
 two_words = embeddings[[0, 3]]  # "Dream" and "work"
@@ -162,8 +161,8 @@ for num_heads in (1, 2, 8, 64):
     print(f"{row.name}: {row.median_ms:6.1f} ms")
 
 # %% [markdown]
-# Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? With
-# $W^Q$ and $W^K$ for the matrices of queries and keys, the scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before
+# Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? The
+# scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before
 # the division), and the table $W^Q {W^K}^{\top}$ is 3 by 3 for tokens of three numbers, however wide the head. The
 # **rank** of a table says how many of its rows are new, that is, no sum of multiples of the rows before. Here it is for
 # heads with random matrices:

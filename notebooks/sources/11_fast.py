@@ -250,7 +250,8 @@ heads, key_len, key_width, value_width = 128, 4096, 576, 512
 operations = 2 * heads * key_len * (key_width + value_width)
 numbers = key_len * key_width + heads * (key_width + value_width)
 intensity = operations / (2 * numbers)
-bound = [name for name, balance in zip(machines, balances, strict=True) if intensity > balance]
+limits = zip(machines, balances, strict=True)
+bound = [name for name, balance in limits if intensity > balance]
 print(f"{intensity:.0f} operations per byte, compute-bound on: {', '.join(bound)}")
 
 # %% [markdown]

@@ -9,6 +9,11 @@ from course_lib.tracing import torch_private
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(torch_private.__file__)
 PRIVATE = re.compile(r"^torch\b.*\._[a-z]|^torch\._[a-z]")
+# `exercises/answering` also runs in the sandbox of grading, where there is no course to import from.
+IN_THE_SANDBOX = {
+    f"course_lib/exercises/answering/devices.py: torch.utils.{name}"
+    for name in ("_python_dispatch.TorchDispatchMode", "_pytree.tree_leaves")
+}
 ATTRIBUTES = {"_cdata", "_schema", "_compiled_call_impl", "_torchdynamo_orig_callable", "kineto_results"}
 
 
@@ -35,7 +40,7 @@ def test_private_names_are_used_in_one_file_only():
         if path != HOME
         for name in private_names(ast.parse(path.read_text(encoding="utf-8")))
     }
-    assert found == set()
+    assert found == IN_THE_SANDBOX
 
 
 def test_the_search_finds_what_it_should():

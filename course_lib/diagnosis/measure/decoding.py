@@ -145,7 +145,7 @@ def find_decodings(begin: Begin, arguments: Arguments, x: Tensor, empty: Iterabl
 
 def _ways(begin: Begin, arguments: Arguments, x: Tensor, empty: Sequence[Empty]) -> Iterator[Decoding]:
     free, flags, numbers = arguments
-    yield from (Decoding(position=name) for name in numbers)
+    yield from (Decoding(position=name) for name in (*numbers, *free))
     for options in ({}, *({name: True} for name in flags)):
         ways = [Decoding(taken, options) for taken in _returned(begin, x, options, free)]
         ways += [Decoding({name: None}, options, empty=make) for name, make in product(free, empty)]
