@@ -9,8 +9,6 @@ from sphinx.application import Sphinx
 
 from .preview import COURSE, FOLDER, HEIGHT, PREVIEWS, WIDTH
 
-# Asked for at once, because headings that change their face after the first drawing move the page.
-FONT = '<link rel="preload" href="{}" as="font" type="font/woff2" crossorigin>\n'
 SHORTEST, LONGEST = 40, 200  # characters; a search engine shows about 160, a messenger up to 200
 
 
@@ -77,5 +75,4 @@ def add_head(app: Sphinx, page: str, _: str, context: dict[str, Any], doctree: n
     site, title = app.config.html_baseurl, unescape(re.sub("<[^>]*>", "", context.get("title") or ""))
     context["pageurl"] = address_of(site, page)
     description = COURSE if page == "index" else description_of(doctree)
-    font = FONT.format(context["pathto"]("_static/fonts/bricolage-grotesque.woff2", resource=True))
-    context["metatags"] = context.get("metatags", "") + font + head_of(site, page, title, description)
+    context["metatags"] = context.get("metatags", "") + head_of(site, page, title, description)
