@@ -26,11 +26,9 @@ from course_grader.sandbox import NoSandbox, ResourceLimits, Sandbox, SandboxLos
 from course_grader.submissions import SubmittedNotebook, find_submissions, read_notebook
 from course_lib.about import version
 from course_lib.exercises import ALL, NEEDS_REVIEW
-from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, hand_in, notebook
+from tests.grader.synthetic_class import POINTS, RELEASE, RIGHT, hand_in, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
-RELEASE = Release("week4", "1", "0", RELEASED)
-RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}
 CONFIG = WorkerConfig(ResourceLimits(), course=version())
 
 

@@ -41,11 +41,9 @@ from course_grader.submissions.student_names import parse_submission_name
 from course_lib.about import version
 from course_lib.command import main
 from course_lib.exercises import NEEDS_REVIEW, Verdict, passed
-from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, notebook
+from tests.grader.synthetic_class import POINTS, RELEASE, RELEASED, RIGHT, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
-RELEASE = Release("week4", "1", "0", RELEASED)
-RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}
 CONFIG = WorkerConfig(ResourceLimits(), course=version())
 
 

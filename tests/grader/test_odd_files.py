@@ -12,10 +12,9 @@ from course_grader.pipeline import prepare_task
 from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import find_submissions
 from course_lib.about import version
-from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, notebook
+from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASE, RELEASED, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
-RELEASE = Release("week4", "1", "0", RELEASED)
 CONFIG = WorkerConfig(ResourceLimits(), course=version())
 RIGHT = [answers[0][0] for answers in ANSWERS.values()]
 WRONG = {name: answers[1][0] for name, answers in ANSWERS.items()}

@@ -11,7 +11,6 @@ import pytest
 from course_grader import (
     LatePolicy,
     Mark,
-    Release,
     StudentResult,
     WorkerConfig,
     grade_release,
@@ -27,12 +26,11 @@ from course_grader.worker import grade_in_worker
 from course_lib.about import version
 from course_lib.command import main
 from course_lib.exercises import NEEDS_REVIEW, passed
-from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, notebook
+from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASE, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 RIGHT = notebook("import torch", *(answers[0][0] for answers in ANSWERS.values()))
 WRONG = notebook("import torch", *(answers[-1][0] for answers in ANSWERS.values()))
-RELEASE = Release("week4", "1", "0", RELEASED)
 
 
 @pytest.fixture

@@ -2,15 +2,12 @@
 
 import pytest
 
-from course_grader import Release
 from course_grader.grading import GradingTask, grade_student
 from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import SubmittedNotebook, read_notebook
-from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, notebook
+from tests.grader.synthetic_class import POINTS, RELEASE, RIGHT, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
-RELEASE = Release("week4", "1", "0", RELEASED)
-RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}
 FIRST = "split_heads"
 CALLS = "calls = []\n"
 BODY = "return x.unflatten(2, (num_heads, -1)).permute(1, 2, 0, 3)"

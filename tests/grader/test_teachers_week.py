@@ -28,11 +28,9 @@ from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import SubmittedNotebook, read_notebook
 from course_lib.command import main
 from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, PASSED, not_passed, passed
-from tests.grader.synthetic_class import ANSWERS, POINTS, RELEASED, notebook
+from tests.grader.synthetic_class import POINTS, RELEASE, RELEASED, RIGHT, notebook
 
 pytestmark = pytest.mark.xdist_group("sandbox")
-RELEASE = Release("week4", "1", "0", RELEASED)
-RIGHT = {name: answers[0][0] for name, answers in ANSWERS.items()}
 STUBS = {name: f"{code.splitlines()[0]}\n    raise NotImplementedError" for name, code in RIGHT.items()}
 DUE = 1e9
 HALF, NO_LIMIT = LatePolicy(DUE, 0.5), LatePolicy()
