@@ -20,6 +20,7 @@ from .run import find_lessons
 # They need more than Python, or minutes for what lessons say of trained models, and have their own options.
 APART = ("--ignore=tests/browser", "--ignore=tests/machines", "--ignore=tests/training")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
+MOST_NAMED = 40  # failed tests of a row
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
 NO_GPU = "The CUDA kernel was not checked: PyTorch sees no GPU on this machine."
 NO_SANDBOX = "The sandbox of grading was not checked: install bubblewrap (Debian, Ubuntu: apt install bubblewrap)."
@@ -114,6 +115,9 @@ def report(rows: list[Row], notes: list[str]) -> int:
         skipped = f", {tally.skipped} skipped" if tally.skipped and not kernel else ""
         print(f"{name:<28} {kernel:<15} {tally.count:>6} {tally.seconds:>8.1f}  {tally.verdict}{skipped}")
     print("\n".join(["", *notes]))
+    for name, kernel, tally in rows:
+        for one in tally.failures[:MOST_NAMED]:
+            print(f"FAILED {f'{name}, {kernel}' if kernel else name}, {one}")
     passed, failed = sum(tally.passed for _, _, tally in rows), sum(tally.failed for _, _, tally in rows)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not rows or any(tally.count == 0 for _, _, tally in rows) else 0

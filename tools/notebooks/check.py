@@ -45,7 +45,8 @@ class PytestRun:
         passed, failed, skipped = (
             sum(getattr(tally, kind) for tally in self.files.values()) for kind in ("passed", "failed", "skipped")
         )
-        return Tally(passed, failed or int(self.status not in (0, 5)), skipped, self.seconds)
+        named = [f"{file}: {name}" for file, tally in self.files.items() for name in tally.failures]
+        return Tally(passed, failed or int(self.status not in (0, 5)), skipped, self.seconds, named)
 
 
 def run_pytest(
