@@ -18,12 +18,14 @@ class StandIn(int):
     A method that stores tensors joins them to those that it got before, along the axis of the tokens.
 
     Attributes:
-        keeps: whether tensors were stored in it, or would be joined to it.
+        keeps: whether tensors were stored in it.
+        joins: whether tensors would be joined to it.
     """
 
     _root: "StandIn"
     _name: str
     keeps: bool
+    joins: bool
     piece: slice
     tokens: int
     _held: dict[tuple, Tensor]
@@ -32,7 +34,7 @@ class StandIn(int):
         made = super().__new__(cls, 0 if root is None else root.tokens)
         made._root, made._name = root or made, name
         if root is None:
-            made.keeps, made.piece, made.tokens, made._held = False, slice(0, 0), 0, {}
+            made.keeps, made.joins, made.piece, made.tokens, made._held = False, False, slice(0, 0), 0, {}
         return made
 
     def begin(self, piece: slice) -> None:
@@ -90,5 +92,5 @@ class StandIn(int):
         if getattr(func, "__name__", "") in JOINS:
             for one in args[0] if isinstance(args[0], (tuple, list)) else ():
                 if isinstance(one, StandIn):
-                    one._root.keeps = True
+                    one._root.joins = True
         raise TypeError("a stand-in is no tensor")
