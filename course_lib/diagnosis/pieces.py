@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.attention import KVCache
-from course_lib.calling import CACHE, MASK, first_tensor, parameters_of
+from course_lib.calling import CACHE, MASK, code_of, first_tensor, parameters_of
 from course_lib.tracing import SourceLine, error_message, is_refused, tensors_in, without_gradients
 
 from .finding import Finding
@@ -97,8 +98,9 @@ def examine_pieces(
     is_row = is_row and x.dim() == (3 if x.is_floating_point() else 2)
     if not is_row or not (isinstance(code, nn.Module) or (call is None and context is None)):
         return _without(report, named)
-    rows = beside(_long_enough(x), context, call or usual_context_call(code)) if _is_of_rows(x, context) else (x, call)
-    pieces = _Pieces(code, *rows, asks_for_all=asks_for_all, shape=None if context is None else context.shape[1:])
+    if context is not None and x.is_floating_point() and context.dim() == 3:
+        x, call = beside(_long_enough(x), context, call or usual_context_call(code))
+    pieces = _Pieces(code, x, call, asks_for_all=asks_for_all, shape=None if context is None else context.shape[1:])
     if pieces.is_fed or pieces.arguments is None:
         return report if pieces.is_fed else _without(report, named)
     arguments = pieces.arguments
@@ -109,10 +111,6 @@ def examine_pieces(
     if apart <= SAME:
         return pieces.in_chunks(pieces.after_reset(report, decoding), decoding, examine)
     return pieces.accused(report, decoding, apart, examine)
-
-
-def _is_of_rows(x: Tensor, context: Tensor | None) -> bool:
-    return context is not None and x.is_floating_point() and context.dim() == 3
 
 
 def _without(report: Report, names: Sequence[str], made: Sequence[str] = ()) -> Report:
@@ -205,7 +203,7 @@ class _Pieces:
         if best is not None or self.made or not self.subject.is_module:
             return best, nearest
         before, code = self.subject, copy_of(self.subject.original)
-        self.made = [one.name for one in set_up(code, self.x)]
+        self.made = [one.__name__ for one in set_up(code, self.x)]
         self.subject = Subject(code)
         self.subject.awake = before.awake
         best, nearest = self.best(arguments) if self.made else (None, nearest)
@@ -257,7 +255,7 @@ class _Pieces:
         fresh = state_of(code)
         decoding.outputs(self._begin(code=code), self.x.flip(1), pieces)
 
-        def sets_back(call: Callable[..., Any]) -> bool:
+        def sets_back(call: MethodType) -> bool:
             before = differing(fresh, state_of(code))
             call()
             return bool(before - differing(fresh, state_of(code)))
@@ -266,13 +264,14 @@ class _Pieces:
         methods = methods_that(sets_back, code, left)
         try:
             apart = self._apart(decoding, in_steps, code) if methods else 0.0
-            said = f"is up to {apart:.4f} off"
+            said = f"gives an output that is up to {apart:.4f} off"
         except Exception as error:
             apart, said = torch.inf, f"raises {error_message(error)}"
         if apart <= SAME:
             return report
-        evidence = f"after {' and '.join(f'`{one.name}()`' for one in methods)} another text {said}"
-        where = SourceLine(methods[0].code.co_filename, methods[0].code.co_firstlineno)
+        evidence = f"after {' and '.join(f'`{one.__name__}()`' for one in methods)} another text {said}"
+        code = code_of(methods[0])
+        where = SourceLine(code.co_filename, code.co_firstlineno) if code else None
         return replace(report, findings=(Finding.named("stale-cache", evidence, where),))
 
     def accused(

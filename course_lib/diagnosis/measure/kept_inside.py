@@ -3,8 +3,8 @@
 import dis
 from collections.abc import Callable
 from contextlib import suppress
-from types import CodeType
-from typing import Any, NamedTuple
+from types import CodeType, MethodType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,16 +12,7 @@ from torch import Tensor, nn
 from course_lib.calling import code_of, parameters_of
 from course_lib.tracing import tensors_in
 
-IN_PLACE = ("clear", "register_buffer", "setattr")
 State = dict[tuple[str, str], Any]  # (path of a module, attribute) -> what can be compared of it
-
-
-class Method(NamedTuple):
-    """A method of the module at a path within another one."""
-
-    path: str
-    name: str
-    code: CodeType
 
 
 def state_of(root: nn.Module) -> State:
@@ -30,11 +21,8 @@ def state_of(root: nn.Module) -> State:
     for path, one in root.named_modules():
         for name, value in {**vars(one), **one._buffers, **one._modules}.items():
             if _is_own(type(one)) and name not in vars(nn.Module()) and not isinstance(value, nn.Module):
-                is_object = hasattr(value, "__dict__") and not isinstance(value, Tensor) and not callable(value)
-                tensors = [
-                    (part.shape, float(part.double().nan_to_num().sum()))
-                    for part in tensors_in(vars(value) if is_object else value)
-                ]
+                held = vars(value) if hasattr(value, "__dict__") and not isinstance(value, (Tensor, type)) else value
+                tensors = [(part.shape, complex(part.to(torch.complex128).sum())) for part in tensors_in(held)]
                 state[path, name] = tensors or (value if type(value) in (int, bool, type(None)) else type(value))
     return state
 
@@ -44,30 +32,30 @@ def differing(one: State, other: State) -> set[tuple[str, str]]:
     return {key for key in one.keys() | other.keys() if one.get(key, other) != other.get(key, one)}
 
 
-def methods_that(works: Callable[[Callable[..., Any]], bool], root: nn.Module, names: set[str]) -> list[Method]:
+def methods_that(works: Callable[[MethodType], bool], root: nn.Module, names: set[str]) -> list[MethodType]:
     """Return the methods that write attributes of these names, or call one that does, and work.
 
     Those within a module that has such a method are left out.
     """
-    own = [Method(path, *one) for path, module in root.named_modules() for one in _methods(type(module))]
+    own = [(f"{path}.", call) for path, module in root.named_modules() for call in _methods(module)]
     writing: set[str] = set()
-    while new := {one.name for one in own if one.name not in writing and _writes(one.code, names, writing)}:
+    while new := {one.__name__ for _, one in own if _writes(one, names, writing)} - writing:
         writing |= new
-    found: list[Method] = []
-    for one in own:
-        outer = (f"{made.path}.".lstrip(".") for made in found if made.path != one.path)
-        if one.name in writing and not f"{one.path}.".startswith(tuple(outer)):
+    found: dict[str, list[MethodType]] = {}
+    for path, call in own:
+        outer = tuple(one.lstrip(".") for one in found if one != path)
+        if call.__name__ in writing and not path.startswith(outer):
             with suppress(Exception):  # whatever the author's code raises
-                found += [one] if works(getattr(root.get_submodule(one.path), one.name)) else []
-    return found
+                found |= {path: [*found.get(path, []), call]} if works(call) else {}
+    return [one for calls in found.values() for one in calls]
 
 
-def set_up(root: nn.Module, x: Tensor) -> list[Method]:
+def set_up(root: nn.Module, x: Tensor) -> list[MethodType]:
     """Call the methods that make, for the sizes of x, what a copy keeps keys and values in, and return them."""
     sizes = dict.fromkeys(("len", "seq", "size", "tokens", "max"), x.shape[1])  # by words in the names of arguments
     known = {"batch": len(x), "dtype": torch.get_default_dtype(), "device": x.device, **sizes}
 
-    def fills(call: Callable[..., Any]) -> bool:
+    def fills(call: MethodType) -> bool:
         before = state_of(root)
         needed = [one.name for one in parameters_of(call) if one.default is one.empty]
         call(**{name: next(value for word, value in known.items() if word in name) for name in needed})
@@ -81,16 +69,18 @@ def _is_own(kind: type) -> bool:
     return not kind.__module__.startswith("torch.")
 
 
-def _methods(kind: type) -> list[tuple[str, CodeType]]:
-    names = dict.fromkeys(name for base in kind.__mro__ if _is_own(base) for name in vars(base) if name[0] != "_")
-    return [(name, code) for name in names if name != "forward" and (code := code_of(getattr(kind, name)))]
+def _methods(module: nn.Module) -> list[MethodType]:
+    names = dict.fromkeys(name for base in type(module).__mro__ if _is_own(base) for name in vars(base))
+    public = [getattr(module, name) for name in names if name[0] != "_" and code_of(getattr(type(module), name))]
+    return [one for one in public if isinstance(one, MethodType) and one.__name__ != "forward"]
 
 
-def _writes(code: CodeType, names: set[str], callees: set[str]) -> bool:
-    """Return whether code assigns to such an attribute or changes it in place, or calls one of the callees."""
-    codes = [code, *(one for one in code.co_consts if isinstance(one, CodeType))]
+def _writes(call: MethodType, names: set[str], callees: set[str]) -> bool:
+    """Return whether a method assigns to such an attribute or changes it in place, or calls one of the callees."""
+    code = code_of(call)
+    codes = [code, *(one for one in code.co_consts if isinstance(one, CodeType))] if code else []
     used = {name for one in codes for name in one.co_names}
     words = used | {text for one in codes for text in one.co_consts if isinstance(text, str)}
-    steps = {step.opname for one in codes for step in dis.get_instructions(one)}
-    stores = steps & {"STORE_ATTR", "STORE_SUBSCR"} or any(one.endswith("_") or one in IN_PLACE for one in used)
-    return bool(used & callees or (stores and words & names))
+    stores = {step.opname for one in codes for step in dis.get_instructions(one)} & {"STORE_ATTR", "STORE_SUBSCR"}
+    in_place = used & {"clear", "register_buffer", "setattr"} or any(one.endswith("_") for one in used)
+    return bool(used & callees or ((stores or in_place) and words & names))
