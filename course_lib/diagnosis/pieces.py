@@ -302,19 +302,12 @@ def _long_enough(x: Tensor) -> Tensor:
 
 def _run(code: Callable[..., Any], call: Call, given: list[dict[str, Any]] | None = None) -> Run:
     """Return how to run a copy by `call` on a piece with further arguments; note in `given` which it gets without."""
-    if not isinstance(code, nn.Module):
-        return _run_function(code, given)
 
     def run(piece: Tensor, **more: Any) -> Result:
-        with handing(code, more, given) as results:
-            output = call(code, piece)
-        return Result(output, parts_of(results[-1]) if results else {})
-
-    return run
-
-
-def _run_function(code: Callable[..., Any], given: list[dict[str, Any]] | None) -> Run:
-    def run(piece: Tensor, **more: Any) -> Result:
+        if isinstance(code, nn.Module):
+            with handing(code, more, given) as results:
+                output = call(code, piece)
+            return Result(output, parts_of(results[-1]) if results else {})
         if given is not None:
             given.append({})
         result = code(piece, **more)
