@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from types import MethodType
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -202,7 +202,8 @@ class _Pieces:
                 best, nearest = decoding, apart
         if best is not None or self.made or not self.subject.is_module:
             return best, nearest
-        before, code = self.subject, copy_of(self.subject.original)
+        before, original = self.subject, cast(nn.Module, self.subject.original)
+        code = copy_of(original)
         self.made = [one.__name__ for one in set_up(code, self.x)]
         self.subject = Subject(code)
         self.subject.awake = before.awake
@@ -216,9 +217,9 @@ class _Pieces:
     def caches(self, arguments: Arguments) -> list[str]:
         """Return the arguments that act as a cache, and the attributes that would if they were not None."""
         found = arguments_that_keep(self._begin, arguments, self.x)
-        root = self.subject.copy(self.dtype) if self.subject.is_module else nn.Module()
+        root: Any = self.subject.copy(self.dtype) if self.subject.is_module else nn.Module()
         for path, name in [key for key, held in state_of(root).items() if held is None]:
-            cache, code = StandIn(), self.subject.copy(self.dtype)
+            cache, code = StandIn(), copy_of(root)
             owner = code.get_submodule(path)
             for held in (owner._buffers, owner._modules):
                 held.pop(name, None)
@@ -251,9 +252,9 @@ class _Pieces:
         """Return the report with what a text sees of one before it, after methods that set back what a module keeps."""
         if decoding.taken or not self.subject.is_module:
             return report
-        code, pieces = self.subject.copy(self.dtype), in_steps(self.x.shape[1])
+        code: Any = self.subject.copy(self.dtype)
         fresh = state_of(code)
-        decoding.outputs(self._begin(code=code), self.x.flip(1), pieces)
+        decoding.outputs(self._begin(code=code), self.x.flip(1), in_steps(self.x.shape[1]))
 
         def sets_back(call: MethodType) -> bool:
             before = differing(fresh, state_of(code))
@@ -270,8 +271,8 @@ class _Pieces:
         if apart <= SAME:
             return report
         evidence = f"after {' and '.join(f'`{one.__name__}()`' for one in methods)} another text {said}"
-        code = code_of(methods[0])
-        where = SourceLine(code.co_filename, code.co_firstlineno) if code else None
+        written = code_of(methods[0])
+        where = SourceLine(written.co_filename, written.co_firstlineno) if written else None
         return replace(report, findings=(Finding.named("stale-cache", evidence, where),))
 
     def accused(
