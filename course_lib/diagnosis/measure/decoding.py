@@ -198,5 +198,14 @@ def arguments_that_keep(begin: Begin, arguments: Arguments, x: Tensor) -> list[s
         cache.begin(slice(0, x.shape[1]))
         with suppress(Exception):  # a stand-in goes so far only
             begin()(x, **{name: cache})
-        found += [name] if cache.keeps or cache.joins else []
+        found += [name] if cache.keeps or cache.joins or (cache.takes_pairs and _goes_on(begin, name, x)) else []
     return found
+
+
+def _goes_on(begin: Begin, name: str, x: Tensor) -> bool:
+    """Return whether code with a stand-in has an output for just the tokens of a second piece."""
+    try:
+        Decoding({name: None}, empty=EMPTY[-1]).outputs(begin(), x, (slice(0, 1), slice(1, x.shape[1])))
+    except Exception:  # whatever the code raises where it is not meant to be run so
+        return False
+    return True
