@@ -5,6 +5,7 @@ from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
 from .finding import MORE_HIDDEN, NOT_JUDGED, RANDOM, Finding
 from .measure.cache_stand_in import StandIn
+from .measure.calling import handing
 from .measure.copying import copy_of, in_dtype
 from .measure.decoding import Arguments, Decoding, Result, arguments_that_keep, find_decodings, in_steps, parts_of
 from .measure.subject import Subject, SubjectFailed, asks_for_gpu
@@ -34,6 +35,7 @@ __all__ = [
     "copy_of",
     "diagnose",
     "find_decodings",
+    "handing",
     "in_dtype",
     "in_steps",
     "parts_of",

@@ -115,9 +115,10 @@ def diagnose(
     """
     gives_call = call is not None
     expect, expect_call = check_expected(expect)
+    given_context, ids_context = context, False
     if context is not None and are_beside(module_or_function, x, context, call):
         expect_call = call_beside_ids(expect, context, expect_call) if expect_call else None
-        call, context = call_beside_ids(module_or_function, context, call), None
+        call, context, ids_context = call_beside_ids(module_or_function, context, call), None, True
     may_be_laid_out = isinstance(x, Tensor) and x.is_floating_point() and callable(module_or_function)
     has_grid = may_be_laid_out and x.dim() > 3
     if may_be_laid_out and context is None and has_width_first(module_or_function, x):
@@ -171,14 +172,15 @@ def diagnose(
         report = add_those_without_x(report, stages.attempt)
         said = said_of_quantised(module_or_function)
         report = replace(report, remarks=(*report.remarks, said)) if said else report
-        is_row = context is None and not has_grid
         examine = partial(
             diagnose, module_or_function, given, causal=causal, num_heads=num_heads, num_kv_heads=num_kv_heads,
             keep=keep, words=words, scale=scale, window=window, lengths=lengths, normalised=normalised,
         )  # fmt: skip
         asks_for_all = keep is not None or not causal
-        own = call if gives_call else None
-        return examine_pieces(report, is_row, asks_for_all, module_or_function, given, own, examine)
+        own = given_call if context is not None else call if gives_call or ids_context else None
+        return examine_pieces(
+            report, not has_grid, asks_for_all, module_or_function, given, own, examine, given_context
+        )
 
 
 def _fewer(

@@ -1,20 +1,23 @@
 """Run code in pieces where it takes a cache, so that nothing is called right on a path that was never run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from typing import Any
+from types import MethodType
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from course_lib.attention import KVCache
-from course_lib.calling import CACHE, MASK, first_tensor, parameters_of
-from course_lib.tracing import error_message, is_refused, tensors_in, without_gradients
+from course_lib.calling import CACHE, MASK, code_of, first_tensor, parameters_of
+from course_lib.tracing import SourceLine, error_message, is_refused, tensors_in, without_gradients
 
 from .finding import Finding
 from .measure.cache_stand_in import StandIn
-from .measure.calling import Call, usual_call
+from .measure.calling import Call, handing, usual_call
+from .measure.context import beside, usual_context_call
+from .measure.copying import copy_of
 from .measure.decoding import (
     Arguments,
     Decoding,
@@ -27,6 +30,7 @@ from .measure.decoding import (
     in_steps,
     parts_of,
 )
+from .measure.kept_inside import differing, methods_that, set_up, state_of
 from .measure.run import MAX_SAMPLES, MAX_TOKENS, noise_of
 from .measure.subject import Subject
 from .measure.waking import zero_weights
@@ -73,47 +77,46 @@ def _reset(code: nn.Module) -> Iterator[None]:
 
 
 def examine_pieces(
-    report: Report, is_row: bool, asks_for_all: bool, code: Any, x: Tensor, call: Call | None, examine: Examine
+    report: Report, is_row: bool, asks_for_all: bool, code: Any, x: Tensor, call: Any, examine: Examine, context: Any
 ) -> Report:
     """Return the report on code, with what shows where it is given x in pieces and keeps a cache.
 
     Args:
         report: on the code in one pass.
-        is_row: whether x is a row of tokens, with nothing beside it.
+        is_row: whether x is a row of tokens.
         asks_for_all: whether the caller says who may see whom, so that what `call` gives may hold a mask of all tokens.
-        call: as it was given.
+        call: as it was given; None for the usual one.
         examine: diagnoses the code with another call.
+        context: what the code is given besides x, or None.
     """
     if isinstance(call, InPieces):
         return report
     named = [one.name for one in parameters_of(code)[1:] if CACHE.fullmatch(one.name)] if call is None else []
-    if report.exit_status != 0:
-        return _remarked(report, named)
+    if report.exit_status != 0:  # wrong, or unseen in any case
+        said = (f"its cache `{name}` was not examined" for name in named)
+        return replace(report, remarks=(*report.remarks, *said))
     is_row = is_row and x.dim() == (3 if x.is_floating_point() else 2)
-    if not is_row or not (isinstance(code, nn.Module) or call is None):
+    if not is_row or not (isinstance(code, nn.Module) or (call is None and context is None)):
         return _without(report, named)
-    pieces = _Pieces(code, x, call, asks_for_all=asks_for_all)
-    if pieces.is_fed:
-        return report
+    if context is not None and x.is_floating_point() and context.dim() == 3:
+        x, call = beside(_long_enough(x), context, call or usual_context_call(code))
+    pieces = _Pieces(code, x, call, asks_for_all=asks_for_all, shape=None if context is None else context.shape[1:])
+    if pieces.is_fed or pieces.arguments is None:
+        return report if pieces.is_fed else _without(report, named)
     arguments = pieces.arguments
-    if arguments is None:
-        return _without(report, named)
     decoding, apart = pieces.best(arguments) if pieces.hides_the_future() else (None, torch.inf)
     if decoding is None:
-        return _without(report, [name for name in arguments.free if name in {*named, *pieces.keeping(arguments)}])
+        names = [name for name in named if name in arguments.free]
+        return _without(report, names or pieces.caches(arguments), pieces.made)
     if apart <= SAME:
-        return pieces.in_chunks(report, decoding, examine)
+        return pieces.in_chunks(pieces.after_reset(report, decoding), decoding, examine)
     return pieces.accused(report, decoding, apart, examine)
 
 
-def _without(report: Report, names: list[str]) -> Report:
+def _without(report: Report, names: Sequence[str], made: Sequence[str] = ()) -> Report:
     """Return a report that is clean in one pass, and says which caches were not examined."""
-    return replace(report, not_run=tuple(NotRun(f"its cache `{name}`", TO_RUN_IT) for name in names))
-
-
-def _remarked(report: Report, names: list[str]) -> Report:
-    """Return a report on code that is wrong or unseen in any case, with the caches as a remark."""
-    return replace(report, remarks=(*report.remarks, *(f"its cache `{name}` was not examined" for name in names)))
+    unseen = [f"what `{name}` makes" for name in made] or [f"its cache `{name}`" for name in names]
+    return replace(report, not_run=tuple(NotRun(one, TO_RUN_IT) for one in unseen))
 
 
 class _Pieces:
@@ -124,15 +127,17 @@ class _Pieces:
         may_mask: whether `call` may give a mask that fits all tokens only.
         is_fed: whether `call` gives the code several pieces itself.
         complete: whether no argument that `call` gives may say where a piece stands.
+        made: the methods that made what the code keeps its cache in.
     """
 
-    def __init__(self, code: Callable[..., Any], x: Tensor, call: Call | None, *, asks_for_all: bool) -> None:
+    def __init__(self, code: Any, x: Tensor, call: Call | None, *, asks_for_all: bool, shape: Any) -> None:
         self.call = call or usual_call(code)
         self.may_mask = asks_for_all and call is not None
         self.subject = Subject(code)
         self.subject.awake = isinstance(code, nn.Module) and bool(zero_weights(code))
         owner = getattr(code, "__self__", code)  # of a method
         self.empty = [_cache_of_course(owner)] if hasattr(owner, "cache_sizes") else []
+        self.shape, self.made = shape, list[str]()  # of a context
         self.arguments: Arguments | None = None
         self.is_fed = False
         self.complete = True
@@ -159,11 +164,13 @@ class _Pieces:
             [name for name, one in values.items() if type(one) is int],
         )
         self.complete = not any(
-            not MASK.search(name) and any(True for _ in tensors_in(one)) for name, one in values.items()
+            not MASK.search(name) and any(part.shape[1:] != self.shape for part in tensors_in(one))
+            for name, one in values.items()
         )
 
-    def _begin(self, given: list[dict[str, Any]] | None = None) -> Run:
-        run, apart = _run(self.subject.copy(self.dtype), self.call, given), self.subject.apart(self.x)
+    def _begin(self, given: list[dict[str, Any]] | None = None, code: Any = None) -> Run:
+        code = self.subject.copy(self.dtype) if code is None else code
+        run, apart = _run(code, self.call, given), self.subject.apart(self.x)
 
         def quietly(piece: Tensor, **more: Any) -> Result:
             with torch.random.fork_rng(devices=[]), without_gradients(), apart:
@@ -182,7 +189,8 @@ class _Pieces:
     def best(self, arguments: Arguments) -> tuple[Decoding | None, float]:
         """Return the way to give pieces whose output is nearest to that of one pass, and how far it is; None if none.
 
-        What differs with a stand-in for a cache may be the stand-in's fault.
+        What differs with a stand-in for a cache may be the stand-in's fault. Without any way, methods of the code make
+        what it may keep its cache in, if there are such.
         """
         best, nearest = None, torch.inf
         for decoding in find_decodings(self._begin, arguments, self.x, self.empty):
@@ -192,14 +200,37 @@ class _Pieces:
             stands_in = decoding.empty is not None and isinstance(decoding.empty(self.x), StandIn)
             if not stands_in and (best is None or apart < nearest):
                 best, nearest = decoding, apart
+        if best is not None or self.made or not self.subject.is_module:
+            return best, nearest
+        before, original = self.subject, cast(nn.Module, self.subject.original)
+        code = copy_of(original)
+        self.made = [one.__name__ for one in set_up(code, self.x)]
+        self.subject = Subject(code)
+        self.subject.awake = before.awake
+        best, nearest = self.best(arguments) if self.made else (None, nearest)
+        if best is None:
+            with suppress(Exception):  # what no longer runs needs more than was made
+                self._begin()(self.x)
+                self.subject, self.made = before, []
         return best, nearest
 
-    def keeping(self, arguments: Arguments) -> list[str]:
-        """Return the arguments that act as a cache."""
-        return arguments_that_keep(self._begin, arguments, self.x)
+    def caches(self, arguments: Arguments) -> list[str]:
+        """Return the arguments that act as a cache, and the attributes that would if they were not None."""
+        found = arguments_that_keep(self._begin, arguments, self.x)
+        root: Any = self.subject.copy(self.dtype) if self.subject.is_module else nn.Module()
+        for path, name in [key for key, held in state_of(root).items() if held is None]:
+            cache, code = StandIn(), copy_of(root)
+            owner = code.get_submodule(path)
+            for held in (owner._buffers, owner._modules):
+                held.pop(name, None)
+            vars(owner)[name] = cache
+            with suppress(Exception):  # a stand-in goes so far only
+                self._begin(code=code)(self.x)
+            found += [name] if cache.keeps else []
+        return list(dict.fromkeys(found))
 
-    def _apart(self, decoding: Decoding, cut: Cut) -> float:
-        output = decoding.outputs(self._begin(), self.x, cut(self.x.shape[1]))
+    def _apart(self, decoding: Decoding, cut: Cut, code: Any = None) -> float:
+        output = decoding.outputs(self._begin(code=code), self.x, cut(self.x.shape[1]))
         most = float((output - self.plain).abs().nan_to_num(nan=torch.inf).max())
         return most / max(float(self.plain.abs().max()), 1e-9)
 
@@ -217,14 +248,44 @@ class _Pieces:
         said = f"with the cache of {decoding.name}, token by token, it computes the same as in one pass"
         return replace(report, checked=(*report.checked, said))
 
+    def after_reset(self, report: Report, decoding: Decoding) -> Report:
+        """Return the report with what a text sees of one before it, after methods that set back what a module keeps."""
+        if decoding.taken or not self.subject.is_module:
+            return report
+        code: Any = self.subject.copy(self.dtype)
+        fresh = state_of(code)
+        decoding.outputs(self._begin(code=code), self.x.flip(1), in_steps(self.x.shape[1]))
+
+        def sets_back(call: MethodType) -> bool:
+            before = differing(fresh, state_of(code))
+            call()
+            return bool(before - differing(fresh, state_of(code)))
+
+        left = {name for _, name in differing(fresh, state_of(code))}
+        methods = methods_that(sets_back, code, left)
+        try:
+            apart = self._apart(decoding, in_steps, code) if methods else 0.0
+            said = f"gives an output that is up to {apart:.4f} off"
+        except Exception as error:
+            apart, said = torch.inf, f"raises {error_message(error)}"
+        if apart <= SAME:
+            return report
+        evidence = f"after {' and '.join(f'`{one.__name__}()`' for one in methods)} another text {said}"
+        written = code_of(methods[0])
+        where = SourceLine(written.co_filename, written.co_firstlineno) if written else None
+        return replace(report, findings=(Finding.named("stale-cache", evidence, where),))
+
     def accused(
         self, report: Report, decoding: Decoding, apart: float, examine: Examine, cut: Cut = in_steps
     ) -> Report:
         """Return the report on code that is wrong in pieces, which says nothing more of one pass."""
-        names = list(decoding.taken) or [*decoding.options, decoding.position][:1]
-        if self.may_mask or not self.complete:
-            return _without(report, names)
-        found = tuple(one for one in examine(call=InPieces(decoding, self.call, cut)).findings if one.mistake)
+        free = self.arguments.free if self.arguments and self.made else []  # such as a mask for all that is kept
+        if self.may_mask or not self.complete or any(name != decoding.position for name in free):
+            names = list(decoding.taken) or [*decoding.options, decoding.position][:1]
+            return _without(report, names, self.made)
+        rules = not self.made and self.shape is None  # they know nothing of what was made, and of rows with a context
+        found = examine(call=InPieces(decoding, self.call, cut)).findings if rules else ()
+        found = tuple(one for one in found if one.mistake)
         how = "token by token" if cut is in_steps else "in pieces of several tokens"
         evidence = f"with the cache of {decoding.name}, {how}, the output is up to {apart:.4f} off"
         return replace(report, findings=found or (Finding.named("paths-differ", evidence),), checked=())
@@ -242,32 +303,12 @@ def _long_enough(x: Tensor) -> Tensor:
 
 def _run(code: Callable[..., Any], call: Call, given: list[dict[str, Any]] | None = None) -> Run:
     """Return how to run a copy by `call` on a piece with further arguments; note in `given` which it gets without."""
-    names = [one.name for one in parameters_of(code)]
-    if not isinstance(code, nn.Module):
-        return _run_function(code, given)
 
     def run(piece: Tensor, **more: Any) -> Result:
-        results: list[Any] = []
-
-        def give(_: nn.Module, args: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-            placed = dict(zip(names, args, strict=False))
-            if given is not None:
-                given.append({**placed, **named})
-            own = tuple(more.get(name, one) for name, one in placed.items()) + args[len(placed) :]
-            return own, {**named, **{name: one for name, one in more.items() if name not in placed}}
-
-        def note(_: nn.Module, args: tuple, result: Any) -> None:
-            results.append(result)
-
-        with code.register_forward_pre_hook(give, with_kwargs=True), code.register_forward_hook(note):
-            output = call(code, piece)
-        return Result(output, parts_of(results[-1]) if results else {})
-
-    return run
-
-
-def _run_function(code: Callable[..., Any], given: list[dict[str, Any]] | None) -> Run:
-    def run(piece: Tensor, **more: Any) -> Result:
+        if isinstance(code, nn.Module):
+            with handing(code, more, given) as results:
+                output = call(code, piece)
+            return Result(output, parts_of(results[-1]) if results else {})
         if given is not None:
             given.append({})
         result = code(piece, **more)

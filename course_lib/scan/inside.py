@@ -55,11 +55,13 @@ def attention(model: Model) -> Iterator[Outcome]:
         except CannotRun as error:
             yield Outcome("attention", "not examined", f"those of its encoder: {error}")
     yield from (_outcome(one, model) for one in said_once(of_encoder))
+    if not model.has_pieces:
+        yield from (Outcome("attention", "not examined", f"{name}: {why}") for name, why in report.not_run)
     if (report.findings or missing) and report.not_judged:
         yield Outcome("attention", "agrees", NOT_JUDGED)
     if not report.findings and not missing and all(one.ok for one in of_encoder):
         more = f"; of its encoder {counted(len(of_encoder), 'attention')} examined" if of_encoder else ""
-        verdict = replace(report, not_run=()).verdict  # a cache is the matter of other paths
+        verdict = replace(report, not_run=()).verdict
         yield Outcome("attention", "agrees", f"{verdict.removesuffix('.')}{more}")
 
 

@@ -20,6 +20,7 @@ from course_lib.diagnosis import (
     arguments_that_keep,
     copy_of,
     find_decodings,
+    handing,
     in_steps,
     parts_of,
 )
@@ -179,8 +180,11 @@ class Model:
         Raises:
             CannotRun: as `output`.
         """
-        result = self.result(x, module=module, **options)
-        return Result(first_output(result, x), parts_of(result))
+        module = self.module if module is None else module
+        own = {name: options.pop(name) for name in [*options] if name in self._beyond_call}
+        with nullcontext([]) if self.call is None else handing(module, own) as results:
+            result = self.result(x, module=module, **options)
+        return Result(first_output(result, x), parts_of(result) or parts_of(next(iter(results), result)))
 
     @cached_property
     def decoding(self) -> Decoding:
@@ -208,6 +212,14 @@ class Model:
             raise errors[0]
         raise self._no_decoding()
 
+    @property
+    def has_pieces(self) -> bool:
+        """Whether paths give it tokens in pieces, or say why they can't."""
+        try:
+            return bool(self.decoding)
+        except CannotRun as error:
+            return not isinstance(error, NotOffered)
+
     def _no_decoding(self) -> CannotRun:
         """Return why it is not given its tokens in pieces."""
         name = self.offers(CACHE)
@@ -215,7 +227,7 @@ class Model:
             return NotOffered("it returns no cache")
         acting = [name] if name else arguments_that_keep(self.begin, self._arguments, self.x)
         if not acting:
-            return NotOffered("it takes no cache")
+            return NotOffered("none of its arguments acts as a cache")
         return CannotRun(f"its cache `{acting[0]}` must be made: give `make_cache`, on the command line `--cache`")
 
     def _decodings(self) -> Iterator[Decoding]:
@@ -262,12 +274,23 @@ class Model:
 
     @property
     def _arguments(self) -> Arguments:
-        own = [one for one in self.parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+        own = [*self.parameters, *self._beyond_call.values()]
+        own = [one for one in own if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
         return Arguments(
             [one.name for one in own if one.default is None],
             [one.name for one in own if one.default is False],
             [one.name for one in own if type(one.default) is int],
         )
+
+    @cached_property
+    def _beyond_call(self) -> dict[str, inspect.Parameter]:
+        """The arguments of the module that `call` neither takes nor gives."""
+        given: list[dict[str, Any]] = []
+        if self.call is not None:
+            with suppress(CannotRun), handing(module := self.copy(), {}, given):
+                self.result(self.x, module=module)
+        known = {*(one.name for one in self.parameters), *(given[0] if len(given) == 1 else ())}
+        return {one.name: one for one in parameters_of(self.module)[1:] if len(given) == 1 and one.name not in known}
 
     def begin(self) -> Callable[..., Result]:
         """Return what runs a fresh copy of it on a piece."""

@@ -44,6 +44,26 @@ def test_a_cache_that_nobody_can_make_is_in_the_headline_and_in_the_status(kind,
     assert report.as_dict()["not_run"][0].startswith("its cache `memory`: it was run without it; to run it token by")
 
 
+class Stored(Cached):
+    """An object of the caller's stores both at once, by a name that tensors know too, or by being called."""
+
+    by = "add"
+
+    def forward(self, x, memory=None):
+        q, k, v = self.heads(x, 0)
+        if memory:
+            k, v = memory(k, v) if self.by == "call" else memory.add(k, v)
+        return self.attend(q, k, v)
+
+
+@pytest.mark.parametrize("by", ["add", "call"])
+@pytest.mark.parametrize(("mistake", "status"), [("", 0), ("top left", 2)])
+def test_an_object_is_a_cache_by_what_it_stores(by, mistake, status, monkeypatch):
+    monkeypatch.setattr(Stored, "by", by)
+    report = examined(Stored, mistake)
+    assert (report.exit_status, bool(report.not_run)) == (status, status == 2), report
+
+
 @pytest.mark.parametrize("tokens", [1, 2, 12])
 def test_few_and_many_tokens_show_a_cache(tokens):
     x = torch.randn(1, tokens, WIDTH, generator=torch.Generator().manual_seed(4))

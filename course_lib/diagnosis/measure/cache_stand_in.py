@@ -18,12 +18,16 @@ class StandIn(int):
     A method that stores tensors joins them to those that it got before, along the axis of the tokens.
 
     Attributes:
-        keeps: whether tensors were stored in it, or would be joined to it.
+        keeps: whether tensors were stored in it.
+        takes_pairs: whether it was given two tensors alike, as keys and values are.
+        joins: whether tensors would be joined to it.
     """
 
     _root: "StandIn"
     _name: str
     keeps: bool
+    takes_pairs: bool
+    joins: bool
     piece: slice
     tokens: int
     _held: dict[tuple, Tensor]
@@ -32,7 +36,8 @@ class StandIn(int):
         made = super().__new__(cls, 0 if root is None else root.tokens)
         made._root, made._name = root or made, name
         if root is None:
-            made.keeps, made.piece, made.tokens, made._held = False, slice(0, 0), 0, {}
+            made.keeps, made.takes_pairs, made.joins = False, False, False
+            made.piece, made.tokens, made._held = slice(0, 0), 0, {}
         return made
 
     def begin(self, piece: slice) -> None:
@@ -64,13 +69,12 @@ class StandIn(int):
         tensors = list(tensors_in([given, named]))
         if not tensors:
             return StandIn(self._root)
-        if (
-            not STORES.search(self._name)
-            or hasattr(Tensor, self._name)
-            or isinstance(getattr(int, self._name, None), type)
-        ):
+        of_tensor = hasattr(Tensor, self._name) or isinstance(getattr(int, self._name, None), type)
+        certain = bool(STORES.search(self._name)) and not of_tensor
+        pair = len(tensors) == 2 and tensors[0].shape[:-1] == tensors[1].shape[:-1]  # keys and values, or others
+        if not certain and not (pair and (not self._name or STORES.search(self._name))):
             raise TypeError(f"a stand-in has no method {self._name!r}")
-        self._root.keeps = True
+        self._root.keeps, self._root.takes_pairs = self._root.keeps or certain, self._root.takes_pairs or pair
         layer = tuple(one for one in (*given, *named.values()) if type(one) is int)
         joined = tuple(self._root._joined((self._name, layer, at), one) for at, one in enumerate(tensors))
         self._root.tokens = self._root.piece.stop
@@ -90,5 +94,5 @@ class StandIn(int):
         if getattr(func, "__name__", "") in JOINS:
             for one in args[0] if isinstance(args[0], (tuple, list)) else ():
                 if isinstance(one, StandIn):
-                    one._root.keeps = True
+                    one._root.joins = True
         raise TypeError("a stand-in is no tensor")

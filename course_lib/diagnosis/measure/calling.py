@@ -1,6 +1,7 @@
 """Read from the signature how to call code that takes more than x or returns more than its output."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -42,6 +43,25 @@ def mask_arguments(code: Callable[..., Any]) -> list[str]:
 def mask_argument(code: Callable[..., Any]) -> str | None:
     """Return the name of the code's mask argument, or None."""
     return _argument(code, lambda name: ("mask" in name or name == "keep") and "pad" not in name)
+
+
+@contextmanager
+def handing(code: nn.Module, more: dict[str, Any], given: list[dict[str, Any]] | None = None) -> Iterator[list[Any]]:
+    """Hand a module further arguments, whoever calls it, and note in `given` what else it gets; yield its results."""
+    names, results = [one.name for one in parameters_of(code)], list[Any]()
+
+    def give(_: nn.Module, args: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        placed = dict(zip(names, args, strict=False))
+        if given is not None:
+            given.append({**placed, **named})
+        own = tuple(more.get(name, one) for name, one in placed.items()) + args[len(placed) :]
+        return own, {**named, **{name: one for name, one in more.items() if name not in placed}}
+
+    def note(_: nn.Module, args: tuple, result: Any) -> None:
+        results.append(result)
+
+    with code.register_forward_pre_hook(give, with_kwargs=True), code.register_forward_hook(note):
+        yield results
 
 
 def _argument(code: Callable[..., Any], wanted: Callable[[str], bool]) -> str | None:

@@ -22,6 +22,16 @@ def joined(x: Tensor, context: Tensor) -> Tensor:
     return torch.cat([F.pad(one, (0, width - one.shape[-1])) for one in (x, context.to(x.dtype))], dim=1)
 
 
+def beside(x: Tensor, context: Tensor, call: ContextCall) -> tuple[Tensor, Callable[[Any, Tensor], Any]]:
+    """Return x with all of the context beside each token, and how to run code on it, with that of the first token."""
+    count, shape = context[0].numel(), context.shape[1:]
+
+    def on_rows(code: Any, rows: Tensor) -> Any:
+        return call(code, rows[..., :-count].contiguous(), rows[:, 0, -count:].unflatten(-1, shape))
+
+    return torch.cat([x, context.to(x.dtype).flatten(1)[:, None].expand(-1, x.shape[1], -1)], dim=2), on_rows
+
+
 @dataclass(frozen=True, eq=False)
 class JoinedCall:
     """Runs code on `joined` tokens; its output has a row of zeros for each token of the context.

@@ -63,7 +63,7 @@ class Decoding:
     def name(self) -> str:
         """The arguments that get the cache, or else those with which the code keeps one in itself."""
         kept = [*self.options, *filter(None, [self.position])]
-        return " and ".join(f"`{name}`" for name in self.taken or kept)
+        return " and ".join(f"`{name}`" for name in self.taken or kept) or "the module"
 
     def results(
         self, run: Run, x: Tensor, pieces: Sequence[slice], more: Callable[[slice], dict[str, Any]] = lambda piece: {}
@@ -125,8 +125,8 @@ def in_steps(num_tokens: int) -> list[slice]:
 
 
 def in_chunks(num_tokens: int) -> list[slice]:
-    """Return two pieces of several tokens, the second of which is longer."""
-    first = max(1, (num_tokens - 1) // 2)
+    """Return two pieces of several tokens, the second of which is at least as long."""
+    first = max(min(2, num_tokens - 1), (num_tokens - 1) // 2)  # a mask of one pair would be broadcast
     return [slice(0, first), slice(first, num_tokens)] if num_tokens > 1 else [slice(0, num_tokens)]
 
 
@@ -146,6 +146,8 @@ def find_decodings(begin: Begin, arguments: Arguments, x: Tensor, empty: Iterabl
 def _ways(begin: Begin, arguments: Arguments, x: Tensor, empty: Sequence[Empty]) -> Iterator[Decoding]:
     free, flags, numbers = arguments
     yield from (Decoding(position=name) for name in (*numbers, *free))
+    yield from (Decoding(position=name, indices=True) for name in free)
+    yield Decoding()
     for options in ({}, *({name: True} for name in flags)):
         ways = [Decoding(taken, options) for taken in _returned(begin, x, options, free)]
         ways += [Decoding({name: None}, options, empty=make) for name, make in product(free, empty)]
@@ -196,5 +198,14 @@ def arguments_that_keep(begin: Begin, arguments: Arguments, x: Tensor) -> list[s
         cache.begin(slice(0, x.shape[1]))
         with suppress(Exception):  # a stand-in goes so far only
             begin()(x, **{name: cache})
-        found += [name] if cache.keeps else []
+        found += [name] if cache.keeps or cache.joins or (cache.takes_pairs and _goes_on(begin, name, x)) else []
     return found
+
+
+def _goes_on(begin: Begin, name: str, x: Tensor) -> bool:
+    """Return whether code with a stand-in has an output for just the tokens of a second piece."""
+    try:
+        Decoding({name: None}, empty=EMPTY[-1]).outputs(begin(), x, (slice(0, 1), slice(1, x.shape[1])))
+    except Exception:  # whatever the code raises where it is not meant to be run so
+        return False
+    return True

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from course_lib.calling import KERNEL, KEYS, WEIGHTS, first_tensor, parameters_of
 from course_lib.tracing import WithoutDropout
 
-from .calling import call_with, usual_call
+from .calling import call_with, handing, usual_call
 from .other_kernels import other_kernels, other_switches
 from .run import Run
 from .subject import Subject, SubjectFailed
@@ -86,10 +86,7 @@ def _with_flags_of_call(subject: Subject) -> Iterator[Candidate]:
             value = not one.default
 
             def run(code: Any, x: Tensor, name: str = one.name, value: bool = value) -> Any:
-                def ask(_: nn.Module, args: tuple, given: dict[str, Any]) -> tuple:
-                    return args, {**given, name: value}
-
-                with code.register_forward_pre_hook(ask, with_kwargs=True):
+                with handing(code, {name: value}):
                     return first_tensor(call(code, x))
 
             yield f"with {one.name}={value}", subject.with_call(run), None

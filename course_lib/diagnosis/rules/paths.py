@@ -26,7 +26,7 @@ from course_lib.diagnosis.measure import (
     influence,
     other_paths,
 )
-from course_lib.diagnosis.measure.calling import call_with
+from course_lib.diagnosis.measure.calling import call_with, handing
 from course_lib.diagnosis.measure.run import measure_run
 from course_lib.diagnosis.measure.stages import stages_of
 from course_lib.diagnosis.precedence import root_causes
@@ -89,17 +89,13 @@ def check_pieces(visibility: Visibility, fresh: FreshRuns) -> Iterator[Finding |
 
 def _given_first(run: Run) -> dict[str, Any]:
     """Return the optional arguments that the module gets with the first piece, by name."""
-    optional = {one.name: one.default is not one.empty for one in parameters_of(run.subject.original)}
+    optional = [one.name for one in parameters_of(run.subject.original) if one.default is not one.empty]
     given: list[dict[str, Any]] = []
-
-    def note(_: nn.Module, args: tuple, named: dict[str, Any]) -> None:
-        given.append({**dict(zip(optional, args, strict=False)), **named})
-
     code = run.subject.copy(torch.float64)
     if isinstance(code, nn.Module):
-        with code.register_forward_pre_hook(note, with_kwargs=True):
+        with handing(code, {}, given):
             run.subject.run(run.x, code)
-    return {name: value for name, value in (given[0] if given else {}).items() if optional.get(name)}
+    return {name: value for name, value in (given[0] if given else {}).items() if name in optional}
 
 
 def _is_of_tokens(name: str, value: Any) -> bool:
