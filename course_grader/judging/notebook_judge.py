@@ -70,9 +70,20 @@ class _Diagnosis:
         findings = message.get("findings")
         return [
             {name: safe_text(finding.get(name)) for name in ("mistake", "evidence", "where")}
+            | {"facts": _safe_facts(finding.get("facts"))}
             for finding in (findings if isinstance(findings, list) else ())
             if isinstance(finding, dict)
         ]
+
+
+def _safe_facts(said: Any) -> dict[str, Any]:
+    """Return the numbers, and lists of them, among what a student's process says was measured."""
+    facts = said.items() if isinstance(said, dict) else ()
+    return {
+        name: value
+        for name, value in facts
+        if all(isinstance(one, (int, float)) for one in (value if isinstance(value, list) else [value]))
+    }
 
 
 def stops(remote: RemoteNotebook) -> dict[int, str]:

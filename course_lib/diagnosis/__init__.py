@@ -3,7 +3,7 @@
 from .attention_report import AttentionReport, said_once
 from .catalogue import CATALOGUE, Mistake
 from .diagnose import diagnose
-from .finding import MORE_HIDDEN, NOT_JUDGED, RANDOM, Finding
+from .finding import NOT_JUDGED, Finding, Kind
 from .measure.cache_stand_in import StandIn
 from .measure.calling import handing
 from .measure.copying import copy_of, in_dtype
@@ -15,14 +15,13 @@ from .without_x import WITHOUT_X
 
 __all__ = [
     "CATALOGUE",
-    "MORE_HIDDEN",
     "NOT_JUDGED",
-    "RANDOM",
     "WITHOUT_X",
     "Arguments",
     "AttentionReport",
     "Decoding",
     "Finding",
+    "Kind",
     "Mistake",
     "Report",
     "Result",

@@ -62,7 +62,7 @@ def sentences(attentions: Iterable[AttentionReport], kind: str) -> tuple[str, ..
     for attention in found:
         for sentence in getattr(attention, kind):
             names.setdefault(sentence, []).append(attention.name)
-    return tuple(f"{_among(where, len(found))}{sentence}" for sentence, where in names.items())
+    return tuple(type(sentence)(f"{_among(where, len(found))}{sentence}") for sentence, where in names.items())
 
 
 def _among(names: Sequence[str], count: int) -> str:

@@ -17,7 +17,7 @@ from course_lib.tracing import torch_private
 from . import rules
 from .attention_report import AttentionReport, said_once, sentences
 from .confirm import confirm
-from .finding import AS_EXPECTED, NOT_EXAMINED, UNSEEN_WINDOW, Finding, error_message
+from .finding import AsExpected, Finding, Kind, error_message
 from .known_patterns import add_pattern_evidence
 from .locate import differing_lines
 from .measure.attention import Attention
@@ -276,12 +276,13 @@ def _with_context(
 def _report_of_one(name: str, stages: Stages, shared: Shared) -> Report:
     findings, remarks = apply(_rules(), stages)
     findings = list(shared.left(findings))
-    if AS_EXPECTED in remarks:  # what was measured may be meant; how the code behaves elsewhere may not
-        findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.title == UNSEEN_WINDOW]
+    if any(isinstance(one, AsExpected) for one in remarks):
+        # What was measured may be meant; how the code behaves elsewhere may not.
+        findings = [one for one in findings if one.mistake in OF_BEHAVIOUR or one.kind is Kind.UNSEEN_WINDOW]
     causes = root_causes([add_pattern_evidence(finding, stages) for finding in findings])
     attention = stages.reach(Attention)
     if attention is not None and attention.run.x.shape[1] == 1:
-        causes = (*causes, Finding(None, ONE_TOKEN, title=f"{NOT_EXAMINED}: give an x of several tokens."))
+        causes = (*causes, Finding.unseen("give an x of several tokens", ONE_TOKEN))
     if attention is None and all(cause.mistake in ELSEWHERE for cause in causes):
         causes = (*causes, next((one for one in findings if not one.examined), None) or _unseen(stages))
     return Report(name, causes, () if causes else tuple(confirm(stages)), tuple(remarks))
@@ -297,7 +298,7 @@ def _unseen(stages: Stages) -> Finding:
         )
     else:
         reason = "its scores can't be followed to the values"
-    return Finding(None, reason, title=f"{NOT_EXAMINED}: its attention weights were not seen.")
+    return Finding.unseen("its attention weights were not seen", reason)
 
 
 def _report_of_part(name: str, attempt: Attempt, shared: Shared) -> Report | None:
@@ -322,7 +323,7 @@ def _report_of_several(name: str, run: Run, attentions: list[AttentionReport], s
         causes = {one.mistake for one in root_causes([*inner, *whole.findings])}
         inner = [one for one in inner if one.mistake is None or one.mistake in causes]
     findings = (*inner, *whole.findings)
-    if AS_EXPECTED in whole.remarks:
+    if any(isinstance(one, AsExpected) for one in whole.remarks):
         findings = tuple(finding for finding in findings if finding.mistake in OF_BEHAVIOUR)
     checked = () if findings else (*sentences(attentions, "checked"), *whole.checked)
     return Report(name, findings, checked, (*sentences(attentions, "remarks"), *whole.remarks), tuple(attentions))

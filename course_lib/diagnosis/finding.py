@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 from course_lib.about import page_of
 from course_lib.tracing import error_message, last_line
@@ -15,19 +16,50 @@ if TYPE_CHECKING:
     from course_lib.pictures import Picture
 
 Draw = Callable[[], "Picture | None"]
-NOT_EXAMINED = "It could not be examined"
 GIVE_CONTEXT = "give `context`, the tensor that keys and values are made from"
-FOREIGN_KEYS = f"{NOT_EXAMINED}: its keys are not made from x."
-UNSEEN_WINDOW = f"{NOT_EXAMINED}: whether it keeps to its window."
-LEAKS_BEHIND = "behind its attention, a later token reaches an earlier output"
-LEAKS_OUTSIDE = "outside of its attentions, hidden tokens are seen"
-AS_EXPECTED = "it computes what `expect` computes"
-NOT_AS_EXPECTED = "it does not compute what `expect` computes"
+
+
+class Kind(StrEnum):
+    """What a finding says; `NOT_EXAMINED` and `FAILED` say why nothing could be seen."""
+
+    MISTAKE = "mistake"
+    DIFFERENCE = "difference"
+    MORE_HIDDEN = "more-hidden"
+    LEAK_BEHIND = "leak-behind"
+    LEAK_OUTSIDE = "leak-outside"
+    NOT_AS_EXPECTED = "not-as-expected"
+    RANDOM = "random"
+    UNSEEN_WINDOW = "unseen-window"
+    NOT_EXAMINED = "not-examined"
+    FAILED = "failed"
+
+
+# What completes "It differs from attention in this way:" and "It could not be examined:".
+CLAUSES = {
+    Kind.MORE_HIDDEN: "tokens that should be seen are not",
+    Kind.LEAK_BEHIND: "behind its attention, a later token reaches an earlier output",
+    Kind.LEAK_OUTSIDE: "outside of its attentions, hidden tokens are seen",
+    Kind.NOT_AS_EXPECTED: "it does not compute what `expect` computes",
+    Kind.RANDOM: "its output is random",
+    Kind.UNSEEN_WINDOW: "whether it keeps to its window",
+}
+UNSEEN = {Kind.UNSEEN_WINDOW, Kind.NOT_EXAMINED, Kind.FAILED}
+FOREIGN_KEYS = "its keys are not made from x"
+
+
+class AsExpected(str):
+    """The remark on code that computes what `expect` computes."""
+
+    __slots__ = ()
+
+
+class NotJudged(str):
+    """A remark on scores whose scale was not judged."""
+
+    __slots__ = ()
+
+
 NOT_JUDGED = "the scale of the scores was not judged"
-RANDOM = "its output is random"
-DIFFERS = "It differs from attention in this way: "
-MORE_HIDDEN = f"{DIFFERS}tokens that should be seen are not."
-COULD_NOT_RUN = "It could not be run"
 
 
 @dataclass(frozen=True)
@@ -42,6 +74,9 @@ class Finding:
         title: one sentence that says what is wrong.
         hint: a question that leads to it.
         lesson: number of the lesson that teaches it, or None.
+        kind: what it says; whoever decides by a finding asks this, the mistake or the facts, and no sentence.
+        facts: what was measured, name -> number, word or list, where somebody decides by it.
+        rule: name of the rule that found it; "" for what is found by no rule.
     """
 
     mistake: str | None
@@ -51,27 +86,52 @@ class Finding:
     hint: str = ""
     lesson: str | None = None
     draw: Draw | None = field(default=None, repr=False, compare=False)
+    kind: Kind = Kind.MISTAKE
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    rule: str = field(default="", repr=False, compare=False)
 
     @classmethod
-    def named(cls, mistake: str, evidence: str, where: str | None = None, draw: Draw | None = None) -> Finding:
+    def named(
+        cls, mistake: str, evidence: str, where: str | None = None, draw: Draw | None = None, **facts: Any
+    ) -> Finding:
         """Return a finding with the catalogue's title, hint and lesson."""
         entry = CATALOGUE[mistake]
-        return cls(mistake, evidence, where, entry.title, entry.hint, entry.lesson, draw)
+        return cls(mistake, evidence, where, entry.title, entry.hint, entry.lesson, draw, facts=facts)
 
     @classmethod
-    def unnamed(cls, difference: str, evidence: str, where: str | None = None, draw: Draw | None = None) -> Finding:
-        """Return a finding without an entry in the catalogue; `difference` completes "It differs ... in this way:"."""
-        return cls(None, evidence, where, f"{DIFFERS}{difference}.", draw=draw)
+    def unnamed(
+        cls, difference: Kind | str, evidence: str, where: str | None = None, draw: Draw | None = None
+    ) -> Finding:
+        """Return a finding without an entry in the catalogue, of a kind or by a clause of its own."""
+        kind = difference if isinstance(difference, Kind) else Kind.DIFFERENCE
+        title = f"It differs from attention in this way: {CLAUSES.get(kind, difference)}."
+        return cls(None, evidence, where, title, draw=draw, kind=kind)
+
+    @classmethod
+    def unseen(cls, what: Kind | str, evidence: str, where: str | None = None) -> Finding:
+        """Return a finding that says why something could not be examined, of a kind or by a clause of its own."""
+        kind = what if isinstance(what, Kind) else Kind.NOT_EXAMINED
+        return cls(None, evidence, where, f"It could not be examined: {CLAUSES.get(kind, what)}.", kind=kind)
+
+    @classmethod
+    def failed(cls, evidence: str, where: str | None) -> Finding:
+        """Return a finding for code that could not be run."""
+        return cls(None, evidence, where, "It could not be run.", kind=Kind.FAILED)
 
     @classmethod
     def of_error(cls, error: BaseException, remedy: str = "") -> Finding:
         """Return a finding for code that raised, with the message and the line of the error."""
-        return cls(None, f"{error_message(error)}{remedy}", last_line(error), f"{COULD_NOT_RUN}.")
+        return cls.failed(f"{error_message(error)}{remedy}", last_line(error))
 
     @property
     def examined(self) -> bool:
         """Whether it is about what the code computes, and not about why that could not be seen."""
-        return not self.title.startswith((NOT_EXAMINED, COULD_NOT_RUN))
+        return self.kind not in UNSEEN
+
+    @property
+    def about(self) -> tuple[str | None, ...]:
+        """What is equal in findings that say the same, wherever they say it."""
+        return (self.mistake, self.kind, "" if self.mistake else self.rule)
 
     @property
     def source(self) -> str:
@@ -83,8 +143,9 @@ class Finding:
         """The picture that shows the mistake, or None."""
         return self.draw() if self.draw is not None else None
 
-    def as_dict(self) -> dict[str, str | int | None]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the attributes, the position for an editor and the address of the mistake's page as plain data."""
-        names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson")
+        names = ("mistake", "title", "evidence", "where", "source", "hint", "lesson", "kind", "rule", "facts")
         position = {name: getattr(self.where, name, None) for name in ("path", "line", "end_line", "column")}
-        return {name: getattr(self, name) for name in names} | position | {"url": page_of(self.mistake)}
+        plain = {name: getattr(self, name) for name in names} | {"kind": str(self.kind), "facts": dict(self.facts)}
+        return plain | position | {"url": page_of(self.mistake)}

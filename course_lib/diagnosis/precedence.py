@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from .catalogue import CATALOGUE
-from .finding import DIFFERS, LEAKS_BEHIND, NOT_AS_EXPECTED, RANDOM, UNSEEN_WINDOW, Finding
+from .finding import Finding, Kind
 
 # These are seen in the code's behaviour, and so remain valid if the weights can't be trusted.
 OF_BEHAVIOUR = {
@@ -115,8 +115,8 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     or that a later token comes in behind attention."""
     left = [one for one in findings if one.mistake not in FALLBACKS]
     left = findings if all(one.mistake in OF_BEHAVIOUR | {None} for one in left) else left
-    if any(RANDOM in one.title for one in left):  # as with dropout, no two runs can be compared
-        left = [one for one in left if one.mistake in OF_BEHAVIOUR or RANDOM in one.title]
+    if any(one.kind is Kind.RANDOM for one in left):  # as with dropout, no two runs can be compared
+        left = [one for one in left if one.mistake in OF_BEHAVIOUR or one.kind is Kind.RANDOM]
     for cause, effects in SUPPRESSES.items():
         if any(finding.mistake == cause for finding in left):
             left = [finding for finding in left if finding.mistake == cause or finding.mistake not in effects]
@@ -124,11 +124,11 @@ def root_causes(findings: list[Finding]) -> tuple[Finding, ...]:
     for finding in left:
         if finding.mistake is not None:
             named.setdefault(finding.mistake, finding)
-    beside = (UNSEEN_WINDOW, LEAKS_BEHIND) if named.keys() <= NOT_OF_MASKS else (UNSEEN_WINDOW,)
-    unseen = tuple(one for one in left if any(text in one.title for text in beside))
+    beside = {Kind.UNSEEN_WINDOW} | ({Kind.LEAK_BEHIND} if named.keys() <= NOT_OF_MASKS else set())
+    unseen = tuple(one for one in left if one.kind in beside)
     if named.keys() <= ELSEWHERE:
-        differing = [one for one in left if NOT_AS_EXPECTED in one.title or RANDOM in one.title]
-        measured = [one for one in left if one.mistake is None and one.examined and one.title.startswith(DIFFERS)]
+        differing = [one for one in left if one.kind in (Kind.NOT_AS_EXPECTED, Kind.RANDOM)]
+        measured = [one for one in left if one.mistake is None and one.examined]
         others = differing or [one for one in (measured if named else left) if one not in unseen][:1]
         found = (*named.values(), *others)
         return (*found, *unseen)

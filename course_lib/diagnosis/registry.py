@@ -2,7 +2,7 @@
 
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from types import ModuleType
 
@@ -27,6 +27,11 @@ class Rule:
     check: Check
     order: int
     of_dot_products: bool = False
+
+    @property
+    def name(self) -> str:
+        """What findings are stored with."""
+        return self.check.__name__.removeprefix("check_")
 
     @property
     def file(self) -> str:
@@ -65,7 +70,7 @@ def apply(rules: list[Rule], stages: Stages) -> tuple[list[Finding], list[str]]:
             needed = stages.arguments(one.check)
             for found in () if needed is None else one.check(*needed):
                 if isinstance(found, Finding):
-                    findings.append(found)
+                    findings.append(replace(found, rule=one.name))
                 else:
                     remarks.append(found)
         except Exception as error:  # the subject's code may break a rule; the others still count

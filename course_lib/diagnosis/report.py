@@ -10,7 +10,7 @@ from course_lib.markup import backticks_to_code
 from course_lib.wording import counted, listed
 
 from .attention_report import AttentionReport
-from .finding import NOT_JUDGED, UNSEEN_WINDOW, Finding
+from .finding import NOT_JUDGED, Finding, Kind, NotJudged
 
 NO_MASK = "no-causal-mask"
 NOTHING = "nothing wrong was found"
@@ -73,7 +73,7 @@ class Report:
     @property
     def not_judged(self) -> tuple[str, ...]:
         """The remarks that say why the scale of some scores could not be judged."""
-        return tuple(one for one in self.remarks if NOT_JUDGED in one)
+        return tuple(one for one in self.remarks if isinstance(one, NotJudged))
 
     @property
     def mistakes(self) -> tuple[str | None, ...]:
@@ -121,8 +121,8 @@ class Report:
             return f"{found}{self._and_not_judged}."
         if self.exit_status == 2:
             return "it could not be examined."
-        unseen = {finding.title for finding in self.findings if not finding.examined}
-        what = "whether it keeps to its window" if unseen == {UNSEEN_WINDOW} else "its attention"
+        unseen = {finding.kind for finding in self.findings if not finding.examined}
+        what = "whether it keeps to its window" if unseen == {Kind.UNSEEN_WINDOW} else "its attention"
         return f"{self._things_wrong()}{f', and {what} could not be examined' if unseen else ''}."
 
     def _verdict_on_several(self) -> str:

@@ -10,7 +10,7 @@ from course_lib.tracing import SourceLine, source_of
 
 from .attention_report import AttentionReport
 from .confirm import confirm
-from .finding import LEAKS_BEHIND, LEAKS_OUTSIDE, Finding
+from .finding import Finding, Kind
 from .known_patterns import add_pattern_evidence
 from .measure.apart import find_by_rows
 from .measure.apart_subject import ApartSubject
@@ -263,8 +263,8 @@ def examine_whole(run: Run, attentions: list[AttentionReport], rules: list[Rule]
     findings = shared.left(found)
     inner = [finding for attention in attentions for finding in attention.findings]
     causes = root_causes([*inner, *findings])
-    said = {finding.title for finding in inner if finding.mistake is None}
-    own = [one for one in findings if any(one is cause for cause in causes) and one.title not in said]
+    said = {finding.about for finding in inner if finding.mistake is None}
+    own = [one for one in findings if any(one is cause for cause in causes) and one.about not in said]
     dependence = stages.reach(Dependence)
     if dependence is None:
         if _moves_with_another(run):
@@ -304,4 +304,4 @@ def _leaking(leak: Leak, run: Run, unknown: bool) -> Finding:
         return Finding.named("norm-wrong-axis", evidence, statistic.where)
     if unknown and run.options.causal and run.options.keep is None:
         return Finding.named("no-causal-mask", evidence, leak.where)
-    return Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, evidence, leak.where)
+    return Finding.unnamed(Kind.LEAK_BEHIND if leak.is_behind else Kind.LEAK_OUTSIDE, evidence, leak.where)

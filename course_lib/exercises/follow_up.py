@@ -49,7 +49,7 @@ def follow_up(exercise: Exercise, attempt: Attempt, warning: str) -> Verdict:
 def _further_hints(exercise: Exercise, attempt: Attempt) -> Iterator[Detail]:
     """Yield a hint from the second attempt on, and links for further reading from the third on."""
     mistake = CATALOGUE.get(attempt.verdict.mistake or "")
-    if mistake is None or attempt.verdict.hint != mistake.hint:  # where the catalogue's words don't fit the exercise
+    if mistake is None or attempt.verdict.own_hint:
         yield from (Detail("Hint", hint) for hint in exercise.hints[: min(max(attempt.streak - 1, 0), 2)])
     elif attempt.streak >= 2:
         yield Detail("Hint", mistake.shows)

@@ -63,8 +63,8 @@ def _of_tensors(result: Any, expected: Expected, others: Sequence[tuple[Any, Exp
     result = result.detach().cpu()
     if result.shape != value.shape:
         found = list(_of_other_shape(result.double(), value.double(), expected.axes.split()))
-        elsewhere = [_sentences(*other) for other in others]
-        return next((one for one in found if all(one.sentence in other for other in elsewhere if other)), None)
+        elsewhere = [_relations(*other) for other in others]
+        return next((one for one in found if all(one in other for other in elsewhere if other is not None)), None)
     if value.dtype == torch.bool and result.dtype == torch.bool:
         return next(_of_masks(result, value, expected.axes.split()), None)
     if not value.is_floating_point():
@@ -101,13 +101,11 @@ def _of_first_sample(result: Tensor, value: Tensor, names: list[str]) -> Iterato
         )
 
 
-def _sentences(result: Any, expected: Expected) -> set[str]:
-    """Return what can be said of a result of another shape; one that is right at another call is left out."""
+def _relations(result: Any, expected: Expected) -> set[Relation] | None:
+    """Return what can be said of a result of another shape; None of one that is right at another call."""
     if not isinstance(result, Tensor) or not isinstance(expected.value, Tensor) or result.shape == expected.value.shape:
-        return set()
-    return {
-        one.sentence for one in _of_other_shape(result.double(), expected.value.double(), expected.axes.split())
-    } or {""}
+        return None
+    return {*_of_other_shape(result.double(), expected.value.double(), expected.axes.split())}
 
 
 def _of_masks(result: Tensor, value: Tensor, names: list[str]) -> Iterator[Relation]:

@@ -41,6 +41,7 @@ class Verdict:
         hint: a question that leads on, or None.
         lesson: number of the lesson that teaches it, or None.
         name: name of the exercise.
+        own_hint: whether the hint is not the catalogue's, whose words don't fit the exercise.
     """
 
     state: str
@@ -51,6 +52,7 @@ class Verdict:
     hint: str | None = None
     lesson: str | None = None
     name: str = ""
+    own_hint: bool = False
 
     @property
     def passed(self) -> bool:
@@ -115,8 +117,8 @@ def not_passed(
 ) -> Verdict:
     """Return the verdict on a wrong answer; a hint that is not given, and the lesson, come from the catalogue."""
     entry = CATALOGUE.get(mistake or "")
-    hint, lesson = (hint or entry.hint, entry.lesson) if entry else (hint, None)
-    return Verdict(NOT_PASSED, message, mistake, evidence, where, hint, lesson)
+    asked, lesson = (hint or entry.hint, entry.lesson) if entry else (hint, None)
+    return Verdict(NOT_PASSED, message, mistake, evidence, where, asked, lesson, own_hint=hint is not None)
 
 
 def stopped(

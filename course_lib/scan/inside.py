@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from course_lib.calling import first_tensor
 from course_lib.diagnosis import (
-    MORE_HIDDEN,
     NOT_JUDGED,
     WITHOUT_X,
     AttentionReport,
     Finding,
+    Kind,
     Report,
     diagnose,
     said_once,
@@ -58,11 +58,11 @@ def attention(model: Model) -> Iterator[Outcome]:
     if not model.has_pieces:
         yield from (Outcome("attention", "not examined", f"{name}: {why}") for name, why in report.not_run)
     if (report.findings or missing) and report.not_judged:
-        yield Outcome("attention", "agrees", NOT_JUDGED)
+        yield Outcome("attention", "agrees", NOT_JUDGED, not_judged=True)
     if not report.findings and not missing and all(one.ok for one in of_encoder):
         more = f"; of its encoder {counted(len(of_encoder), 'attention')} examined" if of_encoder else ""
         verdict = replace(report, not_run=()).verdict
-        yield Outcome("attention", "agrees", f"{verdict.removesuffix('.')}{more}")
+        yield Outcome("attention", "agrees", f"{verdict.removesuffix('.')}{more}", not_judged=bool(report.not_judged))
 
 
 def _report_on(model: Model, given: Tensor, *, causal: bool, call: Callable[..., Any] | None) -> Report:
@@ -118,16 +118,15 @@ def _of_encoder(model: Model, report: Report) -> list[AttentionReport]:
 def _outcome(finding: Finding, model: Model) -> Outcome:
     """Return what was found in an attention; what a published model means, or one that selects tokens, is a remark."""
     may_be_meant = model.is_pretrained and (not finding.mistake or finding.mistake in INTENTIONS)
-    may_be_meant = may_be_meant or (finding.title == MORE_HIDDEN and model.meant.get("window") is None)
+    may_be_meant = may_be_meant or (finding.kind is Kind.MORE_HIDDEN and model.meant.get("window") is None)
     said = finding.evidence
     if may_be_meant and finding.mistake:
         at = f" at {finding.where}" if finding.where else ""
         said += f"; if that is not meant, it is [{finding.mistake}]{at}"
     place = Place("", "", finding.where) if finding.where else None  # type: ignore[arg-type]
     status = "remark" if may_be_meant else "wrong"
-    return Outcome(
-        "attention", status, said, finding.mistake or "", place, title="" if finding.mistake else finding.title
-    )
+    unnamed = None if finding.mistake else finding
+    return Outcome("attention", status, said, finding.mistake or "", place, finding=unnamed)
 
 
 def _of_states(model: Model, report: Report) -> list[Finding]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from course_lib.diagnosis import Finding
+
 from .compare import Place
 
 Status = Literal["agrees", "wrong", "not run", "not examined", "remark"]
@@ -19,7 +21,8 @@ class Outcome:
         said: what was measured, or why nothing was, as a clause.
         mistake: id in the catalogue; "" for what has none.
         place: the first module whose output differs, if it is known.
-        title: one sentence that says what is wrong, if that has no mistake of the catalogue; "" for a random output.
+        finding: what the doctor found, if that has no mistake of the catalogue; None for a random output.
+        not_judged: whether the scale of some scores was not judged.
         apart: the largest difference from the plain pass, in standard deviations of its output; None if not compared.
     """
 
@@ -29,7 +32,8 @@ class Outcome:
     mistake: str = ""
     place: Place | None = None
     apart: float | None = None
-    title: str = ""
+    finding: Finding | None = None
+    not_judged: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""

@@ -1,12 +1,12 @@
 """The report of a scan: a row per path, and each thing that is wrong with its module, line and page."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, NamedTuple
 
 from course_lib.about import version
-from course_lib.diagnosis import NOT_JUDGED, RANDOM, Finding
+from course_lib.diagnosis import NOT_JUDGED, Finding, Kind
 from course_lib.wording import counted
 
 from .outcome import Outcome
@@ -79,7 +79,7 @@ class ScanReport:
         result = f"{bad} wrong" if bad else "none wrong" if unseen or differ else "all agree"
         result += f", {differ} {'differs' if differ == 1 else 'differ'}" if differ else ""
         more = f"; {len(unseen)} not examined: {', '.join(unseen)}" if unseen else ""
-        more += f"; {NOT_JUDGED}" if any(NOT_JUDGED in one.said for one in self.outcomes) else ""
+        more += f"; {NOT_JUDGED}" if any(one.not_judged for one in self.outcomes) else ""
         return f"{counted(len(run), 'path')} run, {result}{more}."
 
     @property
@@ -149,4 +149,5 @@ def _finding(outcome: Outcome) -> Finding:
     where = place.where if place else None
     if outcome.mistake:
         return Finding.named(outcome.mistake, evidence, where)
-    return Finding(None, evidence, where, outcome.title) if outcome.title else Finding.unnamed(RANDOM, evidence, where)
+    found = outcome.finding or Finding.unnamed(Kind.RANDOM, evidence, where)
+    return replace(found, evidence=evidence, where=where)

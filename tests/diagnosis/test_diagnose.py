@@ -183,9 +183,12 @@ def test_a_report_is_plain_data(ill, healthy):
         assert tuple(one["mistake"] for one in data["findings"]) == report.mistakes
     first = ill.as_dict()["findings"][0]
     place = {"path", "line", "end_line", "column", "url"}
-    assert first.keys() == {"mistake", "title", "evidence", "where", "source", "hint", "lesson"} | place
+    assert first.keys() == {
+        *("mistake", "title", "evidence", "where", "source", "hint", "lesson", "kind", "rule", "facts"),
+        *place,
+    }
     assert first["where"] == ill.findings[0].where and first["source"] == ill.findings[0].source
-    assert all(type(value) in (str, int, type(None)) for value in json.loads(ill.as_json())["findings"][0].values())
+    assert all(type(value) in (str, int, dict, type(None)) for value in json.loads(ill.as_json())["findings"][0].values())
 
 
 def test_reports_and_findings_can_not_be_changed(ill):

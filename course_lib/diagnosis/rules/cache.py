@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import COULD_NOT_RUN, Finding
+from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import (
     find_join,
     locate_cut,
@@ -39,7 +39,7 @@ CUTS = ("slice", "narrow", "select", "split", "split_with_sizes")
 def check_second_prompt(second: SecondPrompt) -> Iterator[Finding]:
     """What the code keeps from one prompt to the next."""
     if second.fails:
-        yield Finding(None, second.fails, second.failed_at, f"{COULD_NOT_RUN}.")
+        yield Finding.failed(second.fails, second.failed_at)
     elif second.difference:
         yield Finding.named("stale-cache", second.difference, second.failed_at or locate_leftover(second))
 

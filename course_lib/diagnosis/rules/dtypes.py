@@ -201,7 +201,7 @@ def check_rounded_tokens(path: SoftmaxPath, fresh: FreshRuns) -> Iterator[Findin
         if softmaxes & after and not any(product.out.tensor.dtype == rounded.dtype for product in products):
             continue
         evidence = f"in a run in float64 a tensor of the shape {tuple(rounded.shape)} is rounded to {rounded.dtype}"
-        yield Finding.named("dtype-pinned", evidence, operation.where)
+        yield Finding.named("dtype-pinned", evidence, operation.where, rounds=True)
         return
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from course_lib.diagnosis.finding import AS_EXPECTED, NOT_AS_EXPECTED, NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.finding import AsExpected, Finding, Kind, error_message
 from course_lib.diagnosis.locate import differing_lines, locate_difference
 from course_lib.diagnosis.measure import Comparison, Difference, Run, SubjectFailed, compare
 from course_lib.diagnosis.registry import rule
@@ -16,7 +16,7 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
     try:
         comparison = compare(run)
     except (SubjectFailed, RuntimeError) as error:
-        yield Finding(None, error_message(error), None, f"{NOT_EXAMINED}: `expect` can't be run on this x.")
+        yield Finding.unseen("`expect` can't be run on this x", error_message(error))
         return
     if comparison is None:
         return
@@ -24,7 +24,7 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
     if names and not comparison.has_own_weights:
         yield f"no parameter was copied into `expect`, because not all names and shapes agree (as of {names})"
     if comparison.is_equal:
-        yield AS_EXPECTED
+        yield AsExpected("it computes what `expect` computes")
         return
     found = comparison.difference()
     mine, right = tuple(comparison.run.output.tensor.shape), tuple(comparison.right.shape)
@@ -33,8 +33,7 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
         return
     if comparison.has_own_weights:
         evidence = f"not all names and shapes of the parameters agree (as of {names}), and their numbers differ, too"
-        title = f"{NOT_EXAMINED}: `expect` has weights of its own. Give it yours, or the same names."
-        yield Finding(None, evidence, None, title)
+        yield Finding.unseen("`expect` has weights of its own. Give it yours, or the same names", evidence)
         return
     evidence = f"{comparison.how}, " if comparison.how else ""
     evidence += f"its output is up to {found.output:.4g} off from that of `expect`"
@@ -44,7 +43,7 @@ def check_expectation(run: Run) -> Iterator[Finding | str]:
     if changed is not None:
         evidence += f"; {changed[1].said}"
     where = changed[0] if changed else found.operation.where if found.operation else None
-    yield Finding.unnamed(NOT_AS_EXPECTED, evidence, where)
+    yield Finding.unnamed(Kind.NOT_AS_EXPECTED, evidence, where)
 
 
 def _first_wrong(comparison: Comparison, found: Difference, operation: Operation) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from course_lib.calling import part_to_take
-from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, NOT_EXAMINED, Finding, error_message
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, Finding, error_message
 from course_lib.diagnosis.locate import locate_attribute, locate_missing_return, locate_pinned, returns_in
 from course_lib.diagnosis.measure import (
     CACHE,
@@ -60,7 +60,7 @@ def check_failure(failed: FailedRun) -> Iterator[Finding]:
         yield Finding.named("device-pinned", evidence, line)
     elif asks_for_gpu(error) and (method := _with_own_device(failed)):
         evidence += f"; let `call` give `{method}` the device of x"
-        yield Finding(None, evidence, line, f"{NOT_EXAMINED}: `call` lets it put a tensor on a GPU.")
+        yield Finding.unseen("`call` lets it put a tensor on a GPU", evidence, line)
     elif asks_for_gpu(error):
         found = Finding.named("device-pinned", f"{evidence}; make the device that of x, or an argument", line)
         yield replace(found, title="A tensor is put on a GPU wherever the input is.")
@@ -104,8 +104,7 @@ def _of_float64(failed: FailedRun, evidence: str) -> Finding:
     if found := _of_call(failed, evidence, where):
         return found
     if failed.subject.runs_in(torch.bfloat16, failed.given):
-        title = f"{NOT_EXAMINED}: it runs in its own dtype and not in float64."
-        return Finding(None, evidence, where, title)
+        return Finding.unseen("it runs in its own dtype and not in float64", evidence, where)
     return Finding.named("dtype-pinned", evidence, where)
 
 
@@ -116,8 +115,8 @@ def _of_call(failed: FailedRun, evidence: str, where: SourceLine | None) -> Find
     if not narrow and not is_of_call(failed, where):
         return None
     dtype = "next(m.parameters()).dtype" if failed.subject.makes_x else "x.dtype"
-    title = f"{NOT_EXAMINED}: `call` makes a tensor of another dtype."
-    return Finding(None, f"{evidence}; let `call` make it with dtype={dtype}", where, title)
+    remedy = f"let `call` make it with dtype={dtype}"
+    return Finding.unseen("`call` makes a tensor of another dtype", f"{evidence}; {remedy}", where)
 
 
 def _broken_projection(failed: FailedRun) -> str | None:
@@ -160,13 +159,13 @@ def check_result(run: RunWithoutTensor) -> Iterator[Finding]:
         return
     made = f"it gave back {type(run.result).__name__}"
     if run.options.gives_call:
-        yield Finding(None, f"{made}; {_output_of_call(run)}", title=f"{NOT_EXAMINED}: `call` gave back no tensor.")
+        yield Finding.unseen("`call` gave back no tensor", f"{made}; {_output_of_call(run)}")
         return
     evidence, where = f"{made}; give `call` to say what of it is the output", own[-1].where if own else None
     if next(tensors_in(run.result), None) is None:
         yield Finding.unnamed("its output is not a tensor", evidence, where)
     else:
-        yield Finding(None, evidence, where, f"{NOT_EXAMINED}: which of its tensors is the output is not known.")
+        yield Finding.unseen("which of its tensors is the output is not known", evidence, where)
 
 
 def _output_of_call(run: RunWithoutTensor) -> str:
@@ -188,9 +187,9 @@ def check_shape(run: Run) -> Iterator[Finding]:
     elif len(got) != 3 or got[:2] != given[:2]:
         evidence = f"for an input of {given} it gave {got}; (batch, token, width) was expected"
         if fewer and run.options.has_grid and got[1] < given[1]:
-            yield Finding(None, evidence, None, f"{NOT_EXAMINED}: its output is a smaller grid, as of pooled queries.")
+            yield Finding.unseen("its output is a smaller grid, as of pooled queries", evidence)
         elif run.is_pooled or (fewer and got[1] == 1):
-            yield Finding(None, evidence, title=f"{NOT_EXAMINED}: its output is one row for all tokens of a sample.")
+            yield Finding.unseen("its output is one row for all tokens of a sample", evidence)
         else:
             yield Finding.unnamed("there is no row of the output for each token", evidence)
 
@@ -210,7 +209,7 @@ def check_keys(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
             if context is not None:
                 shape = tuple(context.tensor.shape)
                 evidence = f"the keys come from a tensor of the shape {shape} that is the same for every x; {REMEDY}"
-                yield Finding(None, evidence, product.operation.where, FOREIGN_KEYS)
+                yield Finding.unseen(FOREIGN_KEYS, evidence, product.operation.where)
                 return
 
 
@@ -246,7 +245,7 @@ def check_queries(missing: NoStructure) -> Iterator[Finding]:
     if latents is not None:
         yield latents
     elif run.options.has_call and not run.options.num_context and context_argument(run.subject.original):
-        yield Finding(None, f"{missing.reason}; {GIVE_CONTEXT}", None, FOREIGN_KEYS)
+        yield Finding.unseen(FOREIGN_KEYS, f"{missing.reason}; {GIVE_CONTEXT}")
 
 
 def latents_of(run: Run, count: int) -> Finding | None:
@@ -254,8 +253,8 @@ def latents_of(run: Run, count: int) -> Finding | None:
     for name, reads in run.parameter_reads.items():
         shape = tuple(reads[0].tensor.shape)
         if len(shape) > 1 and shape[-2] == count and not name.endswith("weight"):
-            title = f"{NOT_EXAMINED}: its queries are not made from x, but from `{name}`."
-            return Finding(None, f"`{name}` has the shape {shape}; {GIVE_CONTEXT}, with the queries as x", None, title)
+            evidence = f"`{name}` has the shape {shape}; {GIVE_CONTEXT}, with the queries as x"
+            return Finding.unseen(f"its queries are not made from x, but from `{name}`", evidence)
     return None
 
 
@@ -272,15 +271,15 @@ def _learned_queries(run: Run) -> Finding | None:
             source = next(sources, value if value.storage in reads else None)
             name = "" if source is None else reads[source.storage]
             if name and not name.endswith("weight") and from_input.isdisjoint(one.number for one in made):
-                title = f"{NOT_EXAMINED}: its queries are not made from x, but from `{name}`."
-                return Finding(None, "no row of the output belongs to a token of x", softmax.where, title)
+                why = f"its queries are not made from x, but from `{name}`"
+                return Finding.unseen(why, "no row of the output belongs to a token of x", softmax.where)
     return None
 
 
 @rule(order=910)
 def check_recognised(missing: NoStructure) -> Iterator[Finding]:
     """Whether queries and keys can be found."""
-    yield Finding(None, missing.reason, title=f"{NOT_EXAMINED}: its queries and keys can't be found.")
+    yield Finding.unseen("its queries and keys can't be found", missing.reason)
 
 
 @rule(order=2)

@@ -42,7 +42,7 @@ def check_kv_sharing(attention: Attention) -> Iterator[Finding]:
         if 1 < count < heads and right and reads != right and tiled and alike and not _are_subtracted(attention):
             of = "" if role == "keys" else "values of the "
             evidence = f"query heads 0 to {heads - 1} read the {of}kv heads {reads} instead of {right}"
-            yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True))
+            yield Finding.named("kv-heads-tiled", evidence, _locate_choice(attention, role, tiled=True), kv_heads=reads)
             return
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
+from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.finding_pictures import picture_of_layout
 from course_lib.diagnosis.measure import (
     BATCH_NORMS,
@@ -39,11 +39,11 @@ def check_split(rows: Rows) -> Iterator[Finding]:
             return
     tied = _tied_scores(rows.structure)
     if tied is not None:
-        yield Finding(None, TIED, tied.where, f"{NOT_EXAMINED}: rows are tied.")
+        yield Finding.unseen("rows are tied", TIED, tied.where)
         return
     grouped = _joined_rows(rows)
     if grouped is not None:
-        yield Finding(None, JOINED, grouped.where, f"{NOT_EXAMINED}: {REDUCED}.")
+        yield Finding.unseen(REDUCED, JOINED, grouped.where)
         return
     view = first_scramble(rows.structure)
     if view is None and any(len(set(row.value_columns)) > 1 and not row.exchanged for row in rows.all):

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, MORE_HIDDEN, Finding
+from course_lib.diagnosis.finding import FOREIGN_KEYS, GIVE_CONTEXT, Finding, Kind
 from course_lib.diagnosis.finding_pictures import picture_of_layout, picture_of_weights
 from course_lib.diagnosis.locate import (
     locate_alignment,
@@ -352,9 +352,9 @@ def check_missing(visibility: Visibility) -> Iterator[Finding | str]:
         if told and torch.equal(missing, absent[:, :, None].expand_as(missing) & expected):
             keys = sorted(set(absent.nonzero()[:, -1].tolist()))
             evidence = f"no query is compared with the keys of the tokens {keys}; {GIVE_CONTEXT}"
-            yield Finding(None, evidence, None, FOREIGN_KEYS)
+            yield Finding.unseen(FOREIGN_KEYS, evidence)
             return
-        yield Finding(None, evidence, locate_masking(visibility.path), MORE_HIDDEN, draw=draw)
+        yield Finding.unnamed(Kind.MORE_HIDDEN, evidence, locate_masking(visibility.path), draw)
 
 
 def _in_groups(visibility: Visibility) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from course_lib.calling import CACHE
-from course_lib.diagnosis.finding import LEAKS_BEHIND, LEAKS_OUTSIDE, Finding
+from course_lib.diagnosis.finding import Finding, Kind
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import (
     locate_argument,
@@ -86,7 +86,7 @@ def check_behind(visibility: Visibility) -> Iterator[Finding]:
         return
     leak = find_leak(attention.dependence, masked=True)
     if leak is not None and leak.other > leak.token:
-        yield Finding.unnamed(LEAKS_BEHIND if leak.is_behind else LEAKS_OUTSIDE, leak.evidence, leak.where)
+        yield Finding.unnamed(Kind.LEAK_BEHIND if leak.is_behind else Kind.LEAK_OUTSIDE, leak.evidence, leak.where)
 
 
 def _tests_cache(line: SourceLine) -> bool:

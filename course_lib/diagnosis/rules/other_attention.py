@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from course_lib.diagnosis.finding import NOT_EXAMINED, NOT_JUDGED, Finding
+from course_lib.diagnosis.finding import NOT_JUDGED, Finding, NotJudged
 from course_lib.diagnosis.measure import (
     SOFTMAXES,
     Dependence,
@@ -56,7 +56,7 @@ def check_kind(dependence: Dependence, missing: NoStructure) -> Iterator[Finding
 def check_sums(structure: Structure) -> Iterator[str]:
     """Scores that are no dot products."""
     if structure.is_additive:
-        yield f"{ADDITIVE}, so {NOT_JUDGED}, nor were projections, norms, biases and rotary positions"
+        yield NotJudged(f"{ADDITIVE}, so {NOT_JUDGED}, nor were projections, norms, biases and rotary positions")
 
 
 def _leaking(dependence: Dependence, softmax: Operation) -> Iterator[Finding]:
@@ -86,7 +86,7 @@ def _reduced(dependence: Dependence) -> Operation | None:
 
 def _not_examined(kind: str, operation: Operation) -> Finding:
     evidence = f"{NO_PRODUCT}, and so there are no weights of tokens to examine"
-    return Finding(None, evidence, operation.where, f"{NOT_EXAMINED}: {kind}.")
+    return Finding.unseen(kind, evidence, operation.where)
 
 
 def _compares_tokens(dependence: Dependence, operation: Operation) -> bool:

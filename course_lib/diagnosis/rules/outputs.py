@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator
 
-from course_lib.diagnosis.finding import NOT_EXAMINED, Finding
+from course_lib.diagnosis.finding import Finding
 from course_lib.diagnosis.locate import (
     locate_attribute,
     locate_discarded,
@@ -42,8 +42,8 @@ def check_applied(structure: Structure) -> Iterator[Finding]:
         return
     if not unused and any(_is_one_hot(structure, product) for product in structure.value_products):
         evidence = "the weights are 0 and 1 to nine digits, and no smaller change of x moves them; give an x / 100"
-        title = f"{NOT_EXAMINED}: each query gives all its weight to one token, because the scores are large."
-        yield Finding(None, evidence, structure.value_products[0].operation.where, title)
+        why = "each query gives all its weight to one token, because the scores are large"
+        yield Finding.unseen(why, evidence, structure.value_products[0].operation.where)
         return
     empty = _product_with_zeros(structure)
     if empty is not None:

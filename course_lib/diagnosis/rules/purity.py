@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from course_lib.diagnosis.finding import RANDOM, Finding
+from course_lib.diagnosis.finding import Finding, Kind
 from course_lib.diagnosis.locate import locate_attribute_read
 from course_lib.diagnosis.measure import FreshRuns, Run, SoftmaxPath, Stages, Structure, Subject, SubjectFailed
 from course_lib.diagnosis.registry import rule
@@ -34,7 +34,7 @@ def check_determinism(run: Run) -> Iterator[Finding]:
         where = locate_attribute_read(drawn[0], run.subject, _holds_modules) or drawn[0].where
         yield Finding.named("dropout-at-eval", evidence, where)
     else:
-        yield Finding.unnamed(RANDOM, evidence, drawn[0].where)
+        yield Finding.unnamed(Kind.RANDOM, evidence, drawn[0].where)
 
 
 def _storages_of_x(run: Run) -> set[int]:

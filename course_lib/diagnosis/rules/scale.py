@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from course_lib.diagnosis.finding import Finding
+from course_lib.diagnosis.finding import NOT_JUDGED, Finding, NotJudged
 from course_lib.diagnosis.finding_pictures import picture_of_weights
 from course_lib.diagnosis.locate import (
     locate_idle_scaling,
@@ -46,7 +46,7 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
     if factor is None:
         reason = _why_unknown(attention, path, given)
         if reason:
-            yield f"the scale of the scores was not judged, because {reason}"
+            yield NotJudged(f"{NOT_JUDGED}, because {reason}")
         return
     normalised = factor_before_scores(attention.structure) is None
     if abs(factor / right - 1) < EXACT or (attention.fitted_scale is None and _is_of_a_sum(attention, path, factor)):
@@ -59,12 +59,12 @@ def check_scale(attention: Attention, path: SoftmaxPath, angles: RotaryAngles) -
     several = attention.fitted_scale is None and len(attention.structure.score_products) > 1
     if (several or normalised) and not given and abs(factor - 1) >= EXACT and not _meaning(attention, factor):
         place = "after a norm" if normalised else "of a sum of several products"
-        yield f"the scale of the scores was not judged, because it is {factor:.4g} {place}; give `scale`"
+        yield NotJudged(f"{NOT_JUDGED}, because it is {factor:.4g} {place}; give `scale`")
     elif chosen is not None:
         yield f"the scale is {factor:.4f} because the code sets {chosen}; give `scale` to have it judged"
     elif abs(factor - 1) >= EXACT:
         evidence = f"scores are multiplied by {factor:.4f}{_meaning(attention, factor)}; {asked}"
-        yield Finding.named("wrong-scale", evidence, locate_scaling(path), draw)
+        yield Finding.named("wrong-scale", evidence, locate_scaling(path), draw, factor=factor)
     elif given or normalised or not _is_in_weights(attention.structure, right):
         asked = f"and {asked}" if given else f"head_dim is {head_dim}, so they should be multiplied by {right:.4f}"
         where = locate_idle_scaling(path) or locate_unused_scaling(path) or locate_skipped_scaling(path)

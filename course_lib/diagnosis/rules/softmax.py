@@ -56,7 +56,7 @@ def check_normalisation(attention: Attention, path: SoftmaxPath) -> Iterator[Fin
         yield Finding.named("weights-transposed", evidence, _locate_transposed(attention), draw)
     elif axis is not None:
         evidence = f"softmax runs over the {axis}; over the keys the weights sum to {sums}"
-        yield Finding.named("softmax-wrong-axis", evidence, _locate_softmax(path), draw)
+        yield Finding.named("softmax-wrong-axis", evidence, _locate_softmax(path), draw, off=off)
     elif again is not None:
         most = _largest_ratio(weights)
         evidence = f"softmax gets numbers between 0 and 1: no weight is more than {most:.3f} times another"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from course_lib.diagnosis.finding import UNSEEN_WINDOW, Finding
+from course_lib.diagnosis.finding import Finding, Kind
 from course_lib.diagnosis.measure import MOST_TOKENS, Attention
 from course_lib.diagnosis.registry import rule
 
@@ -20,4 +20,4 @@ def check_window_is_shown(attention: Attention) -> Iterator[Finding]:
     else:
         reason = "because the code takes no more: examine it with a smaller window"
     evidence = f"window={options.window} was given, and {num_tokens} tokens were traced, {reason}"
-    yield Finding(None, evidence, None, UNSEEN_WINDOW)
+    yield Finding.unseen(Kind.UNSEEN_WINDOW, evidence)

@@ -43,26 +43,29 @@ def _leak(num_tokens: int, query: int, key: int) -> Tensor:
     return keep
 
 
+IN_SOME = "a token sees the changed one, in some of the samples"
+
+
 def _draw(rng: InputGenerator) -> list[Case]:
+    whole = 1.0, -1  # how much of the later token is added, and to which channel; -1 for all
     kinds = [  # about the code, then the tokens: which one sees which, and which one is changed
-        ("the code is causal", 1, 0, -1),
-        ("the code is causal", 1, 0, 2),
-        ("the first token sees the changed one", 0, -1, -1),
-        ("the first token sees the changed one, a little", 0, 2, 2),
-        ("the first token sees the changed one, in a single channel that falls", 0, 2, 2),
-        ("the token before the changed one sees it", 1, 2, 2),
-        ("a token sees the changed one, in some of the samples", 0, -2, -2),
-        ("the first token sees a later one, but another token is changed", 0, 3, 2),
-        ("the token after the changed one sees a still later one", 3, 4, 2),
+        ("the code is causal", 1, 0, -1, whole),
+        ("the code is causal", 1, 0, 2, whole),
+        ("the first token sees the changed one", 0, -1, -1, whole),
+        ("the first token sees the changed one, a little", 0, 2, 2, (0.005, -1)),
+        ("the first token sees the changed one, in a single channel that falls", 0, 2, 2, (-1.0, 1)),
+        ("the token before the changed one sees it", 1, 2, 2, whole),
+        (IN_SOME, 0, -2, -2, whole),
+        ("the first token sees a later one, but another token is changed", 0, 3, 2, whole),
+        ("the token after the changed one sees a still later one", 3, 4, 2, whole),
     ]
     cases = []
-    for about, query, key, token in rng.shuffled(kinds):
+    for about, query, key, token, (part, channel) in rng.shuffled(kinds):
         batch, num_tokens, width = rng.sizes(3, 5, 9)
         x = rng.normal(batch, num_tokens, width, std=0.6)  # close together, so that no attention weight is tiny
         x[:, 0, 0] = x[:, 0, 0].abs()
-        if "some of the samples" in about:
+        if about is IN_SOME:
             x[0, 0, 0] *= -1  # what is later can't be seen in this one
-        part, channel = (-1.0, 1) if "falls" in about else (0.005 if "a little" in about else 1.0, -1)
         code = FromSource(MASKED_ATTENTION, "masked_by", (_leak(num_tokens, query, key), part, channel))
         cases.append(Case((code, x, token % num_tokens), about))
     return cases

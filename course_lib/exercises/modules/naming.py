@@ -33,6 +33,7 @@ from .wrong_attention import find_mistake
 FIRST_STEP = "Which step is the first that differs? Do it by hand."
 SCALES = {"missing-scale", "wrong-scale"}
 ONE_PROJECTION = {"scores-from-values", "projection-reused"}
+NO_DIGIT = 5e-5  # of a sum of weights
 TILES = re.compile(r"repeat\(|tile|expand|cat\(")
 # What the doctor finds in other runs than this one: on other devices, in other dtypes, in training, with a cache.
 OF_OTHER_RUNS = {
@@ -136,16 +137,17 @@ class WrongRun:
     def _explains(self, finding: Mapping[str, Any]) -> bool:
         """Return whether a mistake that the doctor found may have made the wrong numbers of this run."""
         mistake, sizes = finding["mistake"], self.layouts.sizes
-        if mistake == "dtype-pinned" and "is rounded to" in finding["evidence"]:
+        facts = finding.get("facts", {})
+        if mistake == "dtype-pinned" and facts.get("rounds"):
             return self._is_nearly_right()
         if mistake in SCALES:
-            return self._is_scaled(finding["evidence"])
-        if mistake == "softmax-wrong-axis" and "1.0000 to 1.0000" in finding["evidence"]:
+            return self._is_scaled(facts.get("factor", 1.0))
+        if mistake == "softmax-wrong-axis" and facts.get("off", 1.0) < NO_DIGIT:
             return False  # the weights are as they should be: the doctor took one axis for another
         if mistake == "nan-on-hidden-rows":
             return bool(self.ran.result.isnan().any())
         if mistake == "kv-heads-tiled":
-            return "kv heads [0, 1," in finding["evidence"]  # not another order, such as 1, 1, 0, 0
+            return facts.get("kv_heads", [])[:2] == [0, 1]  # not another order, such as 1, 1, 0, 0
         several, shared = sizes.num_heads > 1, sizes.num_kv_heads < sizes.num_heads
         return (
             mistake not in OF_OTHER_RUNS
@@ -157,10 +159,8 @@ class WrongRun:
         right, result = self.expected.value, self.ran.result.double()
         return bool((result - right).abs().max() <= 0.01 * right.abs().max())
 
-    def _is_scaled(self, evidence: str) -> bool:
-        """Return whether the scores, scaled as the doctor says, give the result, as far as its digits go."""
-        found = re.search(r"multiplied by (\d+\.\d+)", evidence.split(", so they should")[0])
-        factor = float(found[1]) if found else 1.0
+    def _is_scaled(self, factor: float) -> bool:
+        """Return whether the scores, scaled as the doctor says, nearly give the result."""
         right, result = self.expected.value, self.ran.result.double()
         for layout in self.layouts.projections(self.run.weights, self.run.x):
             attention = replace(RIGHT, scale=lambda sizes, num_tokens: factor)
