@@ -30,6 +30,7 @@ from .listening import FOLDER
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("record.tar.xz")
 OWN_WRONGS = Path(__file__).with_name("own_wrongs.py")
+BESIDE = ("book", "conftest.py", "notebooks", "pyproject.toml")  # what the tests find beside them; not the code itself
 CACHES = shutil.ignore_patterns("__pycache__")
 ASKING = ("diagnosis", "exercises", "scan")  # the folders of tests/ that ask the doctor, `check` and `scan`
 SLOW = ("test_lesson_predictions.py", "test_notebooks.py")  # run notebooks; they ask nobody here
@@ -49,14 +50,13 @@ def freeze(cases: Path) -> None:
 
 def say(cases: Path, outputs: Path) -> None:
     """Run the frozen tests against today's code, draw everything, and write what came of it."""
-    for beside in ROOT.iterdir():  # what the tests find beside them
-        if beside.name != "tests" and beside.name not in (".git", ".venv", "build"):
-            (cases / beside.name).symlink_to(beside)
+    for name in BESIDE:
+        (cases / name).symlink_to(ROOT / name)
     with tempfile.TemporaryDirectory() as heard:
         asked = [f"tests/{folder}" for folder in ASKING]
         options = ["-q", "-n", "2", "-p", "tools.golden.listening", "-p", "no:cacheprovider", "--rootdir", "."]
         run = [sys.executable, "-m", "pytest", *options, *asked]
-        environment = os.environ | {FOLDER: heard, "PYTHONPATH": str(cases), "PYTHONSAFEPATH": ""}
+        environment = os.environ | {FOLDER: heard, "PYTHONPATH": f"{cases}{os.pathsep}{ROOT}"}
         subprocess.run(run, cwd=cases, env=environment, check=False)
         by_file: dict[str, dict[str, list[object]]] = defaultdict(dict)
         for part in sorted(Path(heard).glob("*.json")):
