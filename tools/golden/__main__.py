@@ -22,7 +22,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from tools.book.recordings import write_recordings
+from tools.book import write_recordings
 from tools.figures import FIGURES
 
 from .listening import FOLDER
