@@ -31,20 +31,15 @@ ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("record.tar.xz")
 OWN_WRONGS = Path(__file__).with_name("own_wrongs.py")
 BESIDE = ("book", "conftest.py", "notebooks", "pyproject.toml")  # what the tests find beside them; not the code itself
-CACHES = shutil.ignore_patterns("__pycache__")
 ASKING = ("diagnosis", "exercises", "scan")  # the folders of tests/ that ask the doctor, `check` and `scan`
 SLOW = ("test_lesson_predictions.py", "test_notebooks.py")  # run notebooks; they ask nobody here
 
 
 def freeze(cases: Path) -> None:
-    """Copy the tests that ask into a folder, with what they share."""
-    for file in (ROOT / "tests").rglob("*.*"):
-        inside = file.relative_to(ROOT)
-        asks = len(inside.parts) == 2 or inside.parts[1] in ASKING
-        if file.is_file() and asks and "__pycache__" not in inside.parts and file.name not in SLOW:
-            (cases / inside).parent.mkdir(parents=True, exist_ok=True)
-            (cases / inside).write_bytes(file.read_bytes())
-    shutil.copytree(ROOT / "course_lib" / "exercises", cases / "tests" / "frozen_exercises", ignore=CACHES)
+    """Copy the tests into a folder, and the exercises with the wrong answers that they list."""
+    ignored = shutil.ignore_patterns("__pycache__", "browser", "machines", "training", *SLOW)
+    shutil.copytree(ROOT / "tests", cases / "tests", ignore=ignored)
+    shutil.copytree(ROOT / "course_lib" / "exercises", cases / "tests" / "frozen_exercises", ignore=ignored)
     shutil.copy(OWN_WRONGS, cases / "tests" / "exercises" / "test_own_wrongs.py")
 
 
