@@ -42,7 +42,7 @@ book: set-up-dev  ## build the web book in build/book/html
 course: set-up-dev  ## run every lesson top to bottom and store its outputs
 	@$(COURSE) run $(ARGS)
 
-exercises: set-up-dev  ## make the learners' exercises from the teacher's solutions
+exercises: set-up-dev  ## make the sheets and solutions from course_lib/exercises
 	@$(COURSE) exercises $(ARGS)
 
 bench: set-up-dev  ## time the forms of attention side by side

@@ -24,7 +24,7 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
         "test": "check everything: the library's tests, then every lesson, on each kernel",
         "test-versions": "run every notebook with Colab's, the oldest and the newest versions",
         "run": "run lessons top to bottom and store their outputs (make course)",
-        "exercises": "make notebooks/exercises from notebooks/solutions (make exercises)",
+        "exercises": "make the sheets and solutions from course_lib/exercises (make exercises)",
         "book": "build the web book in build/book/html",
         "figures": "draw the figures under figures/ again",
         "bench": "measure the forms of attention side by side (--list, --quick, --json)",
@@ -33,16 +33,16 @@ GROUPS = {  # title -> the package that holds the modules, and name -> a line of
         "lock": "make requirements.lock again from pyproject.toml (--upgrade: newest versions)",
     }),
 }  # fmt: skip
-GRADING = "distributed jinja2 tqdm jupytext"
+GRADING = "distributed jinja2 tqdm"
 NEEDS = {  # name -> the extra of pyproject.toml that installs what it needs, and the packages that must be importable
     "lab": ("lessons", "jupyterlab jupytext ipykernel"),
     "kernels": ("lessons", "ipykernel"),
-    "release": ("teach", "nbgrader jupytext"),
+    "release": ("teach", "nbgrader"),
     "grade": ("teach", GRADING),
     "test": ("dev", "pytest xdist nbval nbclient jupytext"),
     "test-versions": ("dev", "nox uv nbval"),
-    "run": ("lessons", "nbclient jupytext ipykernel"),
-    "exercises": ("teach", "nbgrader jupytext"),
+    "run": ("dev", "nbclient jupytext ipykernel nbgrader"),
+    "exercises": ("dev", "nbclient ipykernel nbgrader"),
     "book": ("book", "sphinx myst_nb sphinx_book_theme"),
     "grade-bench": ("teach", GRADING),
     "lock": ("dev", "uv"),

@@ -1,8 +1,11 @@
-"""The learners' notebooks are what nbgrader makes of the teacher's, and both say what the exercises say."""
+"""The stored solutions and sheets are what the exercises make, to the byte, and hold what graders and learners need."""
 
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from course_lib.command import main
@@ -10,8 +13,9 @@ from course_lib.exercises.catalogue import EXERCISES, SETS
 from tools.notebooks.address import read_address
 from tools.notebooks.discover import EXERCISES as EXERCISES_FOLDER
 from tools.notebooks.discover import SOLUTIONS, Lesson, find_notebooks
-from tools.notebooks.exercise_notebook import solutions_source
-from tools.notebooks.notebook_file import read_ipynb, read_py
+from tools.notebooks.exercise_notebook import made_notebooks, make_notebook
+from tools.notebooks.jupytext_pairs import carry_outputs
+from tools.notebooks.notebook_file import read_ipynb, stored_text
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL_SOLUTIONS = find_notebooks(ROOT, folders=(SOLUTIONS,))
@@ -24,37 +28,81 @@ def code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def parts(cell):
-    return cell.cell_type, cell.source, cell.metadata.get("tags"), cell.metadata.get("nbgrader")
-
-
 def of_lesson(solution):
     return [exercise for exercise in EXERCISES.values() if exercise.lesson == solution.name[:2]]
 
 
-def test_there_is_a_pair_of_notebooks_for_each_lesson_with_exercises():
-    lessons = sorted({exercise.lesson for exercise in EXERCISES.values()})
-    assert [one.name for one in ALL_SOLUTIONS] == [f"{lesson}_exercises" for lesson in lessons]
-    assert [one.name for one in ALL_EXERCISES] == [one.name for one in ALL_SOLUTIONS]
+def unlike_its_exercises(lesson):
+    """Return whether a stored notebook differs, in more than its outputs, from what its exercises make."""
+    stored = lesson.ipynb.read_text(encoding="utf-8")
+    made = make_notebook(lesson)
+    carry_outputs(made, nbformat.reads(stored, as_version=4))
+    return stored_text(made) != stored
 
 
-@each_solution
-def test_the_exercises_are_what_the_command_makes(solution, tmp_path):
+def test_there_is_a_stored_pair_for_each_lesson_with_exercises():
+    assert sorted(ALL_SOLUTIONS + ALL_EXERCISES) == sorted(made_notebooks(ROOT))
+    assert [one.name for one in ALL_SOLUTIONS] == [f"{lesson}_exercises" for lesson in sorted(SETS)]
+
+
+@pytest.mark.parametrize("lesson", ALL_SOLUTIONS + ALL_EXERCISES, ids=lambda lesson: lesson.label)
+def test_a_stored_notebook_is_what_its_exercises_make(lesson):
     pytest.importorskip("nbgrader")
-    from course_grader import student_notebook
-    from tools.notebooks.notebook_file import write_student
+    assert not unlike_its_exercises(lesson), f"run `course exercises {lesson.label}`"
 
-    copy = Lesson(solution.name, tmp_path / SOLUTIONS)
-    for folder in (SOLUTIONS, EXERCISES_FOLDER):
-        (tmp_path / folder / "sources").mkdir(parents=True)
-        toml = (ROOT / "notebooks" / folder / "jupytext.toml").read_text(encoding="utf-8")
-        (tmp_path / folder / "jupytext.toml").write_text(toml, encoding="utf-8")
-    copy.py.write_text(solution.py.read_text(encoding="utf-8"), encoding="utf-8")
-    made = write_student(copy)
-    stored = Lesson(solution.name, ROOT / "notebooks" / EXERCISES_FOLDER)
-    assert made.py.read_bytes() == stored.py.read_bytes(), "run `make exercises`"
-    fresh, notebook = student_notebook(read_py(solution.py)), read_ipynb(stored.ipynb)
-    assert list(map(parts, fresh.cells)) == list(map(parts, notebook.cells)), "run `make exercises`"
+
+def another_text(notebook):
+    notebook.cells[0].source += "!"
+
+
+def another_code(notebook):
+    code(notebook)[-1].source += "  # edited by hand"
+
+
+def fewer_points(notebook):
+    next(cell for cell in code(notebook) if "points" in cell.metadata.get("nbgrader", {})).metadata.nbgrader.points = 0
+
+
+def lost_tag(notebook):
+    del code(notebook)[0].metadata["tags"]
+
+
+def moved_cell(notebook):
+    notebook.cells.insert(2, notebook.cells.pop(3))
+
+
+def another_id(notebook):
+    notebook.cells[0].id = "mine"
+
+
+def metadata_of_an_editor(notebook):
+    notebook.metadata["jupytext"] = {"formats": "ipynb,py:percent"}
+
+
+EDITS = (another_text, another_code, fewer_points, lost_tag, moved_cell, another_id, metadata_of_an_editor)
+
+
+def test_an_edit_of_a_stored_notebook_is_seen(tmp_path):
+    pytest.importorskip("nbgrader")
+    stored = Lesson("03_exercises", ROOT / "notebooks" / EXERCISES_FOLDER)  # made of the solutions: it covers both
+    copy = Lesson("03_exercises", tmp_path / "notebooks" / EXERCISES_FOLDER)
+    copy.folder.mkdir(parents=True)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(stored.ipynb, copy.ipynb)
+    assert not unlike_its_exercises(copy)
+    for edit in EDITS:
+        notebook = read_ipynb(stored.ipynb)
+        edit(notebook)
+        nbformat.write(notebook, copy.ipynb)
+        assert unlike_its_exercises(copy), edit.__name__
+
+
+def test_an_exercise_that_changed_is_seen(monkeypatch):
+    solution = Lesson("03_exercises", ROOT / "notebooks" / SOLUTIONS)
+    monkeypatch.setitem(SETS, "03", replace(SETS["03"], intro=SETS["03"].intro + " More."))
+    assert unlike_its_exercises(solution)
+    monkeypatch.setitem(SETS, "03", replace(SETS["03"], exercises=SETS["03"].exercises[:-1]))
+    assert unlike_its_exercises(solution)
 
 
 @each_solution
@@ -62,10 +110,11 @@ def test_nothing_of_a_solution_is_left(solution):
     text = (ROOT / "notebooks" / EXERCISES_FOLDER / f"{solution.name}.ipynb").read_text(encoding="utf-8")
     for mark in ("BEGIN SOLUTION", "HIDDEN TESTS", "assert", f"notebooks/{SOLUTIONS}"):
         assert mark not in text
-    for cell in code(read_py(solution.py)):
+    cells = code(read_ipynb(solution.ipynb))
+    for cell in cells:
         for region in re.findall(r"### BEGIN SOLUTION\n(.*?)\s*### END SOLUTION", cell.source, re.DOTALL):
             longest = max(region.splitlines(), key=len).strip()
-            given = [one.source for one in code(read_py(solution.py)) if "BEGIN SOLUTION" not in one.source]
+            given = [one.source for one in cells if "BEGIN SOLUTION" not in one.source]
             given += [exercise.stub for exercise in of_lesson(solution)]  # gaps stand in code that is given
             assert longest not in text or any(longest in source for source in given), longest
 
@@ -87,14 +136,8 @@ def test_the_stored_outputs_say_passed_and_not_written(solution):
 
 
 @each_solution
-def test_the_solutions_are_what_the_objects_make(solution):
-    made = solutions_source(SETS[solution.name[:2]], read_address(ROOT))
-    assert solution.py.read_text(encoding="utf-8") == made, "run `make exercises`"
-
-
-@each_solution
 def test_the_check_stands_right_under_its_stub(solution):
-    cells = read_py(solution.py).cells
+    cells = read_ipynb(solution.ipynb).cells
     for exercise in of_lesson(solution):
         at = next(
             i for i, cell in enumerate(cells) if cell.metadata.get("nbgrader", {}).get("grade_id") == exercise.name
@@ -133,76 +176,89 @@ def test_nbgrader_takes_both_notebooks(solution):
         MetadataValidator().validate_nb(read_ipynb(lesson.ipynb))
 
 
-def test_markers_that_nbgrader_refuses_are_told_by_name(tmp_path):
-    pytest.importorskip("nbgrader")
-    from tools.notebooks.notebook_file import write_student
-
-    (tmp_path / SOLUTIONS / "sources").mkdir(parents=True)
-    lesson = Lesson("01_exercises", tmp_path / SOLUTIONS)
-    lesson.py.write_text("# %%\ndef f():\n    ### BEGIN SOLUTION\n    return 1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="solutions/01_exercises: nbgrader refuses the notebook: no end solution"):
-        write_student(lesson)
-    assert not (tmp_path / EXERCISES_FOLDER / "sources" / "01_exercises.py").exists()
-
-
-SOLUTION = """\
-# %%
-import math
-
-# %% nbgrader={"grade": false, "grade_id": "root", "locked": false, "schema_version": 3, "solution": true}
-def root(x):
-    ### BEGIN SOLUTION
-    return math.sqrt(x)
-    ### END SOLUTION
-
-# %% nbgrader={"grade": true, "grade_id": "check", "locked": true, "points": 1, "schema_version": 3, "solution": false}
-### BEGIN HIDDEN TESTS
-assert root(9) == 3
-### END HIDDEN TESTS
-root.__name__
-"""
+ROOT_OF_NINE = {
+    "import math": {},
+    "def root(x):\n    ### BEGIN SOLUTION\n    return math.sqrt(x)\n    ### END SOLUTION": {
+        "grade": False, "grade_id": "root", "locked": False, "schema_version": 3, "solution": True,
+    },
+    "### BEGIN HIDDEN TESTS\nassert root(9) == 3\n### END HIDDEN TESTS\nroot.__name__": {
+        "grade": True, "grade_id": "check", "locked": True, "points": 1, "schema_version": 3, "solution": False,
+    },
+}  # fmt: skip
 
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    import shutil
-
-    (tmp_path / "notebooks" / SOLUTIONS / "sources").mkdir(parents=True)
-    (tmp_path / "notebooks" / EXERCISES_FOLDER).mkdir()
-    for name in (
-        "pyproject.toml",
-        f"notebooks/{SOLUTIONS}/jupytext.toml",
-        f"notebooks/{EXERCISES_FOLDER}/jupytext.toml",
-    ):
-        shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "notebooks" / SOLUTIONS / "sources" / "01_exercises.py").write_text(SOLUTION, encoding="utf-8")
+    """A repository without notebooks, and a function that changes the solutions that are made in it."""
+    pytest.importorskip("nbgrader")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for folder in (SOLUTIONS, EXERCISES_FOLDER):
+        (tmp_path / "notebooks" / folder).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tools.commands.exercises.write_solutions", lambda root: None)  # this one is not the course's
-    return tmp_path
+
+    def solve(old="", new=""):
+        cells = [
+            nbformat.v4.new_code_cell(source.replace(old, new), metadata={"nbgrader": graded} if graded else {})
+            for source, graded in ROOT_OF_NINE.items()
+        ]
+        made = "tools.notebooks.exercise_notebook.solution_notebook"
+        monkeypatch.setattr(made, lambda *_: nbformat.v4.new_notebook(cells=cells))
+
+    solve()
+    return solve
 
 
 def test_the_command_makes_and_runs_both(repository, capsys):
-    pytest.importorskip("nbgrader")
     assert main(["exercises", "01", "--kernel", "python3"]) == 0
     shown = capsys.readouterr().out
-    assert "solutions/01_exercises" in shown and "exercises/01_exercises" in shown
-    student = Lesson("01_exercises", repository / "notebooks" / EXERCISES_FOLDER)
-    assert "raise NotImplementedError  # your code goes here" in student.py.read_text(encoding="utf-8")
-    cells = read_ipynb(student.ipynb).cells
-    assert [cell.execution_count for cell in cells] == [1, 2, 3]
-    assert cells[2].source == "root.__name__" and cells[2].metadata.nbgrader.grade_id == "check"
+    assert [line.split()[0] for line in shown.splitlines()] == ["solutions/01_exercises", "exercises/01_exercises"]
+    solution, student = made_notebooks(Path.cwd())[:2]
+    assert [path.name for path in solution.folder.iterdir()] == ["01_exercises.ipynb"], "it has no second source"
+    for lesson, inside in ((solution, "return math.sqrt(x)"), (student, "raise NotImplementedError  # your code goes")):
+        cells = read_ipynb(lesson.ipynb).cells
+        assert inside in cells[1].source
+        assert [cell.execution_count for cell in cells] == [1, 2, 3]
+        assert cells[2].metadata.nbgrader.grade_id == "check"
+    assert cells[2].source == "root.__name__"
+    assert main(["run", "exercises/01", "--kernel", "python3"]) == 0
+    assert capsys.readouterr().out.split()[-1] == "unchanged"
 
 
 def test_the_command_says_what_failed(repository, capsys):
-    pytest.importorskip("nbgrader")
-    path = repository / "notebooks" / SOLUTIONS / "sources" / "01_exercises.py"
-    path.write_text(SOLUTION.replace("math.sqrt(x)", "x"), encoding="utf-8")
-    assert main(["exercises", "--kernel", "python3"]) == 1
-    assert "FAILED  01_exercises, code cell 3, `assert root(9) == 3`" in capsys.readouterr().err
+    repository("math.sqrt(x)", "x")
+    assert main(["exercises", "solutions/01", "--kernel", "python3"]) == 1
+    assert capsys.readouterr().err == (
+        "FAILED  solutions/01_exercises, code cell 3, `assert root(9) == 3`: AssertionError: \n"
+    )
+    repository("### END SOLUTION", "")
+    assert main(["exercises", "exercises/01", "--kernel", "python3"]) == 1
+    said = "FAILED  exercises/01_exercises: nbgrader refuses the notebook: no end solution"
+    assert capsys.readouterr().err.startswith(said)
     assert main(["exercises", "99"]) == 2
-    assert "There is no lesson '99'; the lessons are: solutions/01_exercises." in capsys.readouterr().err
-    path.unlink()
-    assert main(["exercises"]) == 2
+    assert "There is no lesson '99'; the lessons are: solutions/01_exercises, exercises/" in capsys.readouterr().err
+    assert list(Path.cwd().glob("notebooks/**/*.ipynb")) == []
+
+
+def test_a_notebook_without_exercises_is_refused(repository, capsys):
+    stray = Path("notebooks", EXERCISES_FOLDER, "15_exercises.ipynb")
+    stray.write_text("{}", encoding="utf-8")
+    assert main(["run", "--kernel", "python3"]) == 1
+    said = "exercises/15_exercises: course_lib/exercises has no exercises to make it from; remove the notebook."
+    assert capsys.readouterr().err == f"FAILED  {said}\n"
+
+
+@pytest.mark.parametrize("folder", [SOLUTIONS, EXERCISES_FOLDER])
+def test_jupyterlab_saves_no_second_file(folder, tmp_path):
+    from jupyter_server.services.contents.largefilemanager import LargeFileManager
+    from jupytext.sync_contentsmanager import build_sync_jupytext_contents_manager_class
+
+    for name in ("jupytext.toml", f"{folder}/jupytext.toml", f"{folder}/01_exercises.ipynb"):
+        (tmp_path / "notebooks" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "notebooks" / name, tmp_path / "notebooks" / name)
+    manager = build_sync_jupytext_contents_manager_class(LargeFileManager)(root_dir=str(tmp_path))
+    path = f"notebooks/{folder}/01_exercises.ipynb"
+    manager.save({"type": "notebook", "content": manager.get(path)["content"]}, path)
+    assert list(tmp_path.rglob("*.py")) == []
 
 
 def test_notebooks_can_be_chosen_by_folder():
@@ -218,11 +274,10 @@ def test_notebooks_can_be_chosen_by_folder():
 
 
 def test_only_exercises_and_solutions_may_hold_nbgraders_metadata(tmp_path):
-    from tools.notebooks.address import read_address
     from tools.notebooks.lint import lint
 
     lesson = Lesson("01_exercises", tmp_path / "notebooks")
     lesson.py.parent.mkdir(parents=True)
-    for source, copy in ((ALL_SOLUTIONS[0].py, lesson.py), (ALL_SOLUTIONS[0].ipynb, lesson.ipynb)):
-        copy.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copy(ALL_SOLUTIONS[0].ipynb, lesson.ipynb)
+    lesson.py.write_text("", encoding="utf-8")
     assert "cell 5 stores metadata.nbgrader; only tags may be stored." in "\n".join(lint(lesson, read_address(ROOT)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,7 @@ class Import:
     Attributes:
         importer: the module, or the file of a notebook, that imports.
         imported: the module that is imported; the package for a name that its `__init__` gives.
-        line: in the importer's file.
+        line: in the importer's code.
     """
 
     importer: str
@@ -36,10 +37,17 @@ def module_names(root: Path, packages: Iterable[str]) -> dict[str, Path]:
     return found
 
 
+def code_of(path: Path) -> str:
+    """Return the code of a module, or of a notebook's code cells."""
+    text = path.read_text(encoding="utf-8")
+    cells = json.loads(text)["cells"] if path.suffix == ".ipynb" else []
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code") if cells else text
+
+
 def imports_of(name: str, path: Path, modules: dict[str, Path]) -> Iterator[Import]:
     """Yield each import of one of the modules, wherever in the file it is."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(code_of(path))):
         for source, given in _names(node, package):
             imported = source if given in exports(modules.get(source)) else f"{source}.{given}"
             while imported and imported not in modules:  # a name that a module gives, or another distribution

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.imports import Import, circles, imports_of, module_names, package_of, past_faces, upwards
+from tests.project.imports import Import, circles, code_of, imports_of, module_names, package_of, past_faces, upwards
 from tools.book.reference import PARTS, names_on_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +16,8 @@ MODULES = module_names(ROOT, PACKAGES)
 LATE = {  # (importer, imported): an import within a function that runs upwards, with the reason
     ("course_lib.recorder.recording", "course_lib.recording_page"): "`Recording.save_page` is a method of what it draws"
 }
-LESSONS = sorted((ROOT / "notebooks").rglob("sources/*.py"))
+RUN_BY_LEARNERS = ("sources/*.py", "exercises/*.ipynb", "solutions/*.ipynb")
+LESSONS = sorted(path for kind in RUN_BY_LEARNERS for path in (ROOT / "notebooks").glob(kind))
 
 FACES = {  # what may be imported from anywhere besides a package itself, each with the reason
     "course_lib.attention.convert": "lessons import it as a module of its own: weights from one form to another",
@@ -64,8 +65,8 @@ def between_packages(imports):
 
 
 def lesson_imports(path):
-    """Yield (module, name) of each import of the library in a lesson's source."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Yield (module, name) of each import of the library in a lesson or its exercises."""
+    for node in ast.walk(ast.parse(code_of(path))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("course_lib"):
             yield from ((node.module, alias.name) for alias in node.names)
 
@@ -83,7 +84,7 @@ def missing_on_the_reference(wanted):
 
 
 def test_the_modules_are_found(imports):
-    assert len(MODULES) > 300 and len(imports) > 1500 and len(LESSONS) > 20
+    assert len(MODULES) > 300 and len(imports) > 1500 and len(LESSONS) > 40
 
 
 def test_another_package_is_used_by_its_face(imports):

@@ -8,7 +8,7 @@ sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 from .reference import as_literal_blocks  # noqa: E402
 
-__all__ = ["as_literal_blocks", "refresh"]
+__all__ = ["as_literal_blocks", "refresh", "write_recordings"]
 
 
 def refresh(root: Path) -> list[Path]:
@@ -16,3 +16,10 @@ def refresh(root: Path) -> list[Path]:
     from .stored import refresh
 
     return refresh(root)
+
+
+def write_recordings(root: Path, html: Path) -> None:
+    """Write the page of each recording, with its pictures, into a folder."""
+    from .recordings import write_recordings
+
+    write_recordings(root, html)

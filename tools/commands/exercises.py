@@ -1,4 +1,4 @@
-"""Make the notebooks of the exercises: the teacher's from course_lib/exercises, and the learners' without the answers.
+"""Make the notebooks of the exercises from course_lib/exercises: the solutions, and the sheets without the answers.
 
 Use it after you have changed an exercise. Both the solutions and the exercises are run, so that
 each shows what its cells print; a notebook that fails keeps its stored outputs.
@@ -7,9 +7,9 @@ each shows what its cells print; a notebook that fails keeps its stored outputs.
 import argparse
 
 from course_lib.command import repository
-from tools.notebooks import SOLUTIONS, write_solutions, write_student
+from tools.notebooks import made_notebooks
 
-from .run import find_lessons, run_all
+from .run import choose_lessons, run_all
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,5 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the solutions, make the exercises and run these; return 1 if a notebook failed."""
-    root = repository()
-    write_solutions(root)
-    return run_all(find_lessons(root, args.names, SOLUTIONS), args.kernel, write_student)
+    """Make the solutions and the exercises and run them; return 1 if a notebook failed."""
+    return run_all(choose_lessons(made_notebooks(repository()), args.names), args.kernel)

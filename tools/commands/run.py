@@ -1,4 +1,4 @@
-"""Run lessons, exercises and solutions from their .py files, top to bottom, and store the outputs in the notebooks.
+"""Run lessons, exercises and solutions from their sources, top to bottom, and store the outputs in the notebooks.
 
 Use it after you have changed a lesson, or library code that lessons use: it prints which stored outputs changed and
 how. A notebook that fails keeps what is stored. `course test` only compares and stores nothing.
@@ -6,11 +6,9 @@ how. A notebook that fails keeps what is stored. `course test` only compares and
 
 import argparse
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 from course_lib.command import CourseError, ensure_kernels, repository
-from tools.notebooks import Lesson, LessonFailed, find_notebooks, run_lesson
+from tools.notebooks import Lesson, LessonFailed, choose, find_notebooks, run_lesson
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,23 +18,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the lessons one after the other; return 1 if one of them failed."""
-    return run_all(find_lessons(repository(), args.names), args.kernel)
+    return run_all(choose_lessons(find_notebooks(repository()), args.names), args.kernel)
 
 
-def find_lessons(root: Path, names: list[str], *folders: str) -> list[Lesson]:
-    """List the notebooks of these names, in some of the folders if any are given.
+def choose_lessons(there: list[Lesson], names: list[str]) -> list[Lesson]:
+    """Return the notebooks with one of these names, or all of them if there are no names.
 
     Raises:
         CourseError: A name matches no notebook.
     """
     try:
-        return find_notebooks(root, names, folders) if folders else find_notebooks(root, names)
+        return choose(there, names)
     except ValueError as error:
         raise CourseError(str(error)) from None
 
 
-def run_all(lessons: list[Lesson], kernel: str, derive: Callable[[Lesson], Lesson] | None = None) -> int:
-    """Run each notebook and, if `derive` is given, the notebook that it derives; print what changed.
+def run_all(lessons: list[Lesson], kernel: str) -> int:
+    """Run each notebook and print what changed; return 1 if one of them failed.
 
     Raises:
         CourseError: There is no notebook.
@@ -48,8 +46,6 @@ def run_all(lessons: list[Lesson], kernel: str, derive: Callable[[Lesson], Lesso
     for lesson in lessons:
         try:
             run_one(lesson, kernel)
-            if derive is not None:
-                run_one(derive(lesson), kernel)
         except (LessonFailed, FileNotFoundError, ValueError) as error:
             print(f"FAILED  {error}", file=sys.stderr)
             failed += 1

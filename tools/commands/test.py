@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from course_lib.command import ensure_kernels, repository, sees_gpu
-from tools.notebooks import Lesson, Tally, lesson_arguments, run_pytest
+from tools.notebooks import Lesson, Tally, find_notebooks, lesson_arguments, run_pytest
 
 from . import book
-from .run import find_lessons
+from .run import choose_lessons
 
 # They need more than Python, or minutes for what lessons say of trained models, and have their own options.
 APART = ("--ignore=tests/browser", "--ignore=tests/machines", "--ignore=tests/training")
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     root = repository()
     if args.machines:
         return run_pytest(root, ["tests/machines", "-q", "-s", "--no-header"]).status
-    lessons = find_lessons(root, args.names)
+    lessons = choose_lessons(find_notebooks(root), args.names)
     rows: list[Row] = []
     notes: list[str] = []
     built = ThreadPoolExecutor(1).submit(_build_book) if args.browser else None  # beside tests, many of which wait

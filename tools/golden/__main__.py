@@ -22,7 +22,7 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from tools.book.recordings import write_recordings
+from tools.book import write_recordings
 from tools.figures import FIGURES
 
 from .listening import FOLDER
@@ -30,33 +30,28 @@ from .listening import FOLDER
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("record.tar.xz")
 OWN_WRONGS = Path(__file__).with_name("own_wrongs.py")
-CACHES = shutil.ignore_patterns("__pycache__")
+BESIDE = ("book", "conftest.py", "notebooks", "pyproject.toml")  # what the tests find beside them; not the code itself
 ASKING = ("diagnosis", "exercises", "scan")  # the folders of tests/ that ask the doctor, `check` and `scan`
 SLOW = ("test_lesson_predictions.py", "test_notebooks.py")  # run notebooks; they ask nobody here
 
 
 def freeze(cases: Path) -> None:
-    """Copy the tests that ask into a folder, with what they share."""
-    for file in (ROOT / "tests").rglob("*.*"):
-        inside = file.relative_to(ROOT)
-        asks = len(inside.parts) == 2 or inside.parts[1] in ASKING
-        if file.is_file() and asks and "__pycache__" not in inside.parts and file.name not in SLOW:
-            (cases / inside).parent.mkdir(parents=True, exist_ok=True)
-            (cases / inside).write_bytes(file.read_bytes())
-    shutil.copytree(ROOT / "course_lib" / "exercises", cases / "tests" / "frozen_exercises", ignore=CACHES)
+    """Copy the tests into a folder, and the exercises with the wrong answers that they list."""
+    ignored = shutil.ignore_patterns("__pycache__", "browser", "machines", "training", *SLOW)
+    shutil.copytree(ROOT / "tests", cases / "tests", ignore=ignored)
+    shutil.copytree(ROOT / "course_lib" / "exercises", cases / "tests" / "frozen_exercises", ignore=ignored)
     shutil.copy(OWN_WRONGS, cases / "tests" / "exercises" / "test_own_wrongs.py")
 
 
 def say(cases: Path, outputs: Path) -> None:
     """Run the frozen tests against today's code, draw everything, and write what came of it."""
-    for beside in ROOT.iterdir():  # what the tests find beside them
-        if beside.name != "tests" and beside.name not in (".git", ".venv", "build"):
-            (cases / beside.name).symlink_to(beside)
+    for name in BESIDE:
+        (cases / name).symlink_to(ROOT / name)
     with tempfile.TemporaryDirectory() as heard:
         asked = [f"tests/{folder}" for folder in ASKING]
         options = ["-q", "-n", "2", "-p", "tools.golden.listening", "-p", "no:cacheprovider", "--rootdir", "."]
         run = [sys.executable, "-m", "pytest", *options, *asked]
-        environment = os.environ | {FOLDER: heard, "PYTHONPATH": str(cases), "PYTHONSAFEPATH": ""}
+        environment = os.environ | {FOLDER: heard, "PYTHONPATH": f"{cases}{os.pathsep}{ROOT}"}
         subprocess.run(run, cwd=cases, env=environment, check=False)
         by_file: dict[str, dict[str, list[object]]] = defaultdict(dict)
         for part in sorted(Path(heard).glob("*.json")):

@@ -7,12 +7,12 @@ from pathlib import Path
 LESSON_NAME = re.compile(r"\d\d_\w+")
 LESSONS, EXERCISES, SOLUTIONS = "", "exercises", "solutions"  # the folders below notebooks/
 CELL_TIMEOUT = 120  # seconds; a cell that kills its kernel uses them all
-SOURCES = "sources"  # the folder in each of them with the .py of its notebooks
+SOURCES = "sources"  # the folder with the .py of each lesson
 
 
 @dataclass(frozen=True, order=True)
 class Lesson:
-    """A lesson, or its exercises or solutions: a notebook with its outputs (`ipynb`) and its reviewed source (`py`)."""
+    """A notebook with its outputs (`ipynb`): a lesson with its reviewed source (`py`), or exercises, or solutions."""
 
     name: str
     folder: Path
@@ -20,7 +20,12 @@ class Lesson:
     @property
     def label(self) -> str:
         """Return the name, with its folder unless it is a lesson: `exercises/01_exercises`."""
-        return f"{self.folder.name}/{self.name}" if self.folder.name in (EXERCISES, SOLUTIONS) else self.name
+        return f"{self.folder.name}/{self.name}" if self.is_made else self.name
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is made from the objects in course_lib/exercises, so that it has no `py`."""
+        return self.folder.name in (EXERCISES, SOLUTIONS)
 
     @property
     def ipynb(self) -> Path:
@@ -42,7 +47,15 @@ def find_notebooks(
     Raises:
         ValueError: A name matches no notebook.
     """
-    there = [lesson for folder in folders for lesson in _in_folder(root / "notebooks" / folder)]
+    return choose([lesson for folder in folders for lesson in _in_folder(root / "notebooks" / folder)], names)
+
+
+def choose(there: list[Lesson], names: list[str] | None) -> list[Lesson]:
+    """Return the notebooks with one of these names, or all of them if there are no names.
+
+    Raises:
+        ValueError: A name matches no notebook.
+    """
     if not names:
         return there
     chosen: list[Lesson] = []

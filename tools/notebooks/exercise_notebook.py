@@ -1,23 +1,25 @@
-"""Make the teacher's notebook of a lesson's exercises from their objects."""
+"""Make the notebooks of a lesson's exercises from their objects: the teacher's, with solutions, and the learners'."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import json
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from course_lib.atomic_file import write_text
+from course_grader import student_notebook
 
 from .address import Address, read_address
-from .discover import SOLUTIONS, Lesson
+from .discover import EXERCISES, SOLUTIONS, Lesson
 
 if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
     from course_lib.exercises import Exercise, ExerciseSet
 
-WIDTH = 118  # of a line of Markdown, without the "# " in front of it
+SUFFIX = "_exercises"  # behind the number of the lesson: the name of both notebooks
+WIDTH = 118  # of a line of Markdown
 FIRST_WITH_REVIEW = "01"  # before lesson 01 there is nothing to ask about
 JUDGED = (
     "Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 "
@@ -26,55 +28,76 @@ JUDGED = (
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 
-def write_solutions(root: Path) -> None:
-    """Write the source of the teacher's notebook of each set of exercises."""
+def made_notebooks(root: Path) -> list[Lesson]:
+    """List the solutions and the learners' sheet of each set of exercises, stored already or not."""
     from course_lib.exercises import SETS  # here, because each pytest that runs notebooks would import PyTorch for it
 
-    for exercises in SETS.values():
-        lesson = Lesson(f"{exercises.lesson}_exercises", root / "notebooks" / SOLUTIONS)
-        write_text(lesson.py, solutions_source(exercises, read_address(root)))
+    return [
+        Lesson(f"{number}{SUFFIX}", root / "notebooks" / folder) for number in SETS for folder in (SOLUTIONS, EXERCISES)
+    ]
 
 
-def solutions_source(exercises: ExerciseSet, address: Address) -> str:
-    """Write the source of the notebook with the solutions, as py:percent."""
-    name = f"{exercises.lesson}_exercises"
+def make_notebook(lesson: Lesson) -> NotebookNode:
+    """Return the solutions of a set of exercises, or the sheet that nbgrader makes of them, without outputs.
+
+    Raises:
+        ValueError: There are no such exercises, or nbgrader refuses the solutions; the message names the notebook.
+    """
+    from course_lib.exercises import SETS
+
+    exercises = SETS.get(lesson.name.removesuffix(SUFFIX))
+    if exercises is None:
+        raise ValueError(f"{lesson.label}: course_lib/exercises has no exercises to make it from; remove the notebook.")
+    solutions = solution_notebook(exercises, read_address(lesson.folder.parents[1]))
+    if lesson.folder.name == SOLUTIONS:
+        return solutions
+    try:
+        return student_notebook(solutions)
+    except ValueError as error:
+        raise ValueError(f"{lesson.label}: {error}") from error
+
+
+def solution_notebook(exercises: ExerciseSet, address: Address) -> NotebookNode:
+    """Return the teacher's notebook of a set of exercises, with nbgrader's marks and metadata, without outputs."""
+    from nbformat import v4
+
     head = [
         f"# Exercises: {exercises.title}",
-        f"[Open in Colab]({address.colab(f'{SOLUTIONS}/{name}')})",
+        f"[Open in Colab]({address.colab(f'{SOLUTIONS}/{exercises.lesson}{SUFFIX}')})",
         *exercises.intro.split("\n\n"),
         JUDGED,
     ]
-    cells = [_markdown(head), f'# %% tags=["setup"]\n{address.setup_cell}', f"# %%\n{exercises.imports}"]
+    cells = [_markdown(head), _code(address.setup_cell, tags=["setup"]), _code(exercises.imports)]
     if exercises.lesson > FIRST_WITH_REVIEW:
         cells += _review_cells(exercises.lesson)
     for number, exercise in enumerate(exercises.exercises, start=1):
         cells += _exercise_cells(number, exercise)
     for text, code in exercises.last:
-        cells += [_markdown(text.split("\n\n")), f"# %%\n{code}"]
-    cells += [_markdown(["## Where you stand", *exercises.after.split("\n\n")]), "# %%\nprogress()"]
-    return "\n\n".join(cells) + "\n"
+        cells += [_markdown(text.split("\n\n")), _code(code)]
+    cells += [_markdown(["## Where you stand", *exercises.after.split("\n\n")]), _code("progress()")]
+    return v4.new_notebook(cells=cells)
 
 
-def _review_cells(lesson: str) -> list[str]:
+def _review_cells(lesson: str) -> list[NotebookNode]:
     """Ask three questions from earlier lessons; the answers are gaps, so the cell can be run before they are filled."""
     text = "Each asks for one number, one shape such as `(2, 5, 3)`, or one word. Another `seed` asks others."
     return [
         _markdown(["## Before you begin: three questions from earlier lessons", text]),
-        f'# %%\nreview("{lesson}")',
-        f'# %%\nreview("{lesson}", [..., ..., ...])  # your three answers in place of the dots',
+        _code(f'review("{lesson}")'),
+        _code(f'review("{lesson}", [..., ..., ...])  # your three answers in place of the dots'),
     ]
 
 
-def _exercise_cells(number: int, exercise: Exercise) -> list[str]:
+def _exercise_cells(number: int, exercise: Exercise) -> list[NotebookNode]:
     name = exercise.name
     effort = f"Difficulty {exercise.difficulty} of 5, about {exercise.minutes} minutes."
     cells = [_markdown([f"## {number}. {exercise.title}", effort, *exercise.prompt.split("\n\n")])]
     if exercise.given:
-        cells.append(f"# %%\n{exercise.given.strip()}")
-    cells.append(f"{_graded(name, solution=True)}\n{solution_cell(exercise)}")
-    hidden = f"### BEGIN HIDDEN TESTS\nassert check({name!r}, {name}).passed\n### END HIDDEN TESTS".replace("'", '"')
+        cells.append(_code(exercise.given.strip()))
+    cells.append(_code(solution_cell(exercise), nbgrader=_graded(name, solution=True)))
     check = f'check("{name}", {name})'
-    cells.append(f"{_graded(f'check_{name}', points=exercise.difficulty)}\n{hidden}\n{check}")
+    hidden = f"### BEGIN HIDDEN TESTS\nassert {check}.passed\n### END HIDDEN TESTS"
+    cells.append(_code(f"{hidden}\n{check}", nbgrader=_graded(f"check_{name}", points=exercise.difficulty)))
     hints = []
     for at, hint in enumerate(exercise.hints, start=1):
         hints += [f"<details><summary>Hint {at}</summary>", hint, "</details>"]
@@ -103,19 +126,24 @@ def solution_cell(exercise: Exercise) -> str:
     return "\n".join(lines)
 
 
-def _graded(name: str, *, solution: bool = False, points: int | None = None) -> str:
+def _graded(name: str, *, solution: bool = False, points: int | None = None) -> dict[str, Any]:
     metadata = {"grade": not solution, "grade_id": name, "locked": not solution, "schema_version": 3}
     metadata |= {"points": points} if points is not None else {}
-    ordered = dict(sorted((metadata | {"solution": solution, "task": False}).items()))
-    return f"# %% nbgrader={json.dumps(ordered)}"
+    return metadata | {"solution": solution, "task": False}
 
 
-def _markdown(paragraphs: list[str]) -> str:
-    lines = ["# %% [markdown]"]
-    for number, paragraph in enumerate(paragraphs):
-        if number:
-            lines.append("#")
+def _code(source: str, **metadata: Any) -> NotebookNode:
+    from nbformat import v4
+
+    return v4.new_code_cell(source, metadata=metadata)
+
+
+def _markdown(paragraphs: list[str]) -> NotebookNode:
+    from nbformat import v4
+
+    wrapped = []
+    for paragraph in paragraphs:
         plain = "\n" not in paragraph and not paragraph.startswith(("[Open", "|", "- ", "#"))
-        wrapped = textwrap.wrap(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False) if plain else None
-        lines += [f"# {line}".rstrip() for line in (wrapped or paragraph.splitlines())]
-    return "\n".join(lines)
+        lines = textwrap.wrap(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False) if plain else None
+        wrapped.append("\n".join(line.rstrip() for line in lines or paragraph.splitlines()))
+    return v4.new_markdown_cell("\n\n".join(wrapped))

@@ -1,4 +1,4 @@
-"""Keep the two files of a notebook in sync: compared by content, never by modification times alone.
+"""Keep the two files of a lesson in sync: compared by content, never by modification times alone.
 
 What `jupytext --sync` does depends on modification times, which a clone scrambles, and it can discard the newer edit.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib.wording import counted
 
-from .discover import LESSONS, SOLUTIONS, Lesson, find_notebooks
+from .discover import LESSONS, Lesson, find_notebooks
 from .notebook_file import read_ipynb, read_py, write_ipynb, write_py
 
 
@@ -48,7 +48,7 @@ def carry_outputs(fresh: Any, stored: Any) -> None:
 
 
 def sync(lesson: Lesson) -> str | None:
-    """Sync the two files of a notebook; return a sentence that says what was done, or None if they agreed.
+    """Sync the two files of a lesson; return a sentence that says what was done, or None if they agreed.
 
     Where they agree nothing is written, but the `.py` is made at least as new as the `.ipynb`, because JupyterLab
     refuses to open a pair whose text file looks outdated. Where they differ the newer edit wins, and a copy of the
@@ -82,8 +82,8 @@ def sync(lesson: Lesson) -> str | None:
 
 
 def sync_all(root: Path) -> None:
-    """Sync every lesson and solution and print what was done; the exercises are made from the solutions."""
-    for lesson in find_notebooks(root, folders=(LESSONS, SOLUTIONS)):
+    """Sync every lesson and print what was done."""
+    for lesson in find_notebooks(root, folders=(LESSONS,)):
         try:
             done = sync(lesson)
         except Exception as error:  # a half-edited file must not keep the others from opening

@@ -29,7 +29,7 @@ _FROM_JUPYTERLAB = {"jupytext"}  # added whenever a lesson is saved there; `cour
 
 @dataclass(frozen=True)
 class Stored:
-    """The two files of a stored notebook, already read."""
+    """The files of a stored notebook, already read; exercises and solutions have no `py`."""
 
     lesson: Lesson
     address: Address
@@ -46,10 +46,10 @@ def lint(lesson: Lesson, address: Address, root: Path | None = None) -> list[str
 
     Its first two cells must name the address; no output may show the path of the repository's folder, `root`.
     """
-    missing = [path.name for path in (lesson.py, lesson.ipynb) if not path.exists()]
+    missing = [path.name for path in (lesson.py, lesson.ipynb) if not (lesson.is_made or path.exists())]
     if missing:
         return [f"{lesson.label}: {missing[0]} is missing; `course run {lesson.label}` makes the .ipynb from the .py."]
-    stored = Stored(lesson, address, read_ipynb(lesson.ipynb), read_py(lesson.py))
+    stored = Stored(lesson, address, read_ipynb(lesson.ipynb), None if lesson.is_made else read_py(lesson.py))
     checks = (counts, pair, size, metadata, opening, cells)
     found = [*(sentence for check in checks for sentence in check(stored)), *paths(stored.code, root)]
     return [f"{lesson.label}: {sentence}" for sentence in found]
@@ -69,7 +69,8 @@ def counts(stored: Stored) -> Iterator[str]:
 
 def pair(stored: Stored) -> Iterator[str]:
     """Check that the .py and the .ipynb have the same cells."""
-    yield from (f"{difference}." for difference in differences(stored.py, stored.ipynb))
+    if stored.py is not None:
+        yield from (f"{difference}." for difference in differences(stored.py, stored.ipynb))
 
 
 def size(stored: Stored) -> Iterator[str]:
@@ -89,7 +90,7 @@ def metadata(stored: Stored) -> Iterator[str]:
     if have.get("language_info", {}).get("name") != "python":
         yield "the notebook does not say its language: `course run` stores language_info."
     for number, cell in enumerate(stored.ipynb.cells, start=1):
-        known = {"tags"} | (_FOR_GRADING if "/" in stored.lesson.label else set())
+        known = {"tags"} | (_FOR_GRADING if stored.lesson.is_made else set())
         known |= set(FOLDED) if "setup" in cell.metadata.get("tags", ()) else set()
         for key in sorted(set(cell.metadata) - known):
             yield f"cell {number} stores metadata.{key}; only tags may be stored."

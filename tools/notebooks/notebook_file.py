@@ -1,13 +1,13 @@
-"""Read and write the two files of a notebook: the `.ipynb` (with outputs) and the `.py` (py:percent)."""
+"""Read and write the files of a notebook: the `.ipynb` (with outputs) and, of a lesson, the `.py` (py:percent)."""
 
 import hashlib
 from pathlib import Path
 from typing import Any
 
-from course_grader import KERNELSPEC, kept_metadata, student_notebook
+from course_grader import KERNELSPEC, kept_metadata
 from course_lib.atomic_file import write_text
 
-from .discover import EXERCISES, Lesson
+from .discover import Lesson
 
 LANGUAGE = {  # as JupyterLab writes it, without the version, because tools that convert and highlight need it
     "codemirror_mode": {"name": "ipython", "version": 3},
@@ -26,14 +26,23 @@ def read_ipynb(path: Path) -> Any:
 
 
 def read_py(path: Path) -> Any:
-    """Read the source of a notebook, as a notebook without outputs."""
+    """Read the source of a lesson, as a notebook without outputs."""
     import jupytext
 
     return jupytext.read(path, fmt="py:percent")
 
 
 def write_ipynb(notebook: Any, lesson: Lesson) -> None:
-    """Store a notebook with the metadata that tools need and no other, and with ids that depend on the source alone."""
+    """Store a notebook as `stored_text` writes it."""
+    lesson.ipynb.parent.mkdir(exist_ok=True)
+    write_text(lesson.ipynb, stored_text(notebook))
+
+
+def stored_text(notebook: Any) -> str:
+    """Return the text that a notebook is stored as, after changing its metadata and ids.
+
+    It keeps the metadata that tools need and no other; ids depend on the source alone.
+    """
     import nbformat
 
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
@@ -42,12 +51,11 @@ def write_ipynb(notebook: Any, lesson: Lesson) -> None:
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(kept_metadata(cell))
         cell.id = _cell_id(cell, seen)
-    lesson.ipynb.parent.mkdir(exist_ok=True)
-    write_text(lesson.ipynb, nbformat.writes(notebook) + "\n")
+    return nbformat.writes(notebook) + "\n"
 
 
 def write_py(notebook: Any, lesson: Lesson) -> None:
-    """Write the source of a notebook as JupyterLab does when it saves the pair."""
+    """Write the source of a lesson as JupyterLab does when it saves the pair."""
     import jupytext
     from jupytext.config import load_jupytext_config
 
@@ -57,21 +65,6 @@ def write_py(notebook: Any, lesson: Lesson) -> None:
     lesson.py.parent.mkdir(exist_ok=True)
     config = load_jupytext_config(str(lesson.py))
     write_text(lesson.py, jupytext.writes(plain, fmt="py:percent", config=config))
-
-
-def write_student(solution: Lesson) -> Lesson:
-    """Write the .py of the learner's notebook and return the pair that it belongs to.
-
-    Raises:
-        ValueError: nbgrader refuses the teacher's notebook; the message names it.
-    """
-    student = Lesson(solution.name, solution.folder.parent / EXERCISES)
-    student.folder.mkdir(exist_ok=True)
-    try:
-        write_py(student_notebook(read_py(solution.py)), student)
-    except ValueError as error:
-        raise ValueError(f"{solution.label}: {error}") from error
-    return student
 
 
 def _cell_id(cell: Any, seen: set[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .discover import CELL_TIMEOUT, Lesson
+from .exercise_notebook import make_notebook
 from .jupytext_pairs import carry_outputs, cell_key, freshen
 from .notebook_file import read_ipynb, read_py, write_ipynb
 from .outputs import first_difference, merge_streams, same_outputs
@@ -32,14 +33,16 @@ class RunResult:
 
 
 def run_lesson(lesson: Lesson, kernel: str = "attention-cpu", timeout: float = CELL_TIMEOUT) -> RunResult:
-    """Run the `.py` of a notebook and rewrite its `.ipynb`; `timeout` is in seconds for each cell.
+    """Run a lesson from its `.py`, or exercises or solutions from their objects, and rewrite the `.ipynb`.
 
     A stored output is kept if the new output equals it up to the last digits, so that a diff shows only what changed.
+    `timeout` is in seconds for each cell.
 
     Raises:
         LessonFailed: A cell failed; the stored notebook is unchanged.
+        ValueError: The exercises or solutions can't be made.
     """
-    notebook = read_py(lesson.py)
+    notebook = make_notebook(lesson) if lesson.is_made else read_py(lesson.py)
     stored = read_ipynb(lesson.ipynb) if lesson.ipynb.exists() else None
     start = time.perf_counter()
     _execute(notebook, lesson, kernel, timeout)
@@ -54,7 +57,8 @@ def run_lesson(lesson: Lesson, kernel: str = "attention-cpu", timeout: float = C
         state = f"{len(changes)} changed"
     else:
         state = "unchanged" if lesson.ipynb.read_bytes() == before else "tidied"
-    freshen(lesson)
+    if not lesson.is_made:
+        freshen(lesson)
     return RunResult(seconds, len(code), changes, state)
 
 
@@ -88,14 +92,16 @@ def _execute(notebook: Any, lesson: Lesson, kernel: str, timeout: float) -> None
 
 
 def _cell_name(notebook: Any, lesson: Lesson, cell_index: int, line: int = 1) -> str:
-    """Name a cell by its number among the code cells, from 1, the source line, and that line's file and number."""
+    """Name a cell by its number among the code cells, from 1, and the source line; of a lesson, where that is, too."""
     number = sum(cell.cell_type == "code" for cell in notebook.cells[: cell_index + 1])
     lines = notebook.cells[cell_index].source.lstrip("\n").splitlines() or [""]  # as IPython does
-    source = lines[min(line, len(lines)) - 1]
+    shown = f"{lesson.label}, code cell {number}, `{lines[min(line, len(lines)) - 1].strip()}`"
+    if lesson.is_made:
+        return shown
     rows = lesson.py.read_text(encoding="utf-8").split("\n")
     starts = [i for i in range(len(rows)) if rows[i : i + len(lines)] == lines]
     where = f"{lesson.py.name}:{starts[0] + line}" if len(starts) == 1 else lesson.py.name
-    return f"{lesson.name}, code cell {number}, `{source.strip()}` ({where})"
+    return f"{shown} ({where})"
 
 
 def _keep_equal_outputs(code: list[Any], notebook: Any, stored: Any) -> list[str]:
