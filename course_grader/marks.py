@@ -11,8 +11,7 @@ from typing import Any
 
 from course_lib.exercises import NEEDS_REVIEW, SIGNS, Verdict
 
-MISSING, UNREADABLE = "not handed in", "nothing readable"
-IN_PART = "passed in part"  # only by a teacher's decision
+MISSING, UNREADABLE, IN_PART = "not handed in", "nothing readable", "passed in part"  # the last only by a teacher
 STATES = SIGNS | {MISSING: "–", UNREADABLE: "!", IN_PART: "◐"}  # state -> its sign
 
 

@@ -21,6 +21,7 @@ from .rendering import render
 
 MAX_BARS = 15  # mistakes in the picture; the table below it lists all of them
 MAX_MESSAGES, MAX_LINKS = 100, 10  # wrong answers without a name that are listed, and students beside each
+RARE = {IN_PART, UNREADABLE}  # states with a column only if there are any
 _NUMBER = re.compile(r"-?\d[\d.,e+-]*")
 
 
@@ -74,9 +75,7 @@ def class_report(
         median=median(points or [0]),
         possible=sum(exercise.points for exercise in release.exercises),
         to_review=sum(bool(result.needs_review or result.flags) for result in results),
-        states=[
-            one for one in STATES if one not in (IN_PART, UNREADABLE) or any(count.states[one] for count in exercises)
-        ],
+        states=[one for one in STATES if one not in RARE or any(count.states[one] for count in exercises)],
         notes=notes,
         exercises=exercises,
         unnamed=unnamed[:MAX_MESSAGES],

@@ -6,17 +6,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from .collector import FileCollector
-from .student_names import SubmissionName, parse_submission_name
+from .student_names import NOTEBOOK_SUFFIX, ZIP_SUFFIX, SubmissionName, parse_submission_name
 from .visible_text import escape_hidden
 
 
 def platform_names(names: Iterable[str], own: str) -> dict[str, SubmissionName]:
-    """Find files and folders, at any depth, that Moodle or Canvas named for others than the student whose they are."""
+    """Find folders and hand-ins, at any depth, that Moodle or Canvas named for others than the student whose they are.
+
+    Of Canvas's, only notebooks and zips: a picture that a telephone names by date and time looks the same.
+    """
     found = {}
     for parts in (name.split("/") for name in names):
         for number, part in enumerate(parts, 1):
             name = parse_submission_name(part, number < len(parts))
-            if name and name.from_platform and name.student != own:
+            is_read = part.lower().endswith((NOTEBOOK_SUFFIX, ZIP_SUFFIX))
+            if name and (name.from_moodle or (name.from_canvas and is_read)) and name.student != own:
                 found[part] = name
     return found
 

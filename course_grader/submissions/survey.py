@@ -29,9 +29,8 @@ def survey(folder: Path, found: Sequence[Submission]) -> list[str]:
 def _unread(folder: Path, found: Sequence[Submission]) -> list[str]:
     with os.scandir(folder) as entries:
         unread = sorted(one.name for one in entries if submission_name(one) is None and not is_noise(one.name))
-    nobodys, typed = (
-        [escape_hidden(one) for one in unread if bool(ONLINE_TEXT.fullmatch(one)) == text] for text in (False, True)
-    )
+    typed = [escape_hidden(name) for name in unread if ONLINE_TEXT.fullmatch(name)]
+    nobodys = [escape_hidden(name) for name in unread if not ONLINE_TEXT.fullmatch(name)]
     students = [f"{name} of {one.student}" for one in found for name in one.unread]
     remedy = "only notebooks, zips and folders are; if one is a student's, unpack it into a folder of that name"
     sentences = [f"Not read, and so no student's: {', '.join(nobodys)} ({remedy})."] * bool(nobodys)
