@@ -38,7 +38,7 @@ class SubmittedFile:
         submitted_at: When it was submitted, in seconds since 1970.
         marked_late: Whether Canvas marked it late.
         path: The file, or the zip that holds it.
-        member: Its place in the zip's table of contents, or None: two may have one name.
+        member: Its index in the zip's table of contents, or None; two may have one name.
     """
 
     name: str
@@ -84,7 +84,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def list_members(path: Path) -> list[tuple[int, zipfile.ZipInfo]]:
-    """List the files in a zip by name, with their places in its table of contents.
+    """List the files in a zip by name, each with its index in the table of contents.
 
     Raises:
         Unreadable: The file is not a zip, or is broken.
