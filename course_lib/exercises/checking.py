@@ -8,7 +8,6 @@ from typing import Any
 
 from .attempts import remember
 from .catalogue import ALL, BLANKS, EXERCISES
-from .exercise import Exercise
 from .follow_up import follow_up
 from .illustrated_verdict import illustrated
 from .input_generator import InputGenerator
@@ -46,7 +45,10 @@ def check(name: str, answer: Any) -> Verdict:
         rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
         raise ValueError(f"there is no exercise {name!r}; {rest}")
     exercise = known[name]
-    attempt = remember(answer, _for_learner(exercise, exercise.judge(LocalAnswer(answer), InputGenerator(SEED))))
+    verdict = _for_learner(exercise.judge(LocalAnswer(answer), InputGenerator(SEED)))
+    if name in BLANKS and verdict.lesson == exercise.lesson:
+        verdict = replace(verdict, lesson=None)  # a blank stands in the lesson to which the verdict would lead
+    attempt = remember(answer, verdict)
     if name in EXERCISES and not attempt.unchanged and attempt.verdict.state != NOT_WRITTEN:
         count_attempt(name, attempt.verdict.passed)
     picture = exercise.picture(LocalAnswer(answer), InputGenerator(SEED))
@@ -81,13 +83,8 @@ def filled(name: str, answer: Any) -> Any:
     return ALL[name].solution
 
 
-def _for_learner(exercise: Exercise, verdict: Verdict) -> Verdict:
-    """Say of what can neither be passed nor refused that in a course it goes to a teacher.
-
-    A blank stands in its lesson, so that its verdict sends nobody there.
-    """
-    if exercise.name in BLANKS and verdict.lesson == exercise.lesson:
-        verdict = replace(verdict, lesson=None)
+def _for_learner(verdict: Verdict) -> Verdict:
+    """Say of what can neither be passed nor refused that in a course it goes to a teacher."""
     if verdict.state != NEEDS_REVIEW:
         return verdict
     note = "The check can neither pass nor refuse it; in grading, a teacher looks at such an answer."
