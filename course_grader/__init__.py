@@ -18,18 +18,9 @@ if TYPE_CHECKING:
     from .worker_config import WorkerConfig
 
 __all__ = [
-    "FOLDED",
-    "KERNELSPEC",
-    "LatePolicy",
-    "Mark",
-    "Release",
-    "StudentResult",
-    "WorkerConfig",
-    "grade_release",
-    "kept_metadata",
-    "released_exercises",
-    "student_notebook",
-]
+    "FOLDED", "KERNELSPEC", "LatePolicy", "Mark", "Release", "StudentResult", "WorkerConfig", "grade_release",
+    "kept_metadata", "released_exercises", "student_notebook",
+]  # fmt: skip
 
 # The cheapest to import first.
 _MODULES = ("student_version", "manifest", "marks", "grading", "worker_config", "pipeline")

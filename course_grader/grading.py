@@ -13,10 +13,10 @@ from course_lib.exercises import EXERCISES, NEEDS_REVIEW, NOT_PASSED, NOT_WRITTE
 
 from .judging import Budget, RemoteNotebook, judge_notebook, provided_code, stops, with_solutions
 from .manifest import Release, ReleasedExercise
-from .marks import MISSING, Mark, StudentResult
+from .marks import MISSING, UNREADABLE, Mark, StudentResult
 from .sameness import equals_solutions
 from .sandbox import Sandbox
-from .submissions import OWN_TIMESTAMP, Notebook, SubmittedNotebook, explain_missing, select_notebooks
+from .submissions import OWN_TIMESTAMP, Notebook, SubmittedNotebook, explain_missing, parse, select_notebooks
 
 MAX_REMARKS, MAX_SENTENCE = 20, 600
 
@@ -118,7 +118,7 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
         "it has a timestamp.txt of its own": OWN_TIMESTAMP in task.remarks,
         "only other weeks' notebooks": others and not used,
         "cells were left out": any(one in judged.left_out or used[one].remarks for one in used),
-        "cells are gone": any("its cell is gone" in mark.verdict.message for mark in marks),
+        "cells are gone": any(one.verdict.state == NOT_PASSED and one.verdict.name not in verdicts for one in marks),
         "word for word the solutions of the course": equals_solutions(passed),
     }
     submitted_at = selection.submitted_at
@@ -184,9 +184,9 @@ class _Judged:
 
 
 def _is_unwritten(verdict: Verdict, notebook: Notebook) -> bool:
-    name = verdict.name
-    cells = [cell for cell in notebook.cells if name in (cell.exercise, *cell.defines)]
-    return verdict.state == NOT_WRITTEN or not any(cell.source.strip() for cell in cells)
+    """Return whether it is as it was handed out, or nothing but comments."""
+    cells = [parse(cell.plain[0]) for cell in notebook.cells if verdict.name in (cell.exercise, *cell.defines)]
+    return verdict.state == NOT_WRITTEN or not any(cell is None or cell.body for cell in cells)
 
 
 def ungraded(task: GradingTask, reason: str) -> StudentResult:
@@ -240,15 +240,16 @@ def _mark(
     exercise: ReleasedExercise, verdict: Verdict | None, late: bool, task: GradingTask, absent: list[str]
 ) -> Mark:
     if verdict is None:
-        readable = [one for one in task.notebooks if one.notebook]
-        of_lesson = [one for one in readable if one.is_of(exercise.lesson)]
-        verdict = Verdict(MISSING, "Nothing that could be read was handed in.")
+        of_lesson = [one for one in task.notebooks if one.is_of(exercise.lesson)]
+        readable = [one.notebook for one in of_lesson or task.notebooks if one.notebook]
+        state = UNREADABLE if task.notebooks or task.remarks else MISSING
+        verdict = Verdict(state, "Nothing that could be read was handed in.")
         if exercise.lesson in absent:
             verdict = Verdict(MISSING, "Its notebook was not handed in.")
-        elif any(one.notebook is None and one.is_of(exercise.lesson) for one in task.notebooks) and not of_lesson:
-            verdict = not_passed("Its notebook can't be read.")
-        elif readable and (notebook := (of_lesson or readable)[-1].notebook):
-            verdict = not_passed(explain_missing(notebook, exercise.name))
+        elif readable:
+            verdict = not_passed(explain_missing(readable[-1], exercise.name))
+        elif any(one.notebook for one in task.notebooks):
+            verdict = Verdict(UNREADABLE, "Its notebook can't be read.")
         verdict = verdict.of(exercise.name, exercise.lesson)
     points = exercise.points * (task.policy.late_factor if late else 1.0) if verdict.passed else 0.0
     return Mark(_shortened(verdict), exercise.title, points, exercise.points)

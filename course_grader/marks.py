@@ -11,8 +11,8 @@ from typing import Any
 
 from course_lib.exercises import NEEDS_REVIEW, SIGNS, Verdict
 
-MISSING, IN_PART = "not handed in", "passed in part"  # the second only by a teacher's decision
-STATES = SIGNS | {MISSING: "–", IN_PART: "◐"}  # state -> its sign
+MISSING, UNREADABLE, IN_PART = "not handed in", "nothing readable", "passed in part"  # the last only by a teacher
+STATES = SIGNS | {MISSING: "–", UNREADABLE: "!", IN_PART: "◐"}  # state -> its sign
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class StudentResult:
         student: The name of the folder or file that was submitted.
         marks: One per exercise of the release, in its order.
         remarks: Sentences about what was submitted: late, submitted twice, a cell that was left out.
-        submitted_at: When it was submitted, as ISO 8601; None if nothing readable was.
+        submitted_at: When it was submitted, as ISO 8601; None if no notebook was.
         late: Whether what counts came after the due time.
         digest: A checksum of the files and the release, so that nothing is graded twice.
         flags: What else the teacher should look at, such as a file that can't be read, in a few words each.
@@ -67,6 +67,11 @@ class StudentResult:
     def possible(self) -> float:
         """Return the points that the release gives."""
         return sum(mark.possible for mark in self.marks)
+
+    @property
+    def unreadable(self) -> bool:
+        """Return whether nothing that was handed in could be read, and no points were decided on."""
+        return {mark.verdict.state for mark in self.marks} == {UNREADABLE}
 
     @property
     def needs_review(self) -> list[str]:

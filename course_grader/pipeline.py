@@ -174,6 +174,9 @@ def _open_questions(results: list[StudentResult], replies: Mapping[str, str], ou
         sentences.append(f"{to_decide} have no grade yet: write the points into {path} and run the command again.")
     known = {result.student for result in results}
     groups = {
+        "Handed in nothing that can be read, so 0 points, which are not in the mean and the median": {
+            result.student for result in results if result.unreadable
+        },
         f"Without a page in {UPLOAD}, because no platform named their files": known - set(replies) if replies else (),
         "Graded in an earlier run, and now not among those who handed in, so in no table (results/ still has them)": (
             ResultStore(out).students() - known

@@ -38,7 +38,11 @@ def checks() -> Iterator[tuple[str, str | None]]:
     yield "the kernel attention-cpu", _kernels()
     yield "links hand the notebooks out (nbgitpuller)", _module("nbgitpuller", "pip install nbgitpuller")
     yield "grading (the extra teach)", _module("distributed", install_hint("teach"))
-    yield "a sandbox for grading", _sandbox()
+    yield "a sandbox for grading", (problem := _sandbox())
+    if problem is None:
+        from course_grader.sandbox import choose_isolation
+
+        yield "a sandbox without a known hole", choose_isolation().warning()
 
 
 def _outside_home(file: Path, home: Path) -> str | None:

@@ -98,7 +98,7 @@ def stops(remote: RemoteNotebook) -> dict[int, str]:
 
 def _harmless(verdict: Verdict, notebook: Notebook) -> Verdict:
     """Escape what a student's process may have written into a verdict, and say it for a page of marks."""
-    message = "Nothing was written here yet." if verdict.state == NOT_WRITTEN else verdict.message
+    message = "This isn't written yet, or not to its end." if verdict.state == NOT_WRITTEN else verdict.message
     return replace(
         verdict,
         message=escape_hidden(message, 600),

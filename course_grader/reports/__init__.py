@@ -8,16 +8,6 @@ from .rendering import number
 from .roster import read_roster, shown_name, shown_names, student_named
 
 __all__ = [
-    "FEEDBACK_FOLDER",
-    "class_report",
-    "feedback_page",
-    "number",
-    "page_path",
-    "read_own_table",
-    "read_roster",
-    "shown_name",
-    "shown_names",
-    "student_named",
-    "write_gradebook",
-    "write_table",
-]
+    "FEEDBACK_FOLDER", "class_report", "feedback_page", "number", "page_path", "read_own_table", "read_roster",
+    "shown_name", "shown_names", "student_named", "write_gradebook", "write_table",
+]  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from course_grader.manifest import Release, ReleasedExercise
-from course_grader.marks import IN_PART, STATES, Mark, StudentResult
+from course_grader.marks import IN_PART, STATES, UNREADABLE, Mark, StudentResult
 from course_lib.diagnosis import CATALOGUE, Mistake
 from course_lib.exercises import NOT_PASSED
 from course_lib.pictures import count_chart
@@ -21,6 +21,7 @@ from .rendering import render
 
 MAX_BARS = 15  # mistakes in the picture; the table below it lists all of them
 MAX_MESSAGES, MAX_LINKS = 100, 10  # wrong answers without a name that are listed, and students beside each
+RARE = {IN_PART, UNREADABLE}  # states with a column only if there are any
 _NUMBER = re.compile(r"-?\d[\d.,e+-]*")
 
 
@@ -63,23 +64,25 @@ def class_report(
     exercises = _count_exercises(results, release)
     unnamed = unnamed_mistakes(results, release)
     mistakes = count_mistakes(results, release)
+    points = [result.points for result in results if not result.unreadable]
     return render(
         "class_report.html.j2",
         results=results,
         release=release,
         late=sum(result.late for result in results),
-        mean=mean(result.points for result in results) if results else 0,
-        median=median(result.points for result in results) if results else 0,
+        handed_in=len(points),
+        mean=mean(points or [0]),
+        median=median(points or [0]),
         possible=sum(exercise.points for exercise in release.exercises),
         to_review=sum(bool(result.needs_review or result.flags) for result in results),
-        states=[one for one in STATES if one != IN_PART or any(count.states[one] for count in exercises)],
+        states=[one for one in STATES if one not in RARE or any(count.states[one] for count in exercises)],
         notes=notes,
         exercises=exercises,
         unnamed=unnamed[:MAX_MESSAGES],
         more_unnamed=len(unnamed[MAX_MESSAGES:]),
         max_links=MAX_LINKS,
         mistakes=mistakes,
-        picture=_picture(mistakes, len(results)),
+        picture=_picture(mistakes, len(points)),
         students=sorted(results, key=lambda result: names.get(result.student, result.student).casefold()),
         name_of=lambda student: names.get(student, student),
         page_path=page_path,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_grader.manifest import Release
-from course_grader.marks import IN_PART, MISSING, STATES, StudentResult, file_stem
+from course_grader.marks import IN_PART, MISSING, STATES, UNREADABLE, StudentResult, file_stem
 from course_lib.diagnosis import CATALOGUE
 from course_lib.exercises import NEEDS_REVIEW, NOT_PASSED, NOT_WRITTEN, PASSED
 
@@ -11,7 +11,7 @@ from .rendering import render
 
 # State -> class of the style sheet.
 STYLES = {PASSED: "good", NOT_PASSED: "bad", NOT_WRITTEN: "open", NEEDS_REVIEW: "look"}
-STYLES |= {MISSING: "open", IN_PART: "look"}
+STYLES |= {MISSING: "open", UNREADABLE: "look", IN_PART: "look"}
 FEEDBACK_FOLDER = "feedback"  # holds the pages, next to the teacher's report
 
 

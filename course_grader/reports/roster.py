@@ -34,7 +34,7 @@ SHARED = {"section", "root account"}  # Canvas requires these columns in an impo
 POINTS_POSSIBLE = "Points Possible"  # marks the row of Canvas's export that is about the assignments
 BY_HAND = "enter the points by hand"
 MAX_NAMES = 20  # names in one sentence
-_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?", re.DOTALL)
+_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?", re.DOTALL)
 _CANVAS = re.compile(r"\w[\w-]*?(?:_late)?_(?P<number>\d{3,})(?:_\d{3,}_.*)?", re.DOTALL | re.IGNORECASE)
 
 
@@ -146,7 +146,8 @@ def student_named(name: str, students: Sequence[str], table: Path) -> str:
     if len(close) != 1:
         raise ValueError(
             f"{table} has a row for {name!r}, but {len(close) or 'nobody'} of that name handed in anything: take the "
-            "name from exercises.csv, or remove the row."
+            "name from exercises.csv, or remove the row. For a mark without a hand-in, such as an oral one, make an "
+            "empty folder of that name among those handed in."
         )
     return close[0]
 
@@ -206,5 +207,6 @@ def _row_keys(header: Sequence[str], row: Sequence[str]) -> set[str]:
 
 
 def _key(name: str) -> str:
-    """Normalise a name's case, whitespace and accents, in which two spellings of it may differ."""
-    return unicodedata.normalize("NFC", " ".join(unicodedata.normalize("NFC", name).casefold().split()))
+    """Normalise a name's case, whitespace, accents and apostrophes, in which two spellings of it may differ."""
+    words = unicodedata.normalize("NFC", name).replace("’", "'").casefold().split()
+    return unicodedata.normalize("NFC", " ".join(words))

@@ -6,15 +6,6 @@ from .sandbox import Sandbox
 from .session import NotebookEnded, Request, ResourceLimits, SandboxLost, Session
 
 __all__ = [
-    "Isolation",
-    "ModuleState",
-    "NoSandbox",
-    "NotebookEnded",
-    "OpaqueValue",
-    "Request",
-    "ResourceLimits",
-    "Sandbox",
-    "SandboxLost",
-    "Session",
-    "choose_isolation",
-]
+    "Isolation", "ModuleState", "NoSandbox", "NotebookEnded", "OpaqueValue", "Request", "ResourceLimits",
+    "Sandbox", "SandboxLost", "Session", "choose_isolation",
+]  # fmt: skip

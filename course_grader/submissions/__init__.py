@@ -11,18 +11,7 @@ from .survey import survey
 from .visible_text import escape_hidden
 
 __all__ = [
-    "OWN_TIMESTAMP",
-    "Cell",
-    "Notebook",
-    "Submission",
-    "SubmittedNotebook",
-    "Unreadable",
-    "escape_hidden",
-    "explain_missing",
-    "find_submissions",
-    "parse",
-    "plain_python",
-    "read_notebook",
-    "select_notebooks",
+    "OWN_TIMESTAMP", "Cell", "Notebook", "Submission", "SubmittedNotebook", "Unreadable", "escape_hidden",
+    "explain_missing", "find_submissions", "parse", "plain_python", "read_notebook", "select_notebooks",
     "survey",
-]
+]  # fmt: skip

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from .collector import FileCollector
-from .student_names import parse_submission_name
+from .student_names import NOTEBOOK_SUFFIX, ZIP_SUFFIX, SubmissionName, parse_submission_name
 from .visible_text import escape_hidden
 
 
-def refuse_class_download(path: Path, collector: FileCollector, alone: bool, beside_download: bool) -> None:
-    """Raise ValueError where one student's files have names of two, as Moodle or Canvas give them, at any depth.
+def platform_names(names: Iterable[str], own: str) -> dict[str, SubmissionName]:
+    """Find folders and hand-ins, at any depth, that Moodle or Canvas named for others than the student whose they are.
 
-    One such name may be a student's joke, which must not stop the grading of others. It is enough beside what Moodle or
-    Canvas named, where the teacher made every other folder, and one of Moodle's if nobody else handed in anything.
+    Of Canvas's, only notebooks and zips: a picture that a telephone names by date and time looks the same.
     """
-    students: set[str] = set()
-    for parts in (name.split("/") for name in (*(file.name for file in collector.files), *collector.other_names)):
+    found = {}
+    for parts in (name.split("/") for name in names):
         for number, part in enumerate(parts, 1):
             name = parse_submission_name(part, number < len(parts))
-            if name and name.from_platform:
-                students.add(name.student)
-                if len(students) > 1 or beside_download or (alone and name.from_moodle):
-                    unpack = "unpack it, and " if any(file.member for file in collector.files) else ""
-                    raise ValueError(
-                        f"{path} holds '{escape_hidden(part)}', as a whole class's download from "
-                        f"{'Moodle' if name.from_moodle else 'Canvas'} does: {unpack}give the folder that directly "
-                        "holds what each student handed in. If it is one student's after all, rename that."
-                    )
+            is_read = part.lower().endswith((NOTEBOOK_SUFFIX, ZIP_SUFFIX))
+            if name and (name.from_moodle or (name.from_canvas and is_read)) and name.student != own:
+                found[part] = name
+    return found
+
+
+def refuse_class_download(
+    path: Path, collector: FileCollector, holder: SubmissionName, alone: bool, beside_download: bool
+) -> None:
+    """Raise ValueError where one student's files have names of two others, as Moodle or Canvas give them, at any depth.
+
+    One such name may be a student's joke, which must not stop the grading of others; `survey` tells it. It is enough in
+    a folder that the teacher made: beside what Moodle or Canvas named, and one of Moodle's if it is the only folder.
+    """
+    found = platform_names((*(file.name for file in collector.files), *collector.other_names), holder.student)
+    if not found:
+        return
+    part, name = next(iter(found.items()))
+    one_is_enough = beside_download or (alone and any(one.from_moodle for one in found.values()))
+    if len({one.student for one in found.values()}) > 1 or (one_is_enough and not holder.from_platform):
+        unpack = "unpack it, and " if any(file.member is not None for file in collector.files) else ""
+        raise ValueError(
+            f"{path} holds '{escape_hidden(part)}', as a whole class's download from "
+            f"{'Moodle' if name.from_moodle else 'Canvas'} does: {unpack}give the folder that directly "
+            "holds what each student handed in. If it is one student's after all, rename that."
+        )

@@ -117,7 +117,7 @@ class FileCollector:
 
     def _add_zip(self, file: SubmittedFile) -> None:
         notebooks = []
-        for info in list_members(file.path):
+        for member, info in list_members(file.path):
             if hidden := [part for part in re.split(r"[\\/]", info.filename) if is_hidden(part)]:
                 self.has_checkpoint |= CHECKPOINTS in hidden
                 self.other_names += [] if info.is_dir() or any(map(is_noise, hidden)) else [info.filename]
@@ -126,17 +126,17 @@ class FileCollector:
             if info.is_dir():
                 continue
             if info.filename.lower().endswith(NOTEBOOK_SUFFIX):
-                notebooks.append(info)
+                notebooks.append((member, info))
             else:
                 self.other_names.append(info.filename)
-        total = sum(info.file_size for info in notebooks)
+        total = sum(info.file_size for _, info in notebooks)
         if total > MAX_TOTAL:
             raise Unreadable(too_large(total))
-        for info in notebooks:
+        for member, info in notebooks:
             if reason := why_refused(info):
                 self._refuse(info.filename, reason)
             else:
-                self.files.append(replace(file, name=escape_hidden(info.filename), member=info.filename))
+                self.files.append(replace(file, name=escape_hidden(info.filename), member=member))
 
     def _refuse(self, name: str, reason: str) -> None:
         self.remarks.append(f"{escape_hidden(name) or 'The folder'} can't be read. {reason}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +13,8 @@ from pathlib import Path
 from .class_download import refuse_class_download
 from .collector import MAX_ENTRIES, TIMESTAMP_FILE, FileCollector, is_hidden
 from .files_and_zips import SubmittedFile
-from .student_names import SubmissionName, parse_submission_name
+from .student_names import SubmissionName, one_name_each, parse_submission_name
+from .visible_text import escape_hidden
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Submission:
         files: The notebooks, in the order of their names.
         remarks: Sentences about what cannot be read.
         unread: The names of files that are not read, because they are neither notebooks nor zips.
+        spellings: The names in the class's folder that were taken for this student's.
         reply: The name under which Moodle or Canvas takes a file for this student, without its suffix; "" elsewhere.
     """
 
@@ -33,6 +34,7 @@ class Submission:
     files: tuple[SubmittedFile, ...]
     remarks: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    spellings: tuple[str, ...] = ()
     reply: str = ""
 
 
@@ -58,37 +60,30 @@ def find_submissions(folder: Path) -> list[Submission]:
     if not folder.is_dir():
         raise ValueError(f"folder is {folder}, which is a file: {remedy}.")
     collectors: dict[str, FileCollector] = {}
+    spellings: dict[str, dict[str, str]] = {}  # student -> what a name says of the student -> the name
     replies: dict[str, str] = {}
     with os.scandir(folder) as entries:
         ordered = sorted(entries, key=lambda entry: entry.name)
     assignments = _assignments([entry for entry in ordered if entry.is_dir(follow_symlinks=False)])
     named = [(entry, name) for entry in ordered if (name := submission_name(entry))]
     beside_download = any(name.from_platform for _, name in named)
+    student_of = one_name_each(name for _, name in named)
     for entry, name in named:
+        student = student_of[name.student]
+        spellings.setdefault(student, {}).setdefault(name.student, escape_hidden(entry.name))
         # In a folder of Moodle's everything is the student's own.
-        collector = collectors.setdefault(name.student, FileCollector(() if name.from_moodle else assignments))
+        collector = collectors.setdefault(student, FileCollector(() if name.from_moodle else assignments))
         # Files in the student's folder are named relative to it.
         shown = "" if entry.is_dir(follow_symlinks=False) else name.file
         collector.add(Path(entry.path), shown, name.marked_late)
-        if not name.from_platform:
-            refuse_class_download(Path(entry.path), collector, len(named) == 1, beside_download)
-        replies[name.student] = _reply(entry.name, name)
+        refuse_class_download(Path(entry.path), collector, name, len(named) == 1, beside_download)
+        replies[student] = _reply(entry.name, name)
     if not collectors:
         raise ValueError(f"folder is {folder}, and nobody has handed anything in there: {remedy}.")
-    alike = Counter(" ".join(student.split()) for student in collectors)
     return [
-        Submission(
-            _with_visible_spaces(student) if alike[" ".join(student.split())] > 1 else student,
-            *finished.finish(),
-            replies[student],
-        )
+        Submission(student, *finished.finish(), tuple(spellings[student].values()), replies[student])
         for student, finished in sorted(collectors.items())
     ]
-
-
-def _with_visible_spaces(student: str) -> str:
-    """Write out the spaces in which a name differs from another's: tables and pages would show both alike."""
-    return re.sub(r"^\s|\s$|(?<=\s)\s", lambda space: f"\\u{ord(space[0]):04x}", student)
 
 
 def _assignments(folders: Sequence[os.DirEntry[str]]) -> frozenset[str]:

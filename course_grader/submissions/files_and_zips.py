@@ -38,14 +38,14 @@ class SubmittedFile:
         submitted_at: When it was submitted, in seconds since 1970.
         marked_late: Whether Canvas marked it late.
         path: The file, or the zip that holds it.
-        member: Its name in the zip, or None; only a name, whatever path it looks like.
+        member: Its index in the zip's table of contents, or None; two may have one name.
     """
 
     name: str
     submitted_at: float
     marked_late: bool
     path: Path
-    member: str | None = None
+    member: int | None = None
 
     def read(self) -> bytes:
         """Read the content, if it is no larger than `MAX_BYTES`, whatever a zip says of it.
@@ -57,7 +57,7 @@ class SubmittedFile:
             if self.member is None:
                 return _read_all(file)
             with _open_zip(file, "It is in a broken zip") as archive:
-                info = archive.NameToInfo[self.member]
+                info = archive.filelist[self.member]
                 if reason := why_refused(info):
                     raise Unreadable(reason)
                 with archive.open(info) as member:
@@ -83,14 +83,14 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def list_members(path: Path) -> list[zipfile.ZipInfo]:
-    """List the files in a zip by name; of two with the same name, list the last.
+def list_members(path: Path) -> list[tuple[int, zipfile.ZipInfo]]:
+    """List the files in a zip by name, each with its index in the table of contents.
 
     Raises:
         Unreadable: The file is not a zip, or is broken.
     """
     with open_regular(path) as file, _open_zip(file, "It is a broken zip") as archive:
-        return sorted(archive.NameToInfo.values(), key=lambda info: info.filename)
+        return sorted(enumerate(archive.filelist), key=lambda member: member[1].filename)
 
 
 def why_refused(info: zipfile.ZipInfo) -> str | None:

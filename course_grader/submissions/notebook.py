@@ -12,6 +12,7 @@ from course_lib.exercises import EXERCISES
 from .files_and_zips import Unreadable
 from .plain_python import defined_names, plain_python
 from .safe_json import SAVE_AGAIN, parse_notebook_json
+from .stubs import without_stubs_below
 from .visible_text import escape_hidden
 
 MAX_CELLS = 2000
@@ -100,7 +101,7 @@ def read_notebook(content: bytes) -> Notebook:
         )
     unknown = sum(cell.get("cell_type") not in _CELL_TYPES for cell in cells)
     left_out = "a cell of an unknown kind was" if unknown == 1 else f"{unknown} cells of an unknown kind were"
-    numbered = enumerate(zip(code, sources, strict=True), 1)
+    numbered = enumerate(zip(code, without_stubs_below(sources), strict=True), 1)
     return Notebook(
         tuple(_cell(number, cell, source) for number, (cell, source) in numbered),
         _stamp(data),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .visible_text import escape_hidden
 
@@ -102,20 +102,23 @@ def syntax_problem(source: str) -> str | None:
 
 def defined_names(source: str) -> list[str]:
     """List the functions, classes and variables that a cell defines at its top level, in their order."""
-    module = parse(source)
-    if module is None:
+    if parse(source) is None:
         return list(dict.fromkeys(_DEFINITION.findall(source)))
-    names: list[str] = []
-    for statement in module.body:
+    return list(dict.fromkeys(name for name, _ in definitions(source)))
+
+
+def definitions(source: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield each name that a cell defines at its top level, with the statement; none if it can't be parsed."""
+    module = parse(source)
+    for statement in module.body if module else ():
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names.append(name)
+                yield name, statement
             case ast.Assign(targets=targets):
                 elements = [element for target in targets for element in _elements(target)]
-                names += [element.id for element in elements if isinstance(element, ast.Name)]
+                yield from ((element.id, statement) for element in elements if isinstance(element, ast.Name))
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-                names.append(name)
-    return list(dict.fromkeys(names))
+                yield name, statement
 
 
 def _elements(target: ast.expr) -> Sequence[ast.expr]:

@@ -145,8 +145,10 @@ def _repetition_remark(
     moment = _local_time(winner.submitted_at)
     if len(originals) == 1:
         times = "twice" if len(candidates) == 2 else f"{len(candidates)} times"
-        which = f"{winner.name} from" if any("/" in one.name for one in candidates) else "the one from"
-        return f"{originals.pop()} was handed in {times}: {which} {moment} counts{rule}."
+        which = winner.name if len({one.name for one in candidates}) == len(candidates) else "the one"
+        if len({(one.name, one.submitted_at) for one in candidates}) < len(candidates):  # twice in one zip
+            which, moment = "the last of them,", f"{moment},"
+        return f"{originals.pop()} was handed in {times}: {which} from {moment} counts{rule}."
     return f"`{name}` is in {len(candidates)} notebooks: the one in {winner.name} from {moment} counts{rule}."
 
 

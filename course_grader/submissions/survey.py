@@ -11,8 +11,10 @@ from pathlib import Path
 
 from course_lib.wording import first_of
 
+from .class_download import platform_names
 from .collector import is_noise
 from .discovery import Submission, submission_name
+from .student_names import ONLINE_TEXT
 from .visible_text import escape_hidden
 
 SAME_TIME = 60.0  # seconds in which a whole class's files are downloaded, but not handed in
@@ -21,19 +23,21 @@ MAX_NAMES = 100  # of students' files in one sentence; exercises.csv has all
 
 def survey(folder: Path, found: Sequence[Submission]) -> list[str]:
     """Return sentences on what `find_submissions` found in a folder; none if nothing is odd."""
-    return [*_unread(folder, found), *_one_time(found), *_several_people(found)]
+    return [*_unread(folder, found), *_one_time(found), *_several_people(found), *_one_person(found)]
 
 
 def _unread(folder: Path, found: Sequence[Submission]) -> list[str]:
     with os.scandir(folder) as entries:
-        nobodys = sorted(
-            escape_hidden(one.name) for one in entries if submission_name(one) is None and not is_noise(one.name)
-        )
+        unread = sorted(one.name for one in entries if submission_name(one) is None and not is_noise(one.name))
+    typed = [escape_hidden(name) for name in unread if ONLINE_TEXT.fullmatch(name)]
+    nobodys = [escape_hidden(name) for name in unread if not ONLINE_TEXT.fullmatch(name)]
     students = [f"{name} of {one.student}" for one in found for name in one.unread]
     remedy = "only notebooks, zips and folders are; if one is a student's, unpack it into a folder of that name"
     sentences = [f"Not read, and so no student's: {', '.join(nobodys)} ({remedy})."] * bool(nobodys)
-    shown = first_of(students, MAX_NAMES, len(students))
-    return sentences + [f"Not read, because only notebooks are: {shown}."] * bool(students)
+    groups = {"only notebooks are": students, "it was typed into Moodle, which is no hand-in here": typed}
+    return sentences + [
+        f"Not read, because {why}: {first_of(names, MAX_NAMES, len(names))}." for why, names in groups.items() if names
+    ]
 
 
 def _one_time(found: Sequence[Submission]) -> list[str]:
@@ -49,8 +53,14 @@ def _one_time(found: Sequence[Submission]) -> list[str]:
 
 
 def _several_people(found: Sequence[Submission]) -> list[str]:
-    """Ask about who may be several people, or nobody; in what Moodle or Canvas named, all is one student's own."""
+    """Ask about who may be several people, or nobody; in what Moodle or Canvas named, most is one student's own."""
     sentences = []
+    for one in found:
+        if others := platform_names((*(file.name for file in one.files), *one.unread), one.student):
+            sentences.append(
+                f"{one.student} is graded with what bears another student's name, {first_of(others, 3, len(others))}: "
+                "if it is that student's, move it into the folder that holds all, unpacked."
+            )
     for one in (one for one in found if not one.reply):
         folders_of: defaultdict[str, set[str]] = defaultdict(set)  # lesson by the file's name, or "" -> folders
         for file in one.files:
@@ -68,3 +78,16 @@ def _several_people(found: Sequence[Submission]) -> list[str]:
                 f"{one.student} is graded as a student: if it is the sheet that you handed out, remove it."
             )
     return sentences
+
+
+def _one_person(found: Sequence[Submission]) -> list[str]:
+    """Tell whose hand-ins were taken together although their names differ, and ask about whose were not."""
+    alike: defaultdict[str, list[str]] = defaultdict(list)  # the letters of a name -> names
+    for one in found:
+        alike[re.sub(r"^\d\d_exercises|\(\d+\)|[\W_]", "", one.student.lower())] += [one.student] * (not one.reply)
+    groups = {
+        "Graded as one student; if it is two, change a name": [one.spellings for one in found],
+        "Graded apart, and may be one student; if so, give both one name": [alike[key] for key in alike if key],
+    }
+    shown = {what: [" and ".join(map(repr, one)) for one in names if len(one) > 1] for what, names in groups.items()}
+    return [f"{what}: {first_of(names, MAX_NAMES, len(names))}." for what, names in shown.items() if names]

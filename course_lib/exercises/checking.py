@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .attempts import remember
-from .catalogue import ALL, EXERCISES
+from .catalogue import ALL, BLANKS, EXERCISES
 from .follow_up import follow_up
 from .illustrated_verdict import illustrated
 from .input_generator import InputGenerator
@@ -45,7 +45,10 @@ def check(name: str, answer: Any) -> Verdict:
         rest = f"did you mean {', '.join(near)}?" if near else f"the exercises are {', '.join(EXERCISES)}."
         raise ValueError(f"there is no exercise {name!r}; {rest}")
     exercise = known[name]
-    attempt = remember(answer, _for_learner(exercise.judge(LocalAnswer(answer), InputGenerator(SEED))))
+    verdict = _for_learner(exercise.judge(LocalAnswer(answer), InputGenerator(SEED)))
+    if name in BLANKS and verdict.lesson == exercise.lesson:
+        verdict = replace(verdict, lesson=None)  # a blank stands in the lesson to which the verdict would lead
+    attempt = remember(answer, verdict)
     if name in EXERCISES and not attempt.unchanged and attempt.verdict.state != NOT_WRITTEN:
         count_attempt(name, attempt.verdict.passed)
     picture = exercise.picture(LocalAnswer(answer), InputGenerator(SEED))

@@ -55,6 +55,11 @@ class LearnerError(Exception):
         """Whether the call itself failed, because the function takes another number of arguments."""
         return not self.source and self.kind == "TypeError" and bool(re.search(CALL, self.text))
 
+    @property
+    def is_of_gap(self) -> bool:
+        """Whether a gap, `...`, stopped the code: it stands on the line, or the error is about its type."""
+        return _holds_gap(self.source) or type(...).__name__ in self.text
+
     def explain(
         self, axes: Mapping[int, str], arguments: Mapping[Any, str] | None = None
     ) -> tuple[tuple[str, ...], str | None]:
@@ -110,6 +115,16 @@ def _uses_stacked(source: str) -> bool:
 
     operations = [node for node in nodes if isinstance(node, ast.BinOp)]
     return any(map(within, operations)) or (not operations and any(map(within, nodes)))
+
+
+def _holds_gap(source: str) -> bool:
+    """Return whether `...` stands on a line as a value of its own; among other indices it may be meant."""
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except SyntaxError:  # the line goes on in the next
+        return False
+    meant = [one for node in nodes if isinstance(node, ast.Subscript | ast.List) for one in ast.walk(node)]
+    return any(isinstance(one, ast.Constant) and one.value is ... and one not in meant for one in nodes)
 
 
 def _calls(node: ast.AST) -> list[ast.Call]:

@@ -139,7 +139,7 @@ def stopped(
     """
     if error.unwritten in names:
         return not_written()
-    if "ellipsis" in error.text.lower():
+    if error.is_of_gap:
         return Verdict(NOT_WRITTEN, f"A gap, `...`, is still open{f' at `{error.source}`' if error.source else ''}.")
     if error.unwritten:
         sentence = f"Your code calls `{error.unwritten}`, which is not written yet."

@@ -167,8 +167,8 @@ show("'mouse'", mice, "token width", places, digits=2)
 # One word now has two vectors. The mouse that ate the cheese is more animal than computer, 0.55 against 0.40, and the
 # mouse next to the keyboard is more computer than animal, 0.46 against 0.38. The table did not say so; the neighbours
 # did. All four numbers are smaller than the 0.60 of the table, however, so even at the keyboard the mouse has less of
-# the computer than before. That is the fault of words such as "the" and "is": both of their numbers are close to 0, and
-# they pull the mean down.
+# the computer than before. The last is the fault of words such as "the" and "is": both of their numbers are close to 0,
+# and they pull the mean down.
 #
 # **Predict.** In "the cheese ate the mouse" the same words stand in another order. Does the blend give "mouse" the
 # same vector as in "the mouse ate the cheese"? Write your guess in place of the dots and run the cell. As long as
@@ -183,8 +183,8 @@ predict(guess, lambda: torch.allclose(eaten_mouse, mouse_at_the_cheese))
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# It gives the same vector, because a mean does not depend on the order. Attention has the same weakness as long as
-# no word is hidden from any other, and [lesson 07](07_order_and_padding.ipynb) removes it.
+# It gives the same vector, because a mean does not depend on the order. Attention by itself has the same weakness as
+# long as no word is hidden from any other, and [lesson 07](07_order_and_padding.ipynb) removes it.
 #
 # </details>
 #
@@ -231,7 +231,7 @@ show("output", output[0], "token width", words)
 # %%
 other = x.clone()
 other[0, 0] = torch.tensor([0.1, 0.9, 0.2], device=device)  # instead of "Dream"
-# one True or False per row: is any of its numbers another one now?
+# one True or False per row: has any of its numbers changed?
 row_changes = (head(other)[0] != output[0]).any(dim=-1)
 guess = ...  # write a number from 0 to 6 in place of the dots
 predict(guess, lambda: int(row_changes.sum()))
@@ -294,8 +294,8 @@ predict(guess, lambda: words[row.argmax()])  # the word at the row's largest num
 #
 # The sentence below a cell tells you what to notice in its output. Change a number and run the cell again. You can't
 # break anything: *Ctrl + Z* takes back what you typed in a cell, and *Restart Kernel and Run All Cells* in the menu
-# *Kernel* computes everything anew from the cells as they are. A term is set in bold in the place that explains it,
-# and the course's web book has a glossary.
+# *Kernel* computes everything anew from the cells as they are. Most terms are set in bold in the place that explains
+# it, and the course's web book has a glossary.
 #
 # You have already met blanks and **predictions**. Guess before you run the cell, because a wrong guess shows you what
 # you have not understood yet. Here is one more blank, about the table of attention weights above.

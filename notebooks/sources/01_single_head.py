@@ -435,8 +435,8 @@ predict(guess, lambda: wide_scores.std().item(), within=1)
 # query and compares scores that are divided with scores that are not. *Largest* is the largest of a query's six
 # attention weights, on average. The other columns are about learning. The **gradient** of a query says how a loss, here
 # a random sum of the attention weights, changes with the query. Training follows the gradients, so a query without one
-# isn't changed by training. The table has the lengths of these gradients, as mean and median, and the part of them
-# below 0.001.
+# doesn't teach the head where to look. The table has the lengths of these gradients, as mean and median, and the part
+# of them below 0.001.
 
 # %%
 generator = torch.Generator().manual_seed(0)

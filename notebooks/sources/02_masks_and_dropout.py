@@ -162,13 +162,14 @@ MyCausalHead = filled("MyCausalHead", MyCausalHead)
 #
 # </details>
 #
-# A mask on the wrong device causes an error, but not on a machine that has only one device. You can test it without a
-# GPU, on the device `meta`, whose tensors have a shape and no numbers:
+# A mask on the wrong device causes an error, but not on a machine that has only one device. The check above also tries
+# your head on another device. You can do so yourself without a GPU: most such mistakes show on the device `meta`, whose
+# tensors have a shape and no numbers:
 
 # %%
 try:
     on_meta = MyCausalHead(3, 2).to("meta")(x.to("meta"))
-    print("The mask is on the device of the input:", tuple(on_meta.shape))
+    print("No error on meta:", tuple(on_meta.shape))
 except RuntimeError as error:
     print("On a GPU this head would fail:", error)
 
@@ -362,11 +363,11 @@ print("Two heads, evaluation mode, no gradients: no error, hides nothing:", equa
 # %% [markdown]
 # For this module the flag is a *hint* that the mask is the causal one and need not be read. Without the weights it
 # believes the hint (unless it is given a padding mask, too), so everyone sees "Dream", and no error is raised. With
-# `batch_first=True`, an even number of heads, in evaluation mode and without gradients, PyTorch takes a faster path,
-# which reads the mask in either case. The flag alone is refused everywhere else, but this path takes it and hides
-# nothing. So give the module a mask that has the causal one in it, and no flag. For causal attention give
-# `F.scaled_dot_product_attention` exactly one of the two: up to PyTorch 2.13 some of its implementations combine them
-# and others raise an error, and from PyTorch 2.14 on all of them refuse
+# `batch_first=True`, an even number of heads, in evaluation mode and without gradients, self-attention with biases
+# takes a faster path, which reads the mask in either case. The flag alone is refused everywhere else, but this path
+# takes it and hides nothing. So give the module a mask that has the causal one in it, and no flag. For causal attention
+# give `F.scaled_dot_product_attention` exactly one of the two: up to PyTorch 2.13 some of its implementations combine
+# them and others raise an error, and from PyTorch 2.14 on all of them refuse
 # ([is-causal-with-mask](https://attention-course.github.io/attention-course/mistakes/is-causal-with-mask.html)).
 #
 # ## The padding mask

@@ -161,8 +161,8 @@ for num_heads in (1, 2, 8, 64):
     print(f"{row.name}: {row.median_ms:6.1f} ms")
 
 # %% [markdown]
-# Lesson 05 gets rid of the loop. The other price is that the heads become narrower. What does a narrow head lose? The
-# scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before
+# The loop is one price, and lesson 05 gets rid of it. The other is that the heads become narrower. What does a narrow
+# head lose? The scores of a head are $x\, W^Q {W^K}^{\top} x^{\top}$ (before
 # the division), and the table $W^Q {W^K}^{\top}$ is 3 by 3 for tokens of three numbers, however wide the head. The
 # **rank** of a table says how many of its rows are new, that is, no sum of multiples of the rows before. Here it is for
 # heads with random matrices:
@@ -183,7 +183,7 @@ print("rank at width 1:", rank(1), " at width 2:", rank(2))
 # **Predict.** What is the rank in a head of width 8, for the same tokens of three numbers?
 
 # %%
-guess = ...  # a whole number
+guess = ...  # write a whole number in place of the dots
 predict(guess, lambda: rank(8))
 
 # %% [markdown]

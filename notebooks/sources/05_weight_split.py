@@ -295,7 +295,7 @@ print(tuple(context_by_head.shape), "->", tuple(context.shape))
 
 # %% [markdown]
 # The next picture shows steps 6 to 9 within each head, from the queries to the context, before the transpose. Two
-# things are left out: the division of the queries by $\sqrt{4}$, which belongs to the arrow, and the scores. So to
+# things are left out: the division of the queries by $\sqrt{4}$, which happens at the arrow, and the scores. So to
 # check a weight by hand, halve the query first. Nothing of head 0 appears in head 1:
 
 # %%
@@ -613,9 +613,9 @@ torch.set_num_threads(threads)
 
 # %% [markdown]
 # On the machine that made this page the loop cost most where the products are small: in a narrow model, or with few
-# tokens, as when a model writes one token after another. For a longer text in a wide model it bought nothing. The other
-# gain is in the code. All heads are now one tensor, and the next lesson, the cache of lesson 08 and the fused function
-# of lesson 11 work on it as it is; with a list of heads each of them would be a loop again.
+# tokens, as when a model writes one token after another. For a longer text in a wide model the weight split bought
+# nothing. The other gain is in the code. All heads are now one tensor, and the next lesson, the cache of lesson 08 and
+# the fused function of lesson 11 work on it as it is; with a list of heads each of them would be a loop again.
 #
 # ## Your turn
 #

@@ -632,7 +632,6 @@ print(f"the repaired class on a whole text: {row.speedup:.1f} times as fast as y
 
 # %% [markdown]
 # The computed factor counts nothing but the keys, so expect the measured ones to be of that order, but not the same.
-# (`enable_gqa` copies no keys either.)
 # The last line is about something else: in a whole text there are as many queries as keys, so the copied keys are no
 # larger than the queries, and the repair gains little or nothing. The copy does its harm in the steps that a model
 # takes when it writes, one new token at a time.

@@ -241,9 +241,9 @@ predict(guess, lambda: turns >= 1)
 #
 # </details>
 #
-# Most of the other pairs do come round. Such a pair can't tell a distance from that distance plus one turn, but this
-# does no harm: a score is the sum over all pairs, and the others can tell. Take a query and a key that point the same
-# way in each of the 64 pairs, so that their score is 1 at distance 0, and compare two short distances with the same
+# Most of the other pairs do come round. Such a pair can't tell a distance from that distance plus one turn, but a score
+# is the sum over all pairs, and at short distances the others can tell. Take a query and a key that point the same way
+# in each of the 64 pairs, so that their score is 1 at distance 0, and compare two short distances with the same
 # distances plus a full turn of the slowest pair:
 
 # %%
@@ -256,10 +256,11 @@ for distance in (1, 10):
     print(f"distance {distance}: {near:.2f}; {full_turn:,} tokens further: {far:.2f}")
 
 # %% [markdown]
-# So this is not why models for longer texts slow their rotations. One reason that is given: in a text longer than those
-# of training, the slow pairs turn by angles that the model has never met (Chen et al., [Extending Context Window of
-# Large Language Models via Positional Interpolation](https://arxiv.org/abs/2306.15595), 2023). Lesson 08 measures
-# another.
+# So this is hardly why models for longer texts slow their rotations. Two reasons that are given: in a text longer than
+# those of training, the slow pairs turn by angles that the model has never met (Peng et al., [YaRN: Efficient Context
+# Window Extension of Large Language Models](https://arxiv.org/abs/2309.00071), 2023), and scores at such distances can
+# become very large (Chen et al., [Extending Context Window of Large Language Models via Positional
+# Interpolation](https://arxiv.org/abs/2306.15595), 2023). Lesson 08 measures another.
 #
 # ## Rotate a head
 #
@@ -433,9 +434,10 @@ predict(guess, lambda: sum(is_found(mistake) for mistake in mistakes.values()))
 #
 # Some models, such as BLOOM, rotate nothing. They *subtract* from each score the distance times a slope (**ALiBi**;
 # Press et al., [Train Short, Test Long: Attention with Linear Biases Enables Input Length
-# Extrapolation](https://arxiv.org/abs/2108.12409), 2022). Head $i$ of $h$ heads, counted from 1, has the slope
-# $2^{-8 i / h}$. With eight heads these are 1/2, 1/4 and so on to 1/256, so some heads look close by and others far.
-# To see the bias alone, let one word be repeated six times, so that all products of queries and keys are equal, say 0:
+# Extrapolation](https://arxiv.org/abs/2108.12409), 2022). Head $i$ of $h$ heads, counted from 0, has the slope
+# $2^{-8 (i + 1) / h}$ (if $h$ is a power of two). With eight heads these are 1/2, 1/4 and so on to 1/256, so some heads
+# look close by and others far. To see the bias alone, let one word be repeated six times, so that all products of
+# queries and keys are equal, say 0:
 
 # %%
 distance = 5 - torch.arange(6)  # from the last query to each key

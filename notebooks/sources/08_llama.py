@@ -259,10 +259,10 @@ for num_kv_heads in (1, 2, 4) if llama else ():
     print(f"{num_kv_heads} kv heads: like transformers {off < 1e-5}")
 
 # %% [markdown]
-# So far that is five tokens and heads of six numbers, and at so few positions the base matters little. Now
-# the settings of Llama 3 8B: heads of 128 numbers, four query heads to a kv head, base 500000, room for 8192 positions,
-# and a text of 520 tokens. (We take a quarter of its heads, so that it runs in seconds.) The second line is the same
-# module with Llama 2's base in its table:
+# So far that is five tokens, heads of six numbers and only one base. Now the settings of Llama 3 8B: heads of 128
+# numbers, four query heads to a kv head, base 500000, room for 8192 positions, and a text of 520 tokens. (We take a
+# quarter of its heads, so that it runs in seconds.) The second line is the same module with Llama 2's base in its
+# table:
 
 # %%
 if llama:

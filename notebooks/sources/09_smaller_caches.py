@@ -326,8 +326,8 @@ for position in (4, 100, 10_000, 100_000):
 
 # %% [markdown]
 # In the paper's form the score stays what it was. In the library's it changes with every token, at distances that a
-# model may never have met in training. So the library's form serves texts that are no longer than those; for an endless
-# one, take the paper's.
+# model may never have met in training. So the library's form serves texts no longer than those of training; for endless
+# text take the paper's.
 #
 # ## A sink that is learned
 #

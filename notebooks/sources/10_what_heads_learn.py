@@ -520,8 +520,8 @@ predict(guess, lambda: max(reversed_by, key=lambda name: reversed_by[name][1]))
 # It is the projection to the keys. The second D asks with what it is itself ("who comes after a D?"), and the message
 # answers that question in the R's key. What is then copied, the R, is in its value, which doesn't need the message. Run
 # `reversed_by` to see the numbers. When a head of one layer gets its keys from a head of the layer below, Elhage et al.
-# call it *K-composition*. It came out so with three other seeds and with a smaller learning rate, too. There, though,
-# both heads of layer 0 sometimes look back, and then the messages of both have to be exchanged.
+# call it *K-composition*. It came out so with three other seeds and with a smaller learning rate, too. In some of these
+# runs both heads of layer 0 look back, and then the messages of both have to be exchanged.
 #
 # </details>
 

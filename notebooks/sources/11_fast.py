@@ -543,9 +543,9 @@ print("merged:", tuple(merged.shape), " lse of the parts:", lses)
 #
 # PyTorch's function scaled_dot_product_attention has several kernels and chooses one by device, dtype and options; the
 # course's modules call it with `kernel="fused"`. Don't take it for granted that a fused one runs. The step that made a
-# result is named in its `grad_fn`. On the CPU, dropout alone makes the function fall back to the explicit form, whose
-# last step is an ordinary product (of tensors of four axes, which PyTorch ends with a view, so `UnsafeView` is named).
-# (The context manager sdpa_kernel of torch.nn.attention lets you insist on one.)
+# result is named in its `grad_fn`. On the CPU, dropout is enough to make the function fall back to the explicit form,
+# whose last step is an ordinary product. It is named `UnsafeView`, because PyTorch ends a product of tensors of four
+# axes with a view. (The context manager sdpa_kernel of torch.nn.attention lets you insist on one.)
 
 # %% tags=["versions", "nbval-ignore-output"]
 heads_in = draw(1, 4, 128, 64).requires_grad_()
@@ -619,11 +619,10 @@ for key_len, slow in steps["broadcast"].items():
 
 # %% [markdown]
 # With 1,024 keys the *quotient* is nearly met: the count says 15, and 16.2 was measured, though both steps took about
-# four times as long as their counts allow. With more keys 54 to 64 was measured,
-# and the fused kernel is faster still. A count gives only a lower bound of a time, and with more keys broadcasting
-# stays further above its bound. A large part of this is new memory, because each copy goes into memory that the
-# operating system has to provide first. This cell makes the same copy on your machine, into new memory and into memory
-# that is already there:
+# four times as long as their counts allow. With more keys 54 to 64 were measured, and the fused kernel is faster still.
+# A count gives only a lower bound of a time, and with more keys broadcasting stays further above its bound. A large
+# part of this is new memory, because each copy goes into memory that the operating system has to provide first. This
+# cell makes the same copy on your machine, into new memory and into memory that is already there:
 
 # %% tags=["timing", "nbval-ignore-output"]
 rows = compare_times(copies_of_keys(str(device)), rounds=5)

@@ -106,10 +106,10 @@ class Attention(Outline):
 
 # %% [markdown]
 # Two habits help before any probe runs. First, *no two of these sizes are equal*: three samples, six
-# words, seven numbers per word, eight heads, two kv heads that four heads share, ten numbers per head, which are five
-# pairs for the rotation, and sixteen positions. Where two sizes agree, exchanging them changes no shape. Second, all
-# patients get the same weights, with those of queries and keys tripled, because untrained weights attend to everything
-# nearly alike, and then it hardly matters what attention does. We compute in float64.
+# words, seven numbers per word, eight heads, two kv heads, each shared by four heads, ten numbers per head, which are
+# five pairs for the rotation, and sixteen positions. Where two sizes agree, exchanging them changes no shape. Second,
+# all patients get the same weights, with those of queries and keys tripled, because untrained weights attend to
+# everything nearly alike, and then it hardly matters what attention does. We compute in float64.
 
 # %%
 words = ["Dream", "big", "and", "work", "for", "it"]
@@ -322,8 +322,9 @@ def in_pieces(module, x, size=2):
 torch.testing.assert_close(in_pieces(admit(Patient1), x, 1), healthy(x))
 
 # %% [markdown]
-# So this leak shows only where all words are run at once, as in training: the model learns from words that it won't
-# have when it writes. (In pieces of two it raises an error, because its mask does not fit the longer cache.)
+# So this leak shows only where the first piece has several words, as in training or in a prompt. In training the model
+# learns from words that it won't have when it writes. (In pieces of two it raises an error, because its mask does not
+# fit the longer cache.)
 #
 # ## Right at once, wrong in pieces
 #

@@ -544,7 +544,7 @@ print(f"waiting alone:                                  {waiting:.6f} s")
 # such as nccl choose among rings, trees and levels like these.)
 #
 # **Predict.** Llama 3 8B has 32 layers, and its tokens are half as wide. Is the speed-up from four to
-# eight devices `"more"` or `"less"` than that of the 70B model?
+# eight devices `"larger"` or `"smaller"` than that of the 70B model?
 
 # %%
 llama_8b = {"layers": 32, "d_model": 4096, "heads": 32, "kv_heads": 8}
@@ -556,14 +556,15 @@ def speed_up(model):
     return four / eight
 
 
-guess = ...  # "more" or "less"
-predict(guess, lambda: "more" if speed_up(llama_8b) > speed_up(llama_70b) else "less")
+guess = ...  # "larger" or "smaller"
+larger = speed_up(llama_8b) > speed_up(llama_70b)
+predict(guess, lambda: "larger" if larger else "smaller")
 
 # %% [markdown]
 # <details><summary>After your guess</summary>
 #
-# Less. There is less to read per layer, so the cut saves less time, while each all-reduce waits for as many latencies
-# as before.
+# Smaller. There is less to read per layer, so the cut saves less time, while each all-reduce waits for as many
+# latencies as before.
 #
 # </details>
 #

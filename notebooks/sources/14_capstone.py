@@ -424,7 +424,7 @@ def train(model, steps=800, fastest=1e-2):
         loss = F.cross_entropy(model(inputs)[0].flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
-        # a single huge gradient does not rule AdamW's running means
+        # a single huge gradient must not dominate AdamW's running means
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())

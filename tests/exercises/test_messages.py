@@ -8,6 +8,7 @@ import torch
 
 from course_lib.exercises import ALL, InputGenerator, LocalAnswer
 from course_lib.exercises.learner_error import LearnerError
+from course_lib.exercises.verdict import stopped
 
 from . import wrong_classes, wrong_functions, wrong_functions_later, wrong_functions_unusual
 
@@ -88,3 +89,23 @@ def test_angles_in_float32_need_no_note():
 def test_what_stops_a_student_in_grading_has_a_question_of_its_own(kind, text, said):
     _, question = LearnerError({"kind": kind, "message": text}).explain({})
     assert said in question, question
+
+
+@pytest.mark.parametrize(
+    ("line", "is_gap"),
+    [
+        ("self.k_proj = nn.Linear(d_in, ..., bias=False)", True),
+        ("weights = scores.softmax(dim=...)", True),
+        ("per_head = (batch, num_tokens, ..., ...)", True),
+        ("return ...", True),
+        ("keys[..., 0].view(*shape[:2])", False),
+        ("torch.einsum(queries, [..., 0, 1], keys, [..., 2, 1])", False),
+        ("scores = queries @ keys", False),
+        ("keys = keys.view(", False),
+    ],
+)
+def test_an_open_gap_is_seen_whatever_the_release_of_pytorch_says_of_it(line, is_gap):
+    said = "empty() received an invalid combination of arguments - got (tuple, dtype=NoneType)"  # PyTorch 2.6
+    report = {"kind": "TypeError", "message": said, "text": line}
+    verdict = stopped(LearnerError(report), ["Other"], {})
+    assert ("A gap, `...`, is still open" in verdict.message) == is_gap, verdict

@@ -38,6 +38,12 @@ def test_a_notebook_links_the_mistake_and_the_lesson(lessons):
     assert repr(verdict).endswith("Look again at lesson: 01"), "text stays text"
 
 
+def test_a_blank_in_its_lesson_sends_nobody_to_the_lesson(lessons):
+    """In the lesson itself a link would lead to where the reader is, and on Colab there would be none."""
+    verdict = check("row_sums", lambda weights: weights.sum(dim=0))
+    assert not verdict.passed and not links_of(verdict) and "Look again" not in repr(verdict)
+
+
 def test_the_third_try_links_the_section_and_the_page(lessons):
     for _ in range(3):
         verdict = check("scaled_scores", unscaled())

@@ -19,10 +19,10 @@ from course_grader import (
     pipeline,
     released_exercises,
 )
-from course_grader.decisions import decided, parse_due, read_decisions, read_extensions
+from course_grader.decisions import Decision, decided, parse_due, read_decisions, read_extensions
 from course_grader.grading import GradingTask, grade_student
 from course_grader.manifest import read_manifest
-from course_grader.marks import IN_PART, MISSING
+from course_grader.marks import IN_PART, MISSING, UNREADABLE
 from course_grader.reports import class_report, feedback_page
 from course_grader.sandbox import ResourceLimits, Sandbox
 from course_grader.submissions import SubmittedNotebook, read_notebook
@@ -42,8 +42,8 @@ def grade(isolation):
     limits = ResourceLimits(cell=3, answer=3, notebook=30)
     with Sandbox(isolation, limits) as sandbox, Sandbox(isolation, limits, expose_course=True) as exposed:
 
-        def grade(*sheets, release=RELEASE, policy=NO_LIMIT, **more):
-            return grade_student(GradingTask("ada", sheets, (), release, policy, **more), sandbox, exposed)
+        def grade(*sheets, release=RELEASE, policy=NO_LIMIT, remarks=(), **more):
+            return grade_student(GradingTask("ada", sheets, remarks, release, policy, **more), sandbox, exposed)
 
         yield grade
 
@@ -104,6 +104,41 @@ def test_what_is_not_handed_in_is_a_state_of_its_own(grade):
     page, report = feedback_page(some, release), class_report([some, nothing], release)
     assert f"– </span> {MISSING}".replace(" </", "</") in page and "Not handed in</th>" in report
     assert "Wrong answers without a name" not in report
+
+
+@pytest.mark.parametrize(
+    ("change", "points"),
+    [
+        (lambda right, stub: [right, stub], 1),
+        (lambda right, stub: [f"{right}\n\n\n@torch.no_grad()\n{stub}\n\nx = 1"], 1),
+        (lambda right, stub: [stub, right], 1),
+        (lambda right, stub: [right, f"{stub}  # your code goes here", stub], 1),
+        (lambda right, stub: [right, stub.replace("    raise", "    x = 1\n    raise")], 0),  # the student's own
+        (lambda right, stub: [right, right.replace("return", "return 2 *")], 0),
+        (lambda right, stub: [stub, stub], 0),
+    ],
+)
+def test_an_answer_above_the_stub_counts(grade, change, points):
+    cells = change(RIGHT["merge_heads"], STUBS["merge_heads"])
+    result = grade(sheet("04_exercises.ipynb", *cells))
+    assert result.points == points * POINTS["merge_heads"], verdicts(result)["merge_heads"]
+    unwritten = verdicts(result)["merge_heads"].message == "This isn't written yet, or not to its end."
+    assert unwritten == ("NotImplementedError" in cells[-1] and not points)
+
+
+def test_a_class_of_which_nothing_can_be_read_has_no_part_in_the_mean(grade):
+    broken = SubmittedNotebook("04_exercises.ipynb", 0.0, False, None, "It is empty.")
+    results = [
+        grade(sheet("04_exercises.ipynb", *RIGHT.values())),
+        replace(grade(broken), student="bob"),
+        replace(grade(remarks=("x.zip can't be read.",)), student="cy"),
+    ]
+    assert [one.unreadable for one in results] == [False, True, True]
+    assert {one.state for result in results[1:] for one in verdicts(result).values()} == {UNREADABLE}
+    report = class_report(results, RELEASE)
+    assert "<dt>Handed in</dt><dd>1</dd>" in report and f"<dt>Mean</dt><dd>{TOTAL} of {TOTAL} points" in report
+    assert "<dt>Nothing readable</dt><dd>2, not in the mean and the median</dd>" in report
+    assert not decided(results[1], {("bob", "merge_heads"): Decision(1)}).unreadable
 
 
 def test_what_is_not_read_is_told_and_asks_for_no_look(grade):
@@ -234,6 +269,16 @@ def graded(monkeypatch, class_):
     monkeypatch.setattr(pipeline, "grade_all", lambda given, config, **_: (one(task, config) for task in given))
     run.tasks, run.said = tasks, said
     return run
+
+
+def test_a_mark_without_a_hand_in_needs_an_empty_folder(class_, graded):
+    give(class_, "ada.ipynb")
+    graded()
+    (class_ / "out" / "decisions.csv").write_text("student,exercise,points,comment\nbob,merge_heads,1,An oral.\n")
+    with pytest.raises(ValueError, match="make an empty folder of that name among those handed in"):
+        graded()
+    (class_ / "handed_in" / "bob").mkdir()
+    assert {one.student: one.points for one in graded()} == {"ada": 0, "bob": 1}
 
 
 def test_equal_hand_ins_are_shown_to_the_teacher_only(class_, graded):

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +32,11 @@ def test_the_check_has_a_line_for_each_need(capsys, monkeypatch):
 
 
 def test_the_checks_look_at_this_machine(monkeypatch, tmp_path):
+    monkeypatch.setattr(hub, "_sandbox", lambda: None)
+    monkeypatch.setattr("course_grader.sandbox.choose_isolation", lambda: SimpleNamespace(warning=lambda: "a hole"))
     names = [what for what, _ in hub.checks()]
-    assert len(names) == 5 and "nbgitpuller" in names[2]
+    assert len(names) == 6 and "nbgitpuller" in names[2]
+    assert list(hub.checks())[-1] == ("a sandbox without a known hole", "a hole")
     assert "install it with the hub's own pip" in hub._outside_home(tmp_path / "a" / "b" / "c.py", tmp_path)
     assert hub._outside_home(tmp_path / "c.py", tmp_path / "home") is None
     assert hub._module("no_such_module", "pip install it") == "no_such_module is not installed: pip install it"

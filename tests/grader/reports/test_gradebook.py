@@ -167,6 +167,7 @@ def test_two_submissions_that_fit_one_row_get_nothing(write):
     [
         "Vorname,Nachname,ID-Nummer,E-Mail-Adresse,Zuletzt aus diesem Kurs geladen",  # German
         "Prénom,Nom de famille,Numéro d'identification,Adresse de courriel,Dernier téléchargement",  # French
+        "Prénom,Nom de famille,Numéro d’identification,Adresse de courriel,Dernier téléchargement",  # French, too
         "Nombre,Apellido(s),Número de ID,Dirección de correo,Última descarga",  # Spanish
         "Nome,Cognome,Codice identificativo,Indirizzo email,Scaricato",  # Italian
         "Voornaam,Achternaam,ID-nummer,E-mailadres,Laatst gedownload",  # Dutch

@@ -59,12 +59,16 @@ def test_a_download_of_moodle(tmp_path):
     put(tmp_path / student / "01_exercises.ipynb", at=1e9)
     put(tmp_path / student / "timestamp.txt", b"1999-01-01")  # Moodle writes none: it is the student's own
     put(tmp_path / "Jane Doe_1234567_assignsubmission_onlinetext" / "onlinetext.html")
+    put(tmp_path / "Text Only_1234569_assignsubmission_onlinetext" / "onlinetext.html")
+    put(tmp_path / "Flat Only_1234570_assignsubmission_onlinetext_onlinetext.html")
     put(tmp_path / "Jane Doe_1234568_assignsubmission_file_02_exercises.ipynb")
     assert as_names(tmp_path) == {
         student: ["01_exercises.ipynb"],
         "Jane Doe_1234568_assignsubmission_file": ["02_exercises.ipynb"],
     }
     assert find_submissions(tmp_path)[0].files[0].submitted_at == 1e9
+    (typed,) = [one for one in survey(tmp_path, find_submissions(tmp_path)) if "typed into Moodle" in one]
+    assert all(name in typed for name in ("Jane Doe_1234567", "Text Only_1234569", "Flat Only_1234570"))
 
 
 def test_a_download_of_canvas(tmp_path):
@@ -104,6 +108,8 @@ def test_a_download_of_canvas(tmp_path):
         ("01_exercises.ipynb", ("01_exercises.ipynb", 0)),
         ("README", ("README", 0)),
         ("-1.ipynb", (".ipynb", 1)),
+        ("01_exercises-Copy2.ipynb", ("01_exercises.ipynb", 2)),
+        ("Copy of 01_exercises.ipynb", ("01_exercises.ipynb", 1)),
     ],
 )
 def test_copies_of_a_notebook(name, original):
@@ -146,6 +152,7 @@ def test_a_folder_without_submissions(tmp_path, name, says):
 
 MOODLE, CANVAS = "Jane Doe_1234567_assignsubmission_file_", "doejane_12345_67890_01_exercises.ipynb"
 OTHER_MOODLE, OTHER_CANVAS = "Al Roe_1234568_assignsubmission_file_", "roeal_12346_67891_01_exercises.ipynb"
+THIRD_MOODLE, THIRD_CANVAS = "Cy Roe_1234569_assignsubmission_file_", "roecy_12347_67892_01_exercises.ipynb"
 
 
 @pytest.mark.parametrize(
@@ -168,6 +175,10 @@ OTHER_MOODLE, OTHER_CANVAS = "Al Roe_1234568_assignsubmission_file_", "roeal_123
         ({f"late ones/{CANVAS}": None, OTHER_CANVAS: None}, "Canvas"),
         ({"late.zip": [f"a/b/c/{CANVAS}"], OTHER_CANVAS: None}, "Canvas"),
         ({f"a/b/c/d/{MOODLE}/01.ipynb": None, f"{OTHER_MOODLE}/01.ipynb": None}, "Moodle"),
+        # Unpacked into the folder of a student, or packed under the name of one
+        ({f"{MOODLE}/{OTHER_MOODLE}/01.ipynb": None, f"{MOODLE}/a/{THIRD_MOODLE}/01.ipynb": None}, "Moodle"),
+        ({f"{MOODLE}/week1.zip": [f"{OTHER_MOODLE}01.ipynb", f"{THIRD_MOODLE}/a.pdf"]}, "Moodle"),
+        ({"doejane_12345_67890_all.zip": [OTHER_CANVAS, THIRD_CANVAS], OTHER_CANVAS: None}, "Canvas"),
     ],
 )  # fmt: skip
 def test_a_class_is_not_one_student(tmp_path, handed_in, platform):
@@ -184,18 +195,60 @@ def test_a_class_is_not_one_student(tmp_path, handed_in, platform):
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "told"),
     [
-        (f"{MOODLE}/{OTHER_MOODLE}/01.ipynb", f"{MOODLE}/{MOODLE}/01.ipynb"),  # in what Moodle named, all is one's own
-        (f"jane/{CANVAS}", "jane/doejane_12345_67899_02_exercises.ipynb"),  # her own files, as Canvas gives them back
-        ("jane/v1/01.ipynb", "jane/v2/01.ipynb", "al.ipynb"),
-        (f"jane/{OTHER_MOODLE}.ipynb", "al.ipynb"),  # a joke stops nobody's grading
+        ((f"{MOODLE}/{OTHER_MOODLE}/01.ipynb", f"{MOODLE}/{MOODLE}/01.ipynb"), True),  # a friend's, and her own
+        ((f"jane/{CANVAS}", "jane/doejane_12345_67899_02_exercises.ipynb"), True),  # her own, as Canvas gives it back
+        (("jane/v1/01.ipynb", "jane/v2/01.ipynb", "al.ipynb"), False),
+        ((f"jane/{OTHER_MOODLE}.ipynb", "al.ipynb"), True),  # a joke stops nobody's grading
+        ((f"{MOODLE}/Screenshot_20261119_120000_a.jpg", f"{MOODLE}/Screenshot_20261120_120000_b.jpg"), False),
     ],
 )
-def test_one_student_is_not_a_class(tmp_path, names):
+def test_one_student_is_not_a_class(tmp_path, names, told):
     for name in names:
         put(tmp_path / name)
-    assert len(find_submissions(tmp_path)) == len({name.partition("/")[0] for name in names})
+    found = find_submissions(tmp_path)
+    assert len(found) == len({name.partition("/")[0] for name in names})
+    said = [one for one in survey(tmp_path, found) if "is graded with what bears another student's name, " in one]
+    assert len(said) == told
+
+
+@pytest.mark.parametrize(
+    ("names", "students"),
+    [
+        (["ann_01_exercises.ipynb", "ann_02_exercises.ipynb", "Bo-01_exercises (1).ipynb"], ["Bo", "ann"]),
+        (["carla.ipynb", "carla (1).ipynb", "carla (2).zip"], ["carla"]),
+        (["bea.ipynb", "bea-Copy1.ipynb", "bea - Copy.ipynb", "Bea - Kopie (2).ipynb"], ["Bea"]),
+        (["Copy of cem.ipynb", "Kopie von cem.ipynb"], ["cem"]),
+        (["dan/a.ipynb", "dan /a.ipynb", "dan\u00a0/a.ipynb"], ["dan"]),
+        (["Jane Doe/a.ipynb", "jane  doe.zip"], ["Jane Doe"]),
+        # others, though some look alike
+        (["team (1).ipynb", "team (2).ipynb"], ["team (1)", "team (2)"]),
+        (["jane_doe.ipynb", "Jane Doe.ipynb"], ["Jane Doe", "jane_doe"]),
+        (["01_exercises_ann.ipynb", "02_exercises-ann.ipynb"], ["01_exercises_ann", "02_exercises-ann"]),
+        (["student_01.ipynb", "student_02.ipynb", "ann-1.ipynb", "ann-2.ipynb"],
+         ["ann-1", "ann-2", "student_01", "student_02"]),
+        (["Strauss.ipynb", "Strauß.ipynb", "Zoe.ipynb", "Zoë.ipynb"], ["Strauss", "Strauß", "Zoe", "Zoë"]),
+        ([f"{MOODLE}/a.ipynb", "Jane Doe_1234568_assignsubmission_file_/a.ipynb"],
+         ["Jane Doe_1234567_assignsubmission_file", "Jane Doe_1234568_assignsubmission_file"]),
+    ],
+)  # fmt: skip
+def test_one_student_is_not_two_and_two_are_not_one_in_silence(tmp_path, names, students):
+    for name in names:
+        if name.endswith(".zip"):
+            zipped(tmp_path / name, {"b.ipynb": NOTEBOOK})
+        else:
+            put(tmp_path / name)
+    found = find_submissions(tmp_path)
+    said = survey(tmp_path, found)
+    assert [one.student for one in found] == students
+    assert sum(len(one.files) for one in found) == len(names)
+    merged = len(names) > len(students)
+    assert any(one.startswith("Graded as one student; if it is two") for one in said) == merged
+    for name in names if merged and len(students) == 1 else ():
+        assert repr(escape_hidden(name.partition("/")[0])) in "".join(said)
+    asked = any(word in name for name in names for word in ("team", "jane_", "_ann."))
+    assert any(one.startswith("Graded apart, and may be one student") for one in said) == asked
 
 
 def test_every_file_that_is_not_read_is_named(tmp_path):

@@ -167,7 +167,7 @@ def test_what_a_zip_may_hold_besides(tmp_path):
         "locked.ipynb can't be read. It is protected with a password: hand in the notebook itself.",
         "slow.ipynb can't be read. It is compressed by an unsupported method (12): hand in the notebook itself.",
     )
-    assert [file.read() for file in one.files] == [b"last"]
+    assert [(file.name, file.read()) for file in one.files] == [("twice.ipynb", b"first"), ("twice.ipynb", b"last")]
 
 
 def test_a_zip_with_an_endless_table_of_contents(tmp_path, monkeypatch):

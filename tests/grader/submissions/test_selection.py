@@ -111,18 +111,21 @@ def test_an_exercise_beside_another_in_one_cell():
 @pytest.mark.parametrize(
     ("hours", "says"),
     [
-        ((-3, -1), [f"02_exercises.ipynb was handed in twice: the one from 2026-11-20 17:00 {ZONE} counts."]),
+        (
+            (-3, -1),
+            [f"02_exercises.ipynb was handed in twice: 02_exercises-1.ipynb from 2026-11-20 17:00 {ZONE} counts."],
+        ),
         (
             (-1, -2, -3, 4),
             [
                 "02_exercises.ipynb was handed in 4 times: "
-                f"the one from 2026-11-20 17:00 {ZONE} counts, the last in time."
+                f"02_exercises-1.ipynb from 2026-11-20 17:00 {ZONE} counts, the last in time."
             ],
         ),
         (
             (1, 2),
             [
-                f"02_exercises.ipynb was handed in twice: the one from 2026-11-20 20:00 {ZONE} counts.",
+                f"02_exercises.ipynb was handed in twice: 02_exercises-2.ipynb from 2026-11-20 20:00 {ZONE} counts.",
                 f"02_exercises-2.ipynb is late: it was handed in at 2026-11-20 20:00 {ZONE} "
                 f"and due at 2026-11-20 18:00 {ZONE}.",
             ],
@@ -171,6 +174,14 @@ def test_nothing_that_counts():
     assert select_notebooks([], NAMES, DUE).submitted_at is None
     selection = select_notebooks([submit("a.ipynb", None, 1, reason="It is empty.")], NAMES, DUE)
     assert (selection.notebook_of, selection.late, selection.submitted_at) == ({}, {}, DUE + HOUR)
+
+
+def test_one_name_twice_in_a_zip():
+    submitted = [submit("a.ipynb", answers_to(*NAMES)) for _ in range(2)]
+    assert winner(submitted)[0] == 1
+    assert winner(submitted)[2] == (
+        f"a.ipynb was handed in twice: the last of them, from 2026-11-20 18:00 {ZONE}, counts.",
+    )
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders():
