@@ -16,7 +16,7 @@ from .manifest import Release, ReleasedExercise
 from .marks import MISSING, UNREADABLE, Mark, StudentResult
 from .sameness import equals_solutions
 from .sandbox import Sandbox
-from .submissions import OWN_TIMESTAMP, Notebook, SubmittedNotebook, explain_missing, parse, select_notebooks
+from .submissions import Notebook, OwnTimestamp, SubmittedNotebook, explain_missing, parse, select_notebooks
 
 MAX_REMARKS, MAX_SENTENCE = 20, 600
 
@@ -114,8 +114,9 @@ def grade_student(task: GradingTask, sandbox: Sandbox, diagnosis_sandbox: Sandbo
     ]
     passed = {name: notebook for name, notebook in selection.notebook_of.items() if verdicts[name].passed}
     flags = {
-        "a file can't be read": set(task.remarks) - {OWN_TIMESTAMP} or any(not one.notebook for one in task.notebooks),
-        "it has a timestamp.txt of its own": OWN_TIMESTAMP in task.remarks,
+        "a file can't be read": any(not isinstance(one, OwnTimestamp) for one in task.remarks)
+        or any(not one.notebook for one in task.notebooks),
+        "it has a timestamp.txt of its own": any(isinstance(one, OwnTimestamp) for one in task.remarks),
         "only other weeks' notebooks": others and not used,
         "cells were left out": any(one in judged.left_out or used[one].remarks for one in used),
         "cells are gone": any(one.verdict.state == NOT_PASSED and one.verdict.name not in verdicts for one in marks),

@@ -16,10 +16,22 @@ from .student_names import NOTEBOOK_SUFFIX, ZIP_SUFFIX
 from .visible_text import escape_hidden
 
 MAX_NOTEBOOKS, MAX_DEPTH, MAX_ENTRIES, MAX_REMARKS = 50, 5, 2000, 20
+
+
 CHECKPOINTS = ".ipynb_checkpoints"  # where Jupyter keeps a copy of each notebook as it was last saved
 MAX_TOTAL = 200_000_000  # bytes of all notebooks in one zip
 TIMESTAMP_FILE = "timestamp.txt"  # collecting tools write the time of submission to it
-OWN_TIMESTAMP = f"{TIMESTAMP_FILE} was not read: only those that nbgrader writes count, so each file's own time does."
+
+
+class OwnTimestamp(str):
+    """The remark on a student's own timestamp.txt."""
+
+    __slots__ = ()
+
+
+OWN_TIMESTAMP = OwnTimestamp(
+    f"{TIMESTAMP_FILE} was not read: only those that nbgrader writes count, so each file's own time does."
+)
 LATEST = datetime(9000, 1, 1, tzinfo=UTC).timestamp()
 
 _ZONED = re.compile(r"(.*\d) ([A-Za-z][\w/+-]*|[+-]\d\d:?\d\d)")

@@ -188,7 +188,8 @@ def test_a_report_is_plain_data(ill, healthy):
         *place,
     }
     assert first["where"] == ill.findings[0].where and first["source"] == ill.findings[0].source
-    assert all(type(value) in (str, int, dict, type(None)) for value in json.loads(ill.as_json())["findings"][0].values())
+    values = json.loads(ill.as_json())["findings"][0].values()
+    assert all(type(value) in (str, int, dict, type(None)) for value in values)
 
 
 def test_reports_and_findings_can_not_be_changed(ill):

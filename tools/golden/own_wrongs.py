@@ -13,5 +13,5 @@ LISTED = [
 
 
 @pytest.mark.parametrize(("name", "code"), LISTED)
-def test_listed(name, code):
+def test_listed(name, code, kernel):
     check(name, code)
