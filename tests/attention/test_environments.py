@@ -67,6 +67,16 @@ IN_THE_WILD = [
 ]
 
 
+def first_of(cases):
+    """The same cases, of which the compiler and the exporter are asked only about the first of each kernel by default:
+    all forms share their code."""
+    kernels = [kernel for _, kernel in cases]
+    return [
+        case if kernels.index(case[1]) == at else pytest.param(*case, marks=pytest.mark.slow)
+        for at, case in enumerate(cases)
+    ]
+
+
 def raw(name, **options):
     """A form as its constructor makes it, Llama's and latent attention among them; all take the same x."""
     if name == "llama":
@@ -100,7 +110,7 @@ def fresh_compiler():
 # --- torch.compile and torch.export ---
 
 
-@pytest.mark.parametrize(("name", "kernel"), SOME_KERNELS)
+@pytest.mark.parametrize(("name", "kernel"), first_of(SOME_KERNELS))
 def test_compiles_into_one_graph_forward_and_backward(name, kernel, fresh_compiler):
     module, x, keep = build_to_compile(name, kernel), draw_x(), padding_keep([TOKENS, 4], side="left")
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
@@ -128,7 +138,7 @@ def test_compiles_with_weights_and_in_training(fresh_compiler):
     assert (weights[..., causal_keep(TOKENS)] == 0).any()
 
 
-@pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD)
+@pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD))
 def test_compiles_with_a_cache_and_not_anew_for_every_step(name, kernel, fresh_compiler):
     module, x = build_wild(name, kernel), draw_x()
     counter = CompileCounter()
@@ -195,7 +205,7 @@ def test_compiles_to_machine_code(fresh_compiler):
         assert_same(torch.compile(module, fullgraph=True)(x), module(x), 1e-5)
 
 
-@pytest.mark.parametrize(("name", "kernel"), SOME_KERNELS)
+@pytest.mark.parametrize(("name", "kernel"), first_of(SOME_KERNELS))
 def test_exports_for_every_batch_and_length(name, kernel):
     # Dim.DYNAMIC rather than Dim("token"): of a folded axis PyTorch asks min(t, t * t) == t, and can't prove it.
     module, sizes = build_to_compile(name, kernel), {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
@@ -215,7 +225,7 @@ def test_exports_with_a_mask(name, kernel):
     assert_same(exported(x, keep=keep), module(x, keep=keep))
 
 
-@pytest.mark.parametrize(("name", "kernel"), IN_THE_WILD[2:])
+@pytest.mark.parametrize(("name", "kernel"), first_of(IN_THE_WILD[2:]))
 def test_forms_with_rotary_positions_export_for_every_batch_and_length(name, kernel):
     module, sizes = build_wild(name, kernel), {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
     exported = torch.export.export(module, (draw_x(),), dynamic_shapes=(sizes,)).module()

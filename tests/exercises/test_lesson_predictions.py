@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 
+pytestmark = pytest.mark.slow
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 ASKING = re.compile(r"^predict\(", re.MULTILINE)
 LESSONS = [path for path in sorted((NOTEBOOKS / "sources").glob("*.py")) if ASKING.search(path.read_text("utf-8"))]

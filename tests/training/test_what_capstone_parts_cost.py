@@ -9,6 +9,8 @@ import torch
 
 from .conftest import SOURCES
 
+pytestmark = pytest.mark.slow
+
 ASSIGNED = ("device", "text", "vocabulary", "numbers", "tokens", "width", "num_heads", "max_len", "seen", "held_out")
 SEEDS = (0, 1, 2)
 FAST, SLOW = 1e-2, 3e-3

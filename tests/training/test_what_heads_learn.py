@@ -6,6 +6,8 @@ from itertools import product
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 ASSIGNED = ("alphabet", "num_tokens", "device", "test_letters", "test_known", "words", "both_ways")
 RUNS = [pytest.param(seed, rate, id=f"seed {seed}, rate {rate}") for seed, rate in product((0, 1, 2), (5e-3, 3e-3))]
 

@@ -18,7 +18,7 @@ from . import book
 from .run import choose_lessons
 
 # They need more than Python, or minutes for what lessons say of trained models, and have their own options.
-APART = ("--ignore=tests/browser", "--ignore=tests/machines", "--ignore=tests/training")
+APART = ("--ignore=tests/browser", "--ignore=tests/machines")
 EVERY_PAGE = "tests/browser/every_page.py"  # pytest takes no file of that name for tests unless it is told to
 MOST_NAMED = 40  # failed tests of a row
 TWICE = "Each cell is checked twice in one kernel, as when Run All is pressed two times."
@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     if built is not None:
         rows.append(("the book", "", built.result()))
     if args.browser:
-        rows.append(check_tests(root, "what training shows", ["tests/training"], args.workers, distribute="loadfile"))
+        slow = [*APART, "tests", "-m", "slow"]
+        rows.append(check_tests(root, "what takes long", slow, args.workers, distribute="loadfile"))
     if args.browser or args.browser_only:  # JupyterLab's tests are one group
         rows.append(check_tests(root, "in a browser", ["tests/browser"], args.workers, distribute="loadgroup"))
     return report(rows, notes)
