@@ -1,9 +1,12 @@
 """A frozen test: what `check` says of the wrong answers that the exercises listed themselves when they were frozen."""
 
+from importlib import import_module
+
 import pytest
-from tests.frozen_exercises import ALL
 
 from course_lib.exercises import check
+
+ALL = import_module("tests.frozen_exercises").ALL  # there only beside the other frozen cases
 
 LISTED = [
     pytest.param(name, wrong.code, id=f"{name}-{wrong.equals}")
