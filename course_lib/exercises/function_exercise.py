@@ -60,6 +60,7 @@ class FunctionExercise(Exercise):
         arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
         axes: The names of the result's axes, or of its parts if it is a tuple.
         fixed: Axes of the arguments that `edge_cases` doesn't shorten: other arguments follow from their size.
+        least: The smallest value of an integer argument that may stand beside any others, such as {"num_prompt": 0}.
         draw_edges: Draws further calls at the edges, where numbers among the arguments are sizes.
         wrong: Known wrong answers, the most likely first.
         own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
@@ -73,6 +74,7 @@ class FunctionExercise(Exercise):
     arguments: Mapping[str, str] = field(default_factory=dict)
     axes: str = ""
     fixed: str = ""
+    least: Mapping[str, int] = field(default_factory=dict)
     draw_edges: Callable[[InputGenerator], Sequence[Case]] | None = None
     wrong: tuple[Wrong, ...] = ()
     own_dtype: bool = False
@@ -97,7 +99,7 @@ class FunctionExercise(Exercise):
     def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
         """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""
         axes = {name: self.arguments.get(name, "") for name in inspect.signature(self.solution).parameters}
-        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), rng)
+        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), self.least, rng)
         edges = [case for case in found if not (self.own_dtype and case.about == FLOAT32)]
         return [*(self.draw_edges(rng) if self.draw_edges else ()), *edges]
 

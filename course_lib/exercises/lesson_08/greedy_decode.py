@@ -101,6 +101,7 @@ EXERCISE = FunctionExercise(
         "To append it, it needs an axis for the token: `torch.cat([tokens, newest[:, None]], dim=1)`.",
     ),
     draw=_draw,
+    least={"num_new": 0},
     draw_edges=_draw_long,
     arguments={"tokens": "batch token"},
     axes="batch token",

@@ -78,6 +78,7 @@ EXERCISE = FunctionExercise(
     ),
     given=inspect.getsource(online_step),
     draw=_draw,
+    least={"block": 1},
     arguments={"queries": "token head_dim", "keys": "token head_dim", "values": "token width"},
     axes="context computed",
     wrong=WRONG,
