@@ -231,7 +231,7 @@ def _cut(
         return tensor.clone()
 
     arguments = []
-    for value, (name, names) in zip(case.arguments, axes.items(), strict=False):
+    for value, (name, names) in zip(case.arguments, axes.items(), strict=False):  # noqa: B007
         listed = names.split()
         arguments.append(map_instances(Tensor, cut, value))
     return Case(tuple(arguments))

@@ -17,7 +17,17 @@ from .answer import Answer
 from .axes import axis_names, named_shape
 from .behaviour import behaviour
 from .copies import built
-from .differences import FLOAT32_ROUNDING, Difference, Expected, Kind, difference, equal, precision_note
+from .differences import (
+    FLOAT32_ROUNDING,
+    TOLERANCE_FLOAT32,
+    TOLERANCE_MEASURED,
+    Difference,
+    Expected,
+    Kind,
+    difference,
+    equal,
+    precision_note,
+)
 from .edges import FLOAT32, edge_cases, in_float32, in_float64
 from .exchanged_arguments import exchanged_arguments
 from .exercise import Case, Exercise, Wrong
@@ -267,8 +277,10 @@ class FunctionExercise(Exercise):
         arguments = built(case.arguments)
         value = self._extracted(self.solution(*arguments), case)
         rounding = self._rounding(case, value) + (FLOAT32_ROUNDING if case.about == FLOAT32 else 0.0)
-        exact = case.about == FLOAT32 and not self.own_dtype
-        return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact)
+        exact = not self.own_dtype and self.extract is None
+        measured = exact and case.about != FLOAT32 and isinstance(value, Tensor)
+        tolerance = TOLERANCE_MEASURED if measured else TOLERANCE_FLOAT32
+        return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact, tolerance=tolerance)
 
     def _rounding(self, case: Case, value: Any) -> float:
         """Return how far the solution itself is off in float32, eight times."""
