@@ -143,8 +143,8 @@ def wrapper(d_in, d_out, num_heads, *weights):
 
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
-    *rows, (one, width, d_in) = rng.size_rows(4, 3, 2, 7)
-    for heads, head_dim, d_in in [*rows, (1, width, d_in), (one, 1, d_in)]:
+    *rows, (many, width, narrow) = rng.size_rows(4, 3, 2, 7)
+    for heads, head_dim, d_in in [*rows, (1, width, narrow), (many, 1, narrow)]:
         d_out = heads * head_dim
         shapes = [*[(head_dim, d_in)] * (3 * heads), (d_out, d_out)]
         weights = [rng.normal(*shape).float() for shape in shapes]
