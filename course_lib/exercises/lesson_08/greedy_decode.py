@@ -93,7 +93,7 @@ EXERCISE = FunctionExercise(
     prompt=(
         "`model(tokens)` takes token ids, (batch, token), and returns logits, (batch, token, vocabulary). Decode "
         "greedily: `num_new` times, let the model read everything so far, take the most likely next token of each "
-        "sample, and put it behind the others. Return all ids, (batch, token + num_new)."
+        "sample, and put it behind the others. `num_new` may be 0. Return all ids, (batch, token + num_new)."
     ),
     hints=(
         "It is a loop of two lines: choose the next token, and append it.",
