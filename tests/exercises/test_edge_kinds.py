@@ -157,3 +157,36 @@ def test_the_note_on_digits_says_what_was_measured():
                       ".softmax(-1) * keep; return w * (1 + 1e-8)"})["safe_weights"][0]  # fmt: skip
     verdict = ALL["safe_weights"].judge(LocalAnswer(code), InputGenerator(0))
     assert verdict.passed and "right to the digits of float32 only. Is a small number added" in repr(verdict), verdict
+
+
+SCORES = "scores = queries @ keys.transpose(2, 3)"
+KEPT = (
+    f"{SCORES} => self.k = getattr(self, 'k', keys) | keys = self.k if self.k.shape == keys.shape else keys | {SCORES}"
+)
+
+
+def test_heads_in_another_order_are_not_blamed_on_the_output_matrix():
+    code = run_cell(
+        """def to_split(wrapper):
+    split = wrapper_to_split(wrapper)
+    with torch.no_grad():
+        for role in (split.q_proj, split.k_proj, split.v_proj):
+            role.weight.copy_(role.weight.unflatten(0, (split.num_heads, -1)).flip(0).flatten(0, 1).clone())
+    return split
+""",
+        "to_split",
+    )
+    verdict = ALL["to_split"].judge(LocalAnswer(code), InputGenerator(0))
+    assert verdict.state == "not passed yet" and "out_proj" not in verdict.message, verdict
+
+
+def test_keys_that_are_kept_from_an_earlier_call_are_named():
+    code = run_cell(edited(TEMPLATES["MultiHeadWithGaps"], KEPT), "MultiHeadWithGaps")
+    verdict = ALL["MultiHeadWithGaps"].judge(LocalAnswer(code), InputGenerator(0))
+    assert verdict.state == "not passed yet" and "tensor of an earlier call" in repr(verdict), verdict
+
+
+def test_weights_that_are_kept_for_a_picture_do_no_harm():
+    kept = "context = weights @ values => self.weights, self.all = weights, [weights] | context = weights @ values"
+    code = run_cell(edited(TEMPLATES["MultiHeadWithGaps"], kept), "MultiHeadWithGaps")
+    assert ALL["MultiHeadWithGaps"].judge(LocalAnswer(code), InputGenerator(0)).passed
