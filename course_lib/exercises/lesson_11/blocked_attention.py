@@ -78,7 +78,6 @@ EXERCISE = FunctionExercise(
     ),
     given=inspect.getsource(online_step),
     draw=_draw,
-    least={"block": 1},
     arguments={"queries": "token head_dim", "keys": "token head_dim", "values": "token width"},
     axes="context computed",
     wrong=WRONG,

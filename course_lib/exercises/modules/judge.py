@@ -119,7 +119,7 @@ class ModuleJudge:
             return of_problem(self._examined(problem, module, layouts))
         if module.dtypes:
             self.notes[dtype_note(module.dtypes)] = None
-        runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None)
+        runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None, long=not self.right)
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in (runs[:2] if earlier else runs)]

@@ -187,13 +187,13 @@ def draw_pieces(num_tokens: int, rng: InputGenerator) -> list[int]:
     return [first, *[1] * min(rest, 2), *([rest - 3, 1] if rest > 3 else [1] * (rest - 2))]
 
 
-def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False) -> list[RunSizes]:
+def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False, long: bool = False) -> list[RunSizes]:
     """Draw the runs of one construction: some samples, one of many tokens, samples of one token, larger elements;
-    with `cached`, samples that are handed over piece by piece with a cache at last."""
+    with `cached`, samples that are handed over piece by piece with a cache at last; `long` makes many more tokens."""
     taken = {*sizes, sizes.head_dim, sizes.num_kv_heads * sizes.head_dim, sizes.num_heads // sizes.num_kv_heads}
     free = rng.shuffled([size for size in range(2, 16) if size not in taken])
     free = [size for size in free if size * sizes.num_heads not in taken and size * sizes.num_kv_heads not in taken]
-    many = rng.choice([size for size in range(260, 290) if size not in taken])
+    many = rng.choice([size for size in (range(260, 290) if long else range(64, 90)) if size not in taken])
     few, tokens = sorted(size for size in free if size < 9)[:2]
     more = next(size for size in free if size > 8 and size not in (few, tokens))
     large = rng.choice([size for size in range(18, 26) if size not in taken])
