@@ -157,7 +157,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         if about == FIRST_SAMPLE:
             x[1:, 0, 0] *= -1
         part = {WEAK: 0.0005, FALLING: -1.0}.get(about, 1.0)
-        channel = 1 + rng.integer(width - 1) if about in (CHANNEL, FALLING, CANCELS, NEIGHBOURS) else -1
+        channel = 1 + rng.integer(width - 1 - (about == CANCELS)) if about in (CHANNEL, FALLING, CANCELS, NEIGHBOURS) else -1
         if about == ZERO:
             x[:, -1] = 0.0
         seen_as = {DIRECTION: "direction", SIZE: "size", CANCELS: "sum", NEIGHBOURS: "neighbours"}.get(about, "")
