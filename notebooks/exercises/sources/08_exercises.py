@@ -16,8 +16,9 @@
 #
 # **You need** [lesson 08](../08_llama.ipynb). **It takes** about twenty-five minutes.
 #
-# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
-# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
+# Any right way passes, with loops, lists or NumPy on the way, unless a task speaks of gradients. What has a shape is
+# returned as a tensor, of the dtype of the inputs. A check comes with float64 and with float32, with axes of size 1 and
+# with long ones, and with scores of thousands.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
@@ -167,7 +168,7 @@ check("next_positions", next_positions)
 #
 # `model(tokens)` takes token ids, (batch, token), and returns logits, (batch, token, vocabulary). Decode greedily:
 # `num_new` times, let the model read everything so far, take the most likely next token of each sample, and put it
-# behind the others. Return all ids, (batch, token + num_new).
+# behind the others. `num_new` may be 0. Return all ids, (batch, token + num_new).
 
 # %% nbgrader={"grade": false, "grade_id": "greedy_decode", "locked": false, "schema_version": 3, "solution": true, "task": false}
 def greedy_decode(model, tokens, num_new):
