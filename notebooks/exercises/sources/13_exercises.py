@@ -17,8 +17,9 @@
 # **You need** [lesson 13](../13_many_devices.ipynb). **It takes** about forty minutes. Devices are counted from 0, and
 # heads are dealt out in order: with 4 heads and 2 devices, device 0 has heads 0 and 1. No second device is needed.
 #
-# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
-# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
+# Any right way passes, with loops, lists or NumPy on the way, unless a task speaks of gradients. What has a shape is
+# returned as a tensor, of the dtype of the inputs. A check comes with float64 and with float32, with axes of size 1 and
+# with long ones, and with scores of thousands.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing

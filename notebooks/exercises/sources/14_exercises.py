@@ -17,8 +17,9 @@
 # **You need** [lesson 14](../14_capstone.ipynb). **It takes** about half an hour. Nothing is trained, but the loss must
 # be ready for it: its gradients are compared, too.
 #
-# Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 and
-# with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs.
+# Any right way passes, with loops, lists or NumPy on the way, unless a task speaks of gradients. What has a shape is
+# returned as a tensor, of the dtype of the inputs. A check comes with float64 and with float32, with axes of size 1 and
+# with long ones, and with scores of thousands.
 
 # %% tags=["setup"]
 # @title Setup: installs the course where it is missing; elsewhere it does nothing
