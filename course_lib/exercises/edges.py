@@ -1,4 +1,5 @@
-"""The edges of what an exercise may be called with: axes of size 1, square tables, long axes, zeros, and float32."""
+"""The edges of what an exercise may be called with: smallest and long axes, the smallest numbers, flags the other way,
+square tables, equal samples, rows far apart, zeros, and float32."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from course_lib.tracing import map_instances, tensors_in
@@ -17,7 +19,11 @@ from .input_generator import LONG, InputGenerator
 
 FLOAT32 = "the inputs are float32"
 ZEROS = "some elements are exactly 0"
+SAME = "all samples are equal"
 FREE_ROWS = ("x", "queries", "keys", "values")  # may hold any numbers, unlike weights and angles
+BOUND = ("weights", "cos", "sin")  # whose elements belong together
+FAR = {"scores": 1e5, "lses": 1e5} | dict.fromkeys(("x", "query", "queries", "keys"), 1e3)  # what becomes scores
+VERY_LONG = 130  # the least size of an axis beside which all others are short: wider than a head, longer than int8
 
 
 def edge_cases(
@@ -27,6 +33,7 @@ def edge_cases(
     axes: Mapping[str, str],
     result_axes: str,
     fixed: Collection[str],
+    least: Mapping[str, int],
     rng: InputGenerator,
 ) -> Iterator[Case]:
     """Yield calls at the edges of those that an exercise draws.
@@ -38,27 +45,74 @@ def edge_cases(
         axes: Argument, in order -> the names of its axes, or of those of each tensor in it; "" if they have none.
         result_axes: The names of the result's axes.
         fixed: The axes whose size is left as it was drawn.
+        least: The smallest value of an integer that may stand beside any other arguments.
         rng: Where sizes and elements come from.
     """
     pairs = [(case, result) for case, result in zip(drawn, results, strict=True) if _is_plain(case)]
     pairs = pairs or list(zip(drawn, results, strict=True))
     first = pairs[0][0]
-    if not any(isinstance(one, FromSource) for one in first.arguments) and not [*tensors_in(first.arguments)]:
+    made = any(isinstance(one, FromSource) for one in first.arguments)
+    tensors = bool([*tensors_in(first.arguments)])
+    for case in [first] if tensors else [case for case, _ in pairs[:4]]:
+        yield from _smallest(case, [*axes], least)
+    flipped = _replaced(first, lambda _, value: not value if isinstance(value, bool) else value)
+    yield from flipped
+    if not made and not tensors:
         return
     sizes = {axis: size for axis, size in _sizes(first, axes).items() if axis not in fixed}
-    yield from (_cut(first, axes, axis, 1) for axis, size in sizes.items() if size > 1)
+    joined = any(axis in name.split("*") for axis in sizes for names in axes.values() for name in _joined(names))
+    base = [first, *_replaced(first, lambda at, value: least.get([*axes][at], value))][-1] if joined else first
+    yield from (_cut(base, axes, {axis: 1}) for axis, size in sizes.items() if size > 1)
+    if not made and len(sizes) > 1:
+        yield from (_cut(base, axes, dict.fromkeys(sizes, size)) for size in (1, 2) if max(sizes.values()) > size)
+    for axis, size in zip(sizes, rng.sizes(len(sizes), VERY_LONG, 2 * VERY_LONG), strict=True) if not made else ():
+        short = {other: min(own, 1 + (other != "batch")) for other, own in sizes.items()}
+        yield _cut(base, axes, short | {axis: size}, rng)
+    if sizes.get("batch", 0) > 1:
+        yield _cut(first, axes, {"batch": [sizes["batch"] - 1] * sizes["batch"]})._replace(about=SAME)
     if sizes.get("query", 0) != sizes.get("key", 0) > 1:
         shorter, longer = sorted(("query", "key"), key=lambda axis: sizes.get(axis, 0))
         if shorter in sizes:
-            yield _cut(first, axes, longer, sizes[shorter])
+            yield _cut(first, axes, {longer: sizes[shorter]})
     square = (_square(case, result, axes, result_axes.split(), sizes) for case, result in pairs)
     yield from islice(filter(None, square), 1)
     yield from _redrawn(draw, rng.with_equal_sizes(), lambda sizes: len({*sizes}) <= 2 and min(sizes) > 1)[:1]
     yield from _redrawn(draw, rng.with_long_sizes(), lambda sizes: max(sizes) >= LONG)[:3]
     if (zeros := _with_zeros(first, axes)) is not None:
         yield zeros
+    far = [] if made else [one for case in (first, *flipped) for one in _far_apart(case, axes)]
+    yield from far
     if any(map(_is_floating, results)):
-        yield from (Case(in_float32(case.arguments), FLOAT32) for case, _ in pairs[:2])
+        yield from (Case(in_float32(case.arguments), FLOAT32) for case in [*(case for case, _ in pairs[:2]), *far])
+
+
+def _smallest(case: Case, names: Sequence[str], least: Mapping[str, int]) -> Iterator[Case]:
+    """Yield the call with each integer at its smallest, alone and all together."""
+    for changed in [{name} for name in least] + [{*least}] * (len(least) > 1):
+        yield from _replaced(case, lambda at, value: least[names[at]] if names[at] in changed else value)  # noqa: B023
+
+
+def _replaced(case: Case, change: Callable[[int, Any], Any]) -> list[Case]:
+    """Return the call with other values, given their index and the value; none if it stays as it is."""
+    arguments = tuple(change(at, value) for at, value in enumerate(case.arguments))
+    same = all(own is other or own == other for own, other in zip(case.arguments, arguments, strict=True))
+    return [] if same else [Case(arguments)]
+
+
+def _far_apart(case: Case, axes: Mapping[str, str]) -> list[Case]:
+    """Return the call with every other row of what becomes scores far larger, so that some scores are thousands."""
+    arguments = []
+    for value, name in zip(case.arguments, axes, strict=False):
+
+        def enlarged(rows: Tensor, name: str = name) -> Tensor:
+            if not rows.is_floating_point() or not rows.ndim:
+                return rows
+            larger = torch.arange(rows[..., 0].numel()).view(rows.shape[:-1]) % 2 == (rows.ndim > 1)
+            return torch.where(larger[..., None], FAR[name] * rows, rows)
+
+        arguments.append(map_instances(Tensor, enlarged, value) if name in FAR else value)
+    changed = any(own is not other for own, other in zip(case.arguments, arguments, strict=False))
+    return [Case(tuple(arguments), "some rows are a thousand times as large, or more")] if changed else []
 
 
 def _redrawn(
@@ -78,7 +132,7 @@ def _square(
         return None
     (shorter, _), (longer, name) = sorted(zip(result.shape[-2:], names[-2:], strict=True))
     is_free = name in free and _sizes(case, axes)[name] == longer
-    return _cut(case, axes, name, shorter) if is_free and 1 < shorter < longer else None
+    return _cut(case, axes, {name: shorter}) if is_free and 1 < shorter < longer else None
 
 
 def _with_zeros(case: Case, axes: Mapping[str, str]) -> Case | None:
@@ -126,7 +180,7 @@ def _is_plain(case: Case) -> bool:
 
 
 def _sizes(case: Case, axes: Mapping[str, str]) -> dict[str, int]:
-    """Map the axes that have a name of their own to their sizes, in order."""
+    """Map the axes that can be resized to their sizes, in order: none that is joined to one of unknown size."""
     found: dict[str, int] = {}
 
     def add(tensor: Tensor) -> Tensor:
@@ -137,24 +191,47 @@ def _sizes(case: Case, axes: Mapping[str, str]) -> dict[str, int]:
     for value, names in zip(case.arguments, axes.values(), strict=False):
         listed = names.split()
         map_instances(Tensor, add, value)
-    joined = {part for names in axes.values() for name in names.split() for part in _parts(name)}
-    return {name: size for name, size in found.items() if name.isidentifier() and name not in joined}
+    joined = [name.split("*") for names in axes.values() for name in _joined(names)]
+    stuck = {part for parts in joined if not all(one in found for one in parts) for part in parts}
+    return {name: size for name, size in found.items() if name.isidentifier() and name not in stuck}
 
 
-def _parts(name: str) -> list[str]:
-    """Split the name of an axis that several axes were joined to, such as "head*head_dim"."""
-    return name.split("*") if "*" in name else []
+def _joined(names: str) -> list[str]:
+    """Return the axes that several axes were joined to, such as "head*head_dim"."""
+    return [name for name in names.split() if "*" in name]
 
 
-def _cut(case: Case, axes: Mapping[str, str], axis: str, size: int) -> Case:
+def _cut(
+    case: Case, axes: Mapping[str, str], wanted: Mapping[str, int | list[int]], rng: InputGenerator | None = None
+) -> Case:
+    """Resize axes, also where they are joined to others: longer ones begin again, with elements that `rng` changes.
+
+    Args:
+        case: The call.
+        axes: Argument -> the names of its axes.
+        wanted: Axis -> its size, or the indices that are taken.
+        rng: Where the changes come from; None changes no element.
+    """
+    sizes = _sizes(case, axes)
+    taken = {
+        axis: torch.tensor(one if isinstance(one, list) else [at % sizes[axis] for at in range(one)])
+        for axis, one in wanted.items()
+    }
+
     def cut(tensor: Tensor) -> Tensor:
-        for at, name in enumerate(listed if len(listed) == tensor.ndim else ()):
-            if name == axis:
-                tensor = tensor.narrow(at, 0, size)
+        for at, axis in enumerate(listed if len(listed) == tensor.ndim else ()):
+            index = torch.zeros(1, dtype=torch.int64)
+            if taken.keys() & {*axis.split("*")}:
+                for part in axis.split("*"):
+                    own = taken.get(part, torch.arange(sizes[part]))
+                    index = (index[:, None] * sizes[part] + own).flatten()
+                tensor = tensor.index_select(at, index)
+        if rng is not None and tensor.is_floating_point() and name not in BOUND:
+            tensor = tensor * (1 + rng.normal(*tensor.shape, std=0.1))
         return tensor.clone()
 
     arguments = []
-    for value, names in zip(case.arguments, axes.values(), strict=False):
+    for value, (name, names) in zip(case.arguments, axes.items(), strict=False):  # noqa: B007
         listed = names.split()
         arguments.append(map_instances(Tensor, cut, value))
     return Case(tuple(arguments))

@@ -24,6 +24,11 @@ _MASKS = (
 
 _GRAPH = (
     Lead(
+        r"backward through the graph a second time",
+        "Your code uses a tensor of an earlier call again, whose backward pass is over.",
+        "What is kept from one call to the next: keys, scores, a mask in an attribute or a default argument?",
+    ),
+    Lead(
         r"leaf Variable that requires grad",
         "A parameter that is trained may be changed in place only under `torch.no_grad()`.",
         "Which lines belong into a block `with torch.no_grad():`?",

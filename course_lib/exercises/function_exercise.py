@@ -17,7 +17,17 @@ from .answer import Answer
 from .axes import axis_names, named_shape
 from .behaviour import behaviour
 from .copies import built
-from .differences import FLOAT32_ROUNDING, Difference, Expected, Kind, difference, equal, precision_note
+from .differences import (
+    FLOAT32_ROUNDING,
+    TOLERANCE_FLOAT32,
+    TOLERANCE_MEASURED,
+    Difference,
+    Expected,
+    Kind,
+    difference,
+    equal,
+    precision_note,
+)
 from .edges import FLOAT32, edge_cases, in_float32, in_float64
 from .exchanged_arguments import exchanged_arguments
 from .exercise import Case, Exercise, Wrong
@@ -60,6 +70,7 @@ class FunctionExercise(Exercise):
         arguments: Argument -> the names of its axes, such as {"keys": "key head_dim"}; a list's are its tensors'.
         axes: The names of the result's axes, or of its parts if it is a tuple.
         fixed: Axes of the arguments that `edge_cases` doesn't shorten: other arguments follow from their size.
+        least: The smallest value of an integer argument that may stand beside any others, such as {"num_prompt": 0}.
         draw_edges: Draws further calls at the edges, where numbers among the arguments are sizes.
         wrong: Known wrong answers, the most likely first.
         own_dtype: Whether the answer chooses a dtype itself, so that float32 needs no note.
@@ -73,6 +84,7 @@ class FunctionExercise(Exercise):
     arguments: Mapping[str, str] = field(default_factory=dict)
     axes: str = ""
     fixed: str = ""
+    least: Mapping[str, int] = field(default_factory=dict)
     draw_edges: Callable[[InputGenerator], Sequence[Case]] | None = None
     wrong: tuple[Wrong, ...] = ()
     own_dtype: bool = False
@@ -97,7 +109,7 @@ class FunctionExercise(Exercise):
     def edges(self, cases: Sequence[Case], results: Sequence[Any], rng: InputGenerator) -> list[Case]:
         """Return calls at the edges of what may be asked, after the calls that were drawn and their right results."""
         axes = {name: self.arguments.get(name, "") for name in inspect.signature(self.solution).parameters}
-        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), rng)
+        found = edge_cases(cases, results, self.draw, axes, self.axes, self.fixed.split(), self.least, rng)
         edges = [case for case in found if not (self.own_dtype and case.about == FLOAT32)]
         return [*(self.draw_edges(rng) if self.draw_edges else ()), *edges]
 
@@ -265,8 +277,10 @@ class FunctionExercise(Exercise):
         arguments = built(case.arguments)
         value = self._extracted(self.solution(*arguments), case)
         rounding = self._rounding(case, value) + (FLOAT32_ROUNDING if case.about == FLOAT32 else 0.0)
-        exact = case.about == FLOAT32 and not self.own_dtype
-        return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact)
+        exact = not self.own_dtype and self.extract is None
+        measured = exact and case.about != FLOAT32 and isinstance(value, Tensor)
+        tolerance = TOLERANCE_MEASURED if measured else TOLERANCE_FLOAT32
+        return Expected(value, rounding, self.axes, self._sizes(case), exact_dtype=exact, tolerance=tolerance)
 
     def _rounding(self, case: Case, value: Any) -> float:
         """Return how far the solution itself is off in float32, eight times."""

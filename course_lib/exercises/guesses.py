@@ -12,6 +12,7 @@ from torch import Tensor
 
 MOST = 60  # elements of a tensor that are read, and digits of an integer
 AROUND = " \t\r\n\"'`“”‘’„«».,;:!?"  # of a word
+UNSEEN = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff")  # what copying brings along and nobody sees
 YES_OR_NO = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
 
 
@@ -31,6 +32,8 @@ def plain(value: Any) -> Any:
             value = int(value) if value == int(value) else float(value)
         if isinstance(value, int) and abs(value) > 10**MOST:
             return float("inf") if value > 0 else float("-inf")
+    if type(value) is str:
+        return value.translate(UNSEEN)
     return tuple(map(plain, value)) if isinstance(value, (list, tuple)) else value
 
 
@@ -45,7 +48,7 @@ def read(guess: Any, answer: Any) -> Any:
     if isinstance(answer, tuple):
         if isinstance(guess, str):
             parts = guess.strip(AROUND).removeprefix("torch.Size").strip("([])").split(",")
-            guess = tuple(part for part in parts if part.strip())
+            guess = tuple(part for part in parts if part.strip()) if len(parts) > 1 or len(answer) == 1 else guess
         elif not isinstance(guess, tuple) and len(answer) == 1:
             guess = (guess,)
         kinds = answer if isinstance(guess, tuple) and len(guess) == len(answer) else answer[:1] * MOST

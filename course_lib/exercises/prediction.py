@@ -41,6 +41,16 @@ def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0)
         >>> predict("rows", "columns")
         ✗ You guessed rows; it is columns. Read on to see why.
     """
+    if not isinstance(within, (int, float)):
+        print("… `within` should be a number, such as 0.01.")
+        return
+    try:
+        _predict(guess, answer, within)
+    except Exception as error:  # a list that holds itself, a class of the learner's own
+        print(f"… This can't be compared ({type(error).__name__}): a guess is a number, a word in quotes or a shape.")
+
+
+def _predict(guess: Any, answer: Any, within: float) -> None:
     if is_gap(guess):
         print("… No guess yet: write yours in place of the dots and run this cell again.")
         if within:
@@ -52,13 +62,20 @@ def predict(guess: Any, answer: Any | Callable[[], Any], *, within: float = 0.0)
         print(f"… The answer could not be computed ({type(error).__name__}): run the cells above, then this one again.")
         return
     guess = read(guess, answer)
-    if _kind(guess) is not _kind(answer):
+    if not _same_kind(guess, answer):
         wanted = WANTED.get(type(answer)) or _with_article(type(answer))  # never the answer itself
         print(f"… Your guess is {_shown(guess)}; this question asks for {wanted}.")
         return
     right = _equal(guess, answer, within)
     end = "." if right else ". Read on to see why."
     print(f"{'✓' if right else '✗'} You guessed {_shown(guess)}; it is {_shown(answer)}{end}")
+
+
+def _same_kind(guess: Any, answer: Any) -> bool:
+    """Return whether a guess is of the answer's kind; of several values, each must be of the kind of one of them."""
+    if isinstance(guess, tuple) and isinstance(answer, tuple):
+        return {*map(_kind, guess)} <= {*map(_kind, answer)}
+    return _kind(guess) is _kind(answer)
 
 
 def _kind(value: Any) -> type:

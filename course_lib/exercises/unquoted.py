@@ -34,12 +34,24 @@ class UnquotedWords(ast.NodeTransformer):
         known = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
         for line in node.body if asked else ():
             match line:
-                case ast.Assign(targets=[ast.Name(id=guess)], value=ast.Name(id=word) as value):
-                    word = word.removesuffix(NO_KEYWORD)
-                    if guess in asked and not (word in known or word in self.namespace or hasattr(builtins, word)):
+                case ast.Assign(targets=[ast.Name(id=guess)], value=value):
+                    names = _names(value)
+                    word = "-".join(names)
+                    has = [one in known or one in self.namespace or hasattr(builtins, one) for one in names]
+                    if guess in asked and names and not all(has):
                         print(f'… Nothing here is called {word}, so it counts as the word "{word}": words need quotes.')
                         line.value = ast.copy_location(ast.Constant(word), value)
         return node
+
+
+def _names(value: ast.expr) -> list[str]:
+    """Return the parts of a word that Python takes for a name, or for names subtracted: `mask-after-softmax`."""
+    if isinstance(value, ast.Name):
+        return [value.id.removesuffix(NO_KEYWORD)]
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Sub):
+        parts = _names(value.left), _names(value.right)
+        return [*parts[0], *parts[1]] if all(parts) else []
+    return []
 
 
 def keywords_as_names(lines: list[str]) -> list[str]:

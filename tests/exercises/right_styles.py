@@ -42,7 +42,6 @@ torch.vmap(lambda row: row.softmax(0))(scores)
 F.scaled_dot_product_attention(queries[None, None], keys[None, None], values[None, None])[0, 0]
 torch.einsum("qk,kd->qd", torch.einsum("qd,kd->qk", queries, keys).div(queries.shape[1] ** 0.5).softmax(1), values)
 torch.stack([sum(w * v for w, v in zip((keys @ q / len(q) ** 0.5).softmax(0), values)) for q in queries])
-w = (queries @ keys.T / queries.shape[1] ** 0.5).exp(); return w @ values / w.sum(1, keepdim=True)
 torch.vmap(lambda q: (keys @ q / len(q) ** 0.5).softmax(0) @ values)(queries)
 F.dropout((queries @ keys.T / queries.shape[1] ** 0.5).softmax(1), 0.0) @ values
 (values.T @ (keys @ queries.T / queries.shape[1] ** 0.5).softmax(0)).T
@@ -164,7 +163,7 @@ CONV = "nn.Linear(d_in, d_out, bias=False) => nn.Conv1d(d_in, d_out, 1, bias=Fal
 SCALE = "super().__init__() => super().__init__() | self.scale = nn.Parameter(torch.tensor({} ** -0.5))"
 DROP = "super().__init__() => super().__init__() | self.drop = nn.Dropout(0.0) && @ values => @ values && weights = {w} => weights = self.drop({w})"
 MASK = "keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => "
-BUFFER = "super().__init__() => super().__init__() | self.register_buffer('mask', torch.ones(128, 128).triu(1).bool())"
+BUFFER = "super().__init__() => super().__init__() | self.register_buffer('mask', torch.ones(512, 512).triu(1).bool())"
 SDPA = "context = weights @ values => context = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)"
 
 PACKED = """

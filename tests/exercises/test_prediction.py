@@ -125,3 +125,25 @@ def test_whatever_is_guessed_is_answered_in_a_line(answer, capsys):
 def test_an_answer_that_fails_is_said(capsys):
     message = "… The answer could not be computed (ZeroDivisionError): run the cells above, then this one again."
     assert said(capsys, 3, lambda: 1 / 0) == message
+
+
+ITSELF = [1]
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize("guess", [(True, 5), (1j, 5), "4x5", "4 × 5", "4 5", "4; 5", "4/5", "45", ((4, 5), 5)])
+def test_what_is_no_row_of_numbers_is_not_judged(guess, capsys):
+    assert "this question asks for several numbers" in said(capsys, guess, torch.Size([4, 5]))
+
+
+@pytest.mark.parametrize(("guess", "answer"), [("\u200bcolumns", "columns"), ("\ufeff36", 36), ("4,\u200b 5", (4, 5))])
+def test_what_copying_brings_along_does_not_count(guess, answer, capsys):
+    assert said(capsys, guess, answer).startswith("✓")
+
+
+@pytest.mark.parametrize(
+    ("guess", "answer", "within"), [(ITSELF, 3, 0), (ITSELF, (1, 2), 0), (3, 3, "ten"), (..., 0.5, "ten"), (3, 3, None)]
+)
+def test_it_never_raises(guess, answer, within, capsys):
+    text = said(capsys, guess, answer, within=within)
+    assert text.startswith("… ") and "\n" not in text and ("within" in text) == (not isinstance(within, int))

@@ -51,6 +51,10 @@ def test_a_word_without_quotes_is_taken_for_the_word_and_nothing_else_is_changed
     assert run("guess = k\npredict(guess, 'k')")[0].startswith("… Your guess is (1, 2); this question asks for a word")
     assert run("guess = ...\npredict(guess, 3)")[0].startswith("… No guess yet")
     assert run("here = 3\nguess = here\npredict(guess, 3)") == ("✓ You guessed 3; it is 3.", "")
+    said = '… Nothing here is called left-right, so it counts as the word "left-right": words need quotes.'
+    assert run('guess = left-right\npredict(guess, "left-right")')[0].startswith(f"{said}\n✓")
+    assert run("guess = mask-after-softmax\npredict(guess, 3)")[0].endswith("this question asks for an integer.")
+    assert run("a, b = 5, 2\nguess = a-b\npredict(guess, 3)") == ("✓ You guessed 3; it is 3.", "")
     # A keyword, too: "for" and "and" are words of sentences.
     said = '… Nothing here is called for, so it counts as the word "for": words need quotes.'
     assert run('guess = for  # a word\npredict(guess, "for")') == (f"{said}\n✓ You guessed for; it is for.", "")

@@ -22,8 +22,9 @@ SUFFIX = "_exercises"  # behind the number of the lesson: the name of both noteb
 WIDTH = 118  # of a line of Markdown
 FIRST_WITH_REVIEW = "01"  # before lesson 01 there is nothing to ask about
 JUDGED = (
-    "Any right way passes: loops, lists and NumPy, too, unless a task speaks of gradients. A check comes with float64 "
-    "and with float32, with axes of size 1 and with long ones; a result has the dtype of its inputs."
+    "Any right way passes, with loops, lists or NumPy on the way, unless a task speaks of gradients. What has a shape "
+    "is returned as a tensor, of the dtype of the inputs. A check comes with float64 and with float32, with axes of "
+    "size 1 and with long ones, and with scores of thousands."
 )
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 

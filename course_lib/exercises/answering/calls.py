@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.utils._pytree import tree_leaves
 
 from .devices import MixedDevices, OneDevice
 from .from_source import FromSource
@@ -154,7 +155,9 @@ def _run_elsewhere(
     """Run a copy of a module in another dtype, or on a device that computes no elements; see `run_module`."""
     place: Any = torch.float32 if elsewhere == "float32" else "meta"
     inputs = (inputs[0].to(place), *inputs[1:])
-    other = copy.deepcopy(module).to(place)
+    # What it keeps of an earlier call, such as weights for a picture, is part of a graph and can't be copied as it is.
+    kept = [one for part in module.modules() for one in tree_leaves([*vars(part).values()]) if isinstance(one, Tensor)]
+    other = copy.deepcopy(module, {id(one): one.detach() for one in kept if not one.is_leaf}).to(place)
     with torch.no_grad():
         if elsewhere == "float32":
             return _in_steps(other, inputs, steps, cache) if steps else other(*inputs)

@@ -46,6 +46,7 @@ EXERCISE = FunctionExercise(
         "The prompt is the first columns, in every row: `keep[:, :num_prompt] = True`.",
     ),
     draw=_draw,
+    least={"num_prompt": 0},
     axes="query key",
     wrong=(
         Wrong(

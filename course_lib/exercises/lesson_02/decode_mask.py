@@ -44,7 +44,8 @@ EXERCISE = FunctionExercise(
         "`tril(n)` keeps n diagonals more than `tril()`. Query 0 may see `num_keys - num_queries` keys more than one.",
     ),
     draw=_draw,
-    draw_edges=lambda rng: [Case((17, 20))],
+    least={"num_queries": 1},
+    draw_edges=lambda rng: [Case((17, 200))],
     axes="query key",
     wrong=(
         Wrong(

@@ -19,11 +19,11 @@ def dropped_weights(weights, drop, p, training):
 
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
-    about = ("", "", "p is 0", "training is False")
-    for (queries, keys), what in zip(rng.size_rows(4, 2, 3, 9), about, strict=True):
+    about, low = ("", "", "p is 0", "training is False"), (10, 55, 0, 55)
+    for (queries, keys), what, least in zip(rng.size_rows(4, 2, 3, 9), about, low, strict=True):
         drop = torch.zeros(queries * keys, dtype=torch.bool)
         drop[list(rng.sizes(2 + rng.integer(queries * keys // 2), 0, queries * keys - 1))] = True
-        p = 0.0 if what == "p is 0" else (10 + rng.integer(35)) / 100  # never 0.5, where p and 1 - p are the same
+        p = 0.0 if what == "p is 0" else (least + rng.integer(35)) / 100  # never 0.5, where p and 1 - p are the same
         dropped = drop.view(queries, keys) & (p > 0)
         cases.append(Case((rng.normal(queries, keys).softmax(-1), dropped, p, what != "training is False"), what))
     return cases

@@ -43,7 +43,7 @@ EXERCISE = FunctionExercise(
         "makes (batch, 1, 1, key) of (batch, key).",
     ),
     draw=_draw,
-    draw_edges=lambda rng: [Case(([1], 1)), Case((list(rng.sizes(3, 1, 20)), 20))],
+    draw_edges=lambda rng: [Case(([1, 1], 1)), Case((list(rng.sizes(3, 1, 200)), 200))],
     axes="batch 1 1 key",
     wrong=(
         Wrong("the mask upside down: it is True at the padding", lambda n, t: ~padding_mask(n, t), "mask-inverted"),

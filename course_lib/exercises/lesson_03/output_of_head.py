@@ -49,9 +49,10 @@ EXERCISE = FunctionExercise(
         "`nn.Linear` computes `x @ weight.T`, with a block of columns as with the whole matrix.",
     ),
     draw=_draw,
+    least={"head": 0},
     arguments={"context": "batch token head_dim", "w_o": "d_out d_out"},
     axes="batch token d_out",
-    fixed="d_out",
+    fixed="d_out head_dim",
     gradients=("context", "w_o"),
     wrong=(
         Wrong(

@@ -37,6 +37,7 @@ EXERCISE = FunctionExercise(
         "`permute` takes all axes in their new order: `split.permute(1, 2, 0, 3)`. Two `transpose` do it as well.",
     ),
     draw=_draw,
+    least={"num_heads": 1},
     arguments={"x": "token batch width"},
     axes="batch head token head_dim",
     fixed="width",

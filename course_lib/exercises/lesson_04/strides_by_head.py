@@ -39,6 +39,7 @@ EXERCISE = FunctionExercise(
         "`transpose(1, 2)` exchanges shapes and strides of axes 1 and 2 and nothing else.",
     ),
     draw=_draw,
+    least={"num_tokens": 1, "num_heads": 1, "head_dim": 1},
     wrong=(
         Wrong(
             "the strides before the transpose: (batch, token, head, head_dim)",

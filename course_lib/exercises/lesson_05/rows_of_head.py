@@ -41,6 +41,7 @@ EXERCISE = FunctionExercise(
         "Head 1 begins where head 0 ends: at row `head_dim`.",
     ),
     draw=_draw,
+    least={"head": 0},
     draw_edges=lambda rng: [Case((rng.normal(4, 3), 2, 4)), Case((rng.normal(4, 3), 0, 1))],
     arguments={"weight": "d_out d_in"},
     axes="head_dim d_in",

@@ -118,14 +118,19 @@ def _parts(result: Any, wrapper: MultiHeadAttentionWrapper) -> tuple[Any, ...]:
 
 
 def _in_order(weights: list[Tensor], wrapper: MultiHeadAttentionWrapper) -> list[Tensor]:
-    """Sort the heads by their queries' weights: in any other order, W^O's columns with them, the output is the same."""
+    """Return the right weights if these are, but for the order of the heads, W^O's columns with them; else these."""
     right = wrapper_to_split(wrapper)
-    if [one.shape for one in weights] != [right.get_parameter(f"{role}.weight").shape for role in (*ROLES, "out_proj")]:
+    wanted = [right.get_parameter(f"{role}.weight").detach() for role in (*ROLES, "out_proj")]
+    if [one.shape for one in weights] != [one.shape for one in wanted]:
         return weights
-    heads = [one.unflatten(0, (wrapper.num_heads, -1)) for one in (*weights[:3], weights[3].T)]  # (h, d, m)
-    order = heads[0].sum((1, 2)).argsort()
-    *roles, output = (one[order].flatten(0, 1) for one in heads)
-    return [*roles, output.T]
+    own, other = (_by_queries(one, wrapper.num_heads) for one in (weights, wanted))
+    return wanted if all(map(torch.equal, own, other)) else weights
+
+
+def _by_queries(weights: list[Tensor], num_heads: int) -> list[Tensor]:
+    """Sort the heads by their queries' weights."""
+    heads = [one.unflatten(0, (num_heads, -1)) for one in (*weights[:3], weights[3].T)]  # (h, d, m)
+    return [one[heads[0].sum((1, 2)).argsort()] for one in heads]
 
 
 WRAPPER = """
@@ -143,7 +148,8 @@ def wrapper(d_in, d_out, num_heads, *weights):
 
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
-    for heads, head_dim, d_in in rng.size_rows(3, 3, 2, 7):
+    *rows, (many, width, narrow) = rng.size_rows(4, 3, 2, 7)
+    for heads, head_dim, d_in in [*rows, (1, width, narrow), (many, 1, narrow)]:
         d_out = heads * head_dim
         shapes = [*[(head_dim, d_in)] * (3 * heads), (d_out, d_out)]
         weights = [rng.normal(*shape).float() for shape in shapes]

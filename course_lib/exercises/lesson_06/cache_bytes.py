@@ -33,6 +33,7 @@ EXERCISE = FunctionExercise(
         "Times kv heads, layers, tokens, and the bytes of one number.",
     ),
     draw=_draw,
+    least={"num_tokens": 1, "num_layers": 1, "num_kv_heads": 1, "head_dim": 1},
     wrong=(
         Wrong(
             "half of the cache: the keys without the values, or the other way around",

@@ -93,7 +93,7 @@ EXERCISE = FunctionExercise(
         "cached_values": "batch kv_head past head_dim",
     },
     axes="output keys values",
-    fixed="head",
+    fixed="head kv_head",
     wrong=(
         Wrong(
             "a step whose token doesn't attend to itself",

@@ -49,6 +49,7 @@ EXERCISE = FunctionExercise(
         "`weight.view(num_kv_heads, heads_per_group, head_dim, d_in).mean(dim=1)`; then join the first two axes.",
     ),
     draw=_draw,
+    least={"num_kv_heads": 1},
     draw_edges=lambda rng: [Case((rng.normal(2, 4), 2, 1))],
     arguments={"weight": "num_heads*head_dim d_in"},
     axes="num_kv_heads*head_dim d_in",

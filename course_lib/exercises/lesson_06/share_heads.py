@@ -45,6 +45,7 @@ EXERCISE = FunctionExercise(
     draw_edges=lambda rng: [Case((rng.normal(2, 1, 4, 3), 1))],
     arguments={"keys": "batch kv_head token head_dim"},
     axes="batch head token head_dim",
+    fixed="kv_head",
     gradients=("keys",),
     wrong=(
         Wrong(

@@ -93,7 +93,7 @@ EXERCISE = FunctionExercise(
     prompt=(
         "`model(tokens)` takes token ids, (batch, token), and returns logits, (batch, token, vocabulary). Decode "
         "greedily: `num_new` times, let the model read everything so far, take the most likely next token of each "
-        "sample, and put it behind the others. Return all ids, (batch, token + num_new)."
+        "sample, and put it behind the others. `num_new` may be 0. Return all ids, (batch, token + num_new)."
     ),
     hints=(
         "It is a loop of two lines: choose the next token, and append it.",
@@ -101,6 +101,7 @@ EXERCISE = FunctionExercise(
         "To append it, it needs an axis for the token: `torch.cat([tokens, newest[:, None]], dim=1)`.",
     ),
     draw=_draw,
+    least={"num_new": 0},
     draw_edges=_draw_long,
     arguments={"tokens": "batch token"},
     axes="batch token",

@@ -44,6 +44,7 @@ EXERCISE = FunctionExercise(
         "`lengths[:, None] + torch.arange(num_new)`.",
     ),
     draw=_draw,
+    least={"num_new": 1},
     draw_edges=lambda rng: [Case((torch.arange(17) + 3, 20))],
     arguments={"lengths": "batch"},
     axes="batch new",

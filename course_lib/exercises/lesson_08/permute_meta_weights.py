@@ -65,6 +65,7 @@ EXERCISE = FunctionExercise(
         "the old shape.",
     ),
     draw=_draw,
+    least={"num_heads": 1},
     draw_edges=lambda rng: [Case((rng.normal(8, 8), 2))],
     arguments={"weight": "row d_in"},
     axes="row d_in",

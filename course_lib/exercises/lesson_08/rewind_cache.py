@@ -36,7 +36,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
             Case(((rng.normal(batch, kv_heads, cached, width), rng.normal(batch, kv_heads, cached, width)), rejected))
         )
     one = rng.normal(5, 6, 7, 8), rng.normal(5, 6, 7, 8)
-    return [*cases, Case((one, 0), "no token is rejected")]
+    return [*cases, Case((one, 0), "no token is rejected"), Case((one, 7), "all tokens are rejected")]
 
 
 EXERCISE = FunctionExercise(
@@ -56,6 +56,7 @@ EXERCISE = FunctionExercise(
         "`kept = keys.shape[2] - rejected`, and `keys[:, :, :kept]`; the same for the values.",
     ),
     draw=_draw,
+    least={"rejected": 0},
     arguments={"cache": "batch kv_head cached head_dim"},
     axes="keys values",
     fixed="cached",

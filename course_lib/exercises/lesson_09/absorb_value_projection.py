@@ -45,6 +45,7 @@ EXERCISE = FunctionExercise(
         "Put these side by side along the columns: `torch.cat([...], dim=1)`.",
     ),
     draw=_draw,
+    least={"num_heads": 1},
     draw_edges=lambda rng: [
         Case((rng.normal(3, 1), rng.normal(4, 3), 1)),
         Case((rng.normal(6, 2), rng.normal(4, 6), 2)),

@@ -24,6 +24,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
     cases.append(Case((far, window, "L" * count + "G"), "the last layer attends to all tokens"))
     cases.append(Case((far + 1, window, "G" + "L" * count), "the first layer attends to all tokens"))
     cases.append(Case((far + 2, window, "L" * count + "G" + "LL"), "a layer in between attends to all tokens"))
+    cases += [Case((far, window, layers)) for layers in ("L", "G", "GG")] + [Case((far, 1, "LG"))]
     return cases
 
 
@@ -44,6 +45,7 @@ EXERCISE = FunctionExercise(
         "There is no token before 0: `max(0, ...)`.",
     ),
     draw=_draw,
+    least={"position": 0, "window": 1},
     wrong=(
         Wrong(
             "layers that reach `window` tokens back: the query's own token is counted as one of the others",

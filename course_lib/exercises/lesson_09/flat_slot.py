@@ -14,7 +14,7 @@ def flat_slot(position, block_table, block_size):  # int, list of ints, int -> i
 
 def _draw(rng: InputGenerator) -> list[Case]:
     cases = []
-    for count, size in rng.size_rows(3, 2, 3, 8):
+    for count, size in [*rng.size_rows(3, 2, 3, 8), (6, 1)]:
         table = rng.shuffled(range(1, 3 * count))[:count]
         if table == sorted(table):
             table.reverse()
@@ -38,6 +38,7 @@ EXERCISE = FunctionExercise(
         "The first slot of a block is `block * block_size`.",
     ),
     draw=_draw,
+    least={"position": 0},
     wrong=(
         Wrong(
             "the position itself, as in a cache without blocks",

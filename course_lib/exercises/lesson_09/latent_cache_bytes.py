@@ -42,6 +42,7 @@ EXERCISE = FunctionExercise(
         "DeepSeek-V3 keeps (512 + 64) * 61 numbers per token.",
     ),
     draw=_draw,
+    least={"num_tokens": 1, "num_layers": 1, "num_heads": 1, "latent_dim": 1, "rotary_dim": 1},
     wrong=(
         Wrong(
             "a latent vector and a rotary key for each head",

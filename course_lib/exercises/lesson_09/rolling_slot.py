@@ -39,6 +39,7 @@ EXERCISE = FunctionExercise(
         "Its place in the circle is that `% window`, and the circle begins at slot `num_sinks`.",
     ),
     draw=_draw,
+    least={"position": 0, "window": 1, "num_sinks": 0},
     wrong=(
         Wrong(
             "a circle without sinks: position % window",

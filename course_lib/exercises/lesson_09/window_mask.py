@@ -42,7 +42,8 @@ EXERCISE = FunctionExercise(
         "The distance must not be negative, and it must be smaller than `window`.",
     ),
     draw=_draw,
-    draw_edges=lambda rng: [Case((1, 1)), Case((1, 4)), Case((20, 5))],
+    least={"num_tokens": 1, "window": 1},
+    draw_edges=lambda rng: [Case((200, 150))],
     axes="query key",
     own_dtype=True,
     wrong=(

@@ -39,6 +39,10 @@ def _draw(rng: InputGenerator) -> list[Case]:
         first = torch.tensor([[1 + rng.integer(num_tokens - 2)] for _ in range(batch)])
         first[0], first[1] = 1, num_tokens - 2  # so that samples have different numbers of known tokens
         cases.append(Case((logits, tokens, torch.arange(num_tokens) >= first)))
+    # Some tokens in between are known, of a single sample and of several.
+    for logits, tokens, _ in [one.arguments for one in cases[:2]]:
+        known = (torch.arange(tokens.shape[1]) + torch.arange(len(tokens))[:, None]) % 3 == 1
+        cases += [Case((logits[:count], tokens[:count], known[:count])) for count in (1, len(tokens))]
     return cases
 
 

@@ -64,6 +64,7 @@ EXERCISE = FunctionExercise(
         "multiply by `w_o.T`.",
     ),
     draw=_draw,
+    least={"head": 0},
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",
     wrong=(

@@ -50,6 +50,7 @@ EXERCISE = FunctionExercise(
         "`w_o.T`.",
     ),
     draw=_draw,
+    least={"head": 0},
     arguments={
         "contexts": "batch head token head_dim",
         "others": "batch head token head_dim",

@@ -56,6 +56,7 @@ EXERCISE = FunctionExercise(
         "head_dim and 2 * num_kv_heads * key_len * head_dim.",
     ),
     draw=_draw,
+    least={"num_kv_heads": 1, "head_dim": 1},
     wrong=(
         Wrong(
             "the number for multiplications alone: an addition is an operation, too",

@@ -54,6 +54,7 @@ EXERCISE = FunctionExercise(
         "Compare a column of the one with a row of the other; `torch.arange(0, num_tokens, key_block)` makes the row.",
     ),
     draw=_draw,
+    least={"num_tokens": 1, "query_block": 1, "key_block": 1},
     axes="query_block key_block",
     wrong=(
         Wrong(

@@ -43,6 +43,7 @@ EXERCISE = FunctionExercise(
         "The scores and the weights together pass between memory and processor four times.",
     ),
     draw=_draw,
+    least={"num_tokens": 1, "num_heads": 1, "head_dim": 1},
     wrong=(
         Wrong(
             "the number of the fused form, without scores and weights",

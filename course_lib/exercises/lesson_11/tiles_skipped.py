@@ -38,6 +38,7 @@ EXERCISE = FunctionExercise(
         "With n tiles a side, the first row skips n - 1 tiles, the second n - 2, and the last none.",
     ),
     draw=_draw,
+    least={"num_tokens": 1, "size": 1},
     wrong=(
         Wrong(
             "the tiles that are computed, not those that are skipped",

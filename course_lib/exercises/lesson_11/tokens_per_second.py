@@ -37,6 +37,7 @@ EXERCISE = FunctionExercise(
         "A step writes num_texts tokens: divide them by the time of the step.",
     ),
     draw=_draw,
+    least={"num_texts": 1},
     wrong=(
         Wrong(
             "the tokens of one text, not of all",

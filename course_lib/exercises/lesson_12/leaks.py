@@ -80,14 +80,20 @@ def masked_by(keep, part=1.0, channel=-1, seen_as=""):
         mixed = part * seen + (1 - part) * causal
         if channel < 0:
             return mixed
-        later = (kept.triu(1).to(x.dtype) @ x)[:, :, channel : channel + 1]  # what is later is seen in one channel only
-        return causal + part * later * (torch.arange(x.shape[-1]) == channel)
+        # What is later is seen in one channel only, or in two, or as the difference of neighbours.
+        later = kept.triu(1).to(x.dtype) @ (x - x.roll(-1, 1) if seen_as == "neighbours" else x)
+        into = (torch.arange(x.shape[-1]) == channel).to(x.dtype)
+        into = into - into.roll(1) if seen_as == "sum" else into
+        return causal + part * later[:, :, channel : channel + 1] * into
 
     return code
 """
 
 
 CHANNEL = "one token depends on a later one, in a single channel"
+CANCELS = "one token depends on a later one, in two channels whose changes cancel out in a sum"
+NEIGHBOURS = "the first token depends on the difference of the two after it"
+FIRST_SAMPLE = "one token sees a later one, in the first sample alone"
 FALLING = "one token depends on a later one, in a single channel that falls"
 DIRECTION = "one token depends on a later one, and tokens are normalized first"
 SIZE = "one token depends on a later one, and signs do not count"
@@ -131,6 +137,9 @@ def _draw(rng: InputGenerator) -> list[Case]:
         (WEAK, _leaky),
         (CHANNEL, _leaky),
         (FALLING, _leaky),
+        (CANCELS, _leaky),
+        (NEIGHBOURS, _seen(0, 1)),
+        (FIRST_SAMPLE, _leaky),
         (DIRECTION, _leaky),
         (SIZE, _leaky),
         (ZERO, _seen(0, -1)),
@@ -145,11 +154,13 @@ def _draw(rng: InputGenerator) -> list[Case]:
         x[:, 0, 0] = x[:, 0, 0].abs()
         if "in some of the samples" in about:
             x[0, 0, 0] *= -1
+        if about == FIRST_SAMPLE:
+            x[1:, 0, 0] *= -1
         part = {WEAK: 0.0005, FALLING: -1.0}.get(about, 1.0)
-        channel = 1 + rng.integer(width - 1) if about in (CHANNEL, FALLING) else -1
+        channel = 1 + rng.integer(width - 1 - (about == CANCELS)) if about in (CHANNEL, FALLING, CANCELS, NEIGHBOURS) else -1
         if about == ZERO:
             x[:, -1] = 0.0
-        seen_as = {DIRECTION: "direction", SIZE: "size"}.get(about, "")
+        seen_as = {DIRECTION: "direction", SIZE: "size", CANCELS: "sum", NEIGHBOURS: "neighbours"}.get(about, "")
         made = FromSource(MASKED_ATTENTION, "masked_by", (kind(num_tokens, rng), part, channel, seen_as))
         cases.append(Case((made, x), about))
     return cases

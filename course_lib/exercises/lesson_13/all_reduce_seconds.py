@@ -42,6 +42,7 @@ EXERCISE = FunctionExercise(
         "Steps times the time of one step: `2 * (num_devices - 1) * (... + latency)`.",
     ),
     draw=_draw,
+    least={"num_devices": 1},
     wrong=(
         Wrong(
             "the time of a ring in which each step sends the whole tensor",

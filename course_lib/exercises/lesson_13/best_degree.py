@@ -57,6 +57,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
                 break
         cases.append(Case(call))
     weights, cache, *_, degrees = cases[0].arguments
+    cases.append(Case((weights, 4.0 * weights, 1, 0.75 * weights, degrees)))  # two devices are worse, and barely
     return [*cases, Case((weights, cache, 1, 2.0 * (weights + cache), degrees), "the links are slow")]
 
 

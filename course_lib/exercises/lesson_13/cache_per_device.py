@@ -53,6 +53,7 @@ EXERCISE = FunctionExercise(
         "That number, times 2 for keys and values, times num_tokens, head_dim and bytes_per_number.",
     ),
     draw=_draw,
+    least={"num_kv_heads": 1, "num_devices": 1},
     wrong=(
         Wrong(
             "the cache of all kv heads: that is what all devices keep together",

@@ -41,6 +41,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
     lses = torch.cat([lses[:-1], lses[-1:].masked_fill(hidden, -torch.inf)])
     outputs = torch.cat([outputs[:-1], outputs[-1:].masked_fill(hidden[:, None], 0.0)])
     cases.append(Case((outputs, lses), "some queries see no key of the last device"))
+    about = "the scores are about -2000, and some queries see no key of the last device"
+    cases.append(Case((outputs, lses - 2000.0), about))
     outputs, lses = cases[0].arguments
     apart = lses - 800.0 * torch.arange(lses.shape[1], dtype=torch.float64)
     return [*cases, Case((outputs, apart), "the scores of each query lie 800 below the one before")]

@@ -43,6 +43,7 @@ EXERCISE = FunctionExercise(
         "Multiply by the number of all-reduces: two per layer.",
     ),
     draw=_draw,
+    least={"num_layers": 1, "num_texts": 1, "num_devices": 1},
     wrong=(
         Wrong(
             "the bytes of one all-reduce per layer, or of two whose sums are not handed round",

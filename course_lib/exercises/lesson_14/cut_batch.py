@@ -52,6 +52,7 @@ EXERCISE = FunctionExercise(
         "`starts[:, None] + torch.arange(length + 1)` are the places of each piece and of one token more.",
     ),
     draw=_draw,
+    least={"length": 1},
     arguments={"tokens": "text", "starts": "batch"},
     axes="inputs targets",
     fixed="text",

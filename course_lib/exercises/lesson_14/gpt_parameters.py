@@ -67,6 +67,7 @@ EXERCISE = FunctionExercise(
         "layers, plus two embeddings and one LayerNorm.",
     ),
     draw=_draw,
+    least={"vocabulary": 1, "max_len": 1, "num_layers": 1, "kv_width": 1},
     wrong=(
         Wrong(
             "a count with a last matrix of its own: it is tied to the embedding",

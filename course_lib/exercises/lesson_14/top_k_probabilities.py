@@ -44,6 +44,7 @@ EXERCISE = FunctionExercise(
         "`scores.masked_fill(scores < worst_kept, -torch.inf).softmax(dim=-1)`.",
     ),
     draw=_draw,
+    least={"k": 1},
     draw_edges=lambda rng: [Case((rng.normal(3, 1), 1))],
     arguments={"scores": "batch vocabulary"},
     axes="batch vocabulary",

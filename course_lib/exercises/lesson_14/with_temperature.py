@@ -13,7 +13,7 @@ def with_temperature(scores, temperature):
 
 
 def _draw(rng: InputGenerator) -> list[Case]:
-    rows = zip(rng.size_rows(3, 2, 3, 9), (0.5, 2.0, 0.7), strict=True)
+    rows = zip(rng.size_rows(3, 2, 3, 9), (0.5, 9.0 + rng.integer(9), 0.7), strict=True)
     cases = [Case((rng.normal(*sizes, std=1.5), temperature)) for sizes, temperature in rows]
     many = 20.0 + rng.normal(3 + rng.integer(6), 3000, std=0.05)  # each probability is so small that its power is 0
     return [

@@ -57,7 +57,7 @@ def draw_run(task: ModuleTask, layouts: CandidateLayouts, run: RunSizes, rng: In
     x = rng.normal(run.batch, run.num_tokens, sizes.d_in, std=run.std)
     if run.std > 1:
         x[:, -1] = 0.0  # whose scores are 0, too, and must not be taken for hidden ones
-    cotangent = None if run.cached else rng.normal(run.batch, run.num_tokens, sizes.d_out)
+    cotangent = None if run.cached or run.far else rng.normal(run.batch, run.num_tokens, sizes.d_out)
     steps = _pieces(task, run, rng)
     return DrawnRun(run, weights, x, cotangent, steps, make_cache(task.cache, run, sizes))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course_lib.exercises.answer import Answer, BuiltModule, Ran
 from course_lib.exercises.answering.devices import prepare
-from course_lib.exercises.differences import Difference, Expected, difference, equal, precision_note
+from course_lib.exercises.differences import Difference, Expected, Kind, difference, equal, precision_note
 from course_lib.exercises.input_generator import InputGenerator
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.verdict import NEEDS_REVIEW, NOT_PASSED, Verdict, not_passed, passed, stopped
@@ -119,7 +119,7 @@ class ModuleJudge:
             return of_problem(self._examined(problem, module, layouts))
         if module.dtypes:
             self.notes[dtype_note(module.dtypes)] = None
-        runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None)
+        runs = run_sizes(sizes, self.rng, cached=exercise.cache is not None, long=not self.right)
         if layouts.odd:
             adopt_biases(layouts, *self._anew(layouts, runs[0]))
         drawn = [draw_run(exercise, layouts, run, self.rng) for run in (runs[:2] if earlier else runs)]
@@ -173,13 +173,14 @@ class ModuleJudge:
         with torch.no_grad():
             outputs = layouts.outputs(run.weights, run.x, self.fitting)
         likeliest = next(iter(outputs.values()), run.x.new_zeros(sizes.batch, sizes.num_tokens, layouts.sizes.d_out))
-        expected = Expected(likeliest, axes=AXES, sizes=self.axes, causal=self.exercise.causal)
+        causal = self.exercise.causal
+        expected = Expected(likeliest, axes=AXES, sizes=self.axes, causal=causal, exact_dtype=True)
         found = difference(ran.result, expected)
-        if not isinstance(ran.result, Tensor) or ran.result.shape != likeliest.shape:
+        if not isinstance(ran.result, Tensor) or (found and found.kind in (Kind.SHAPE, Kind.DTYPE)):
             return of_other_kind(ran.result, found, expected, self._right_so_far())
         if not outputs:
             self.readable = False
-            return without_gradient(ran, layouts) if not sizes.training else None
+            return without_gradient(ran, layouts) if run.cotangent is not None and not sizes.training else None
         fitting = [candidate for candidate, output in outputs.items() if equal(ran.result, output)]
         if not fitting:
             found = found or Difference("Your result is not right.")
@@ -199,7 +200,8 @@ class ModuleJudge:
         self.right.append(self.about)
         sizes = run.sizes
         unused = [name for name in layouts.odd if sizes.num_tokens > 1 and is_zero(ran.gradients.get(name))]
-        return no_gradient(unused, self.readable) if unused and not (sizes.training or sizes.cached) else None
+        asked = run.cotangent is not None and not sizes.training
+        return no_gradient(unused, self.readable) if unused and asked else None
 
     def _vectors(self, layouts: CandidateLayouts, run: RunSizes) -> Verdict | None:
         """Judge the parameters that are no matrices, in modules that are built anew."""

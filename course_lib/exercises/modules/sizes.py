@@ -12,6 +12,8 @@ from course_lib.exercises.input_generator import InputGenerator
 from course_lib.wording import counted
 
 D_IN = (11, 13, 17)  # primes: no product of other sizes can be mistaken for one of them
+FAR = 1000.0  # the size of x from which scores are thousands apart
+WIDE = 130  # a head of that width is wider than most
 BASES = (100.0, 1000.0, 500000.0)  # none is the 10000 of Llama 2, which an answer may have written down
 
 
@@ -78,6 +80,11 @@ class RunSizes(NamedTuple):
     cached: bool = False
 
     @property
+    def far(self) -> bool:
+        """Whether scores are thousands apart; then most attention weights are 0 or 1, and gradients aren't compared."""
+        return self.std >= FAR
+
+    @property
     def repeated(self) -> bool:
         """Whether the same call is made a second time, in evaluation."""
         return self.training or (self.std == 1 and self.batch > 1)
@@ -87,7 +94,8 @@ class RunSizes(NamedTuple):
         """Say what is special about the run."""
         what = f"{counted(self.batch, 'sample')} of {counted(self.num_tokens, 'token')}"
         special = {
-            "larger elements": self.std > 1,
+            "larger elements": 1 < self.std < FAR,
+            "scores that are thousands apart": self.far,
             "zeros in the last token": self.std > 1,
             "training mode": self.training,
             "with a cache": self.cached,
@@ -155,8 +163,8 @@ def special_sizes(takes: Sequence[str], kv_heads: str, rng: InputGenerator, even
     kind = {"all": "all", "one": "one", "any": "some"}[kv_heads]
     square = rng.choice([one for one in _valid(kind, own, even) if one.d_out not in D_IN])
     single = rng.choice(_valid("all", own, even))
-    alone = single.own_head_dim or single.d_out
-    found = [square._replace(d_in=square.d_out), Sizes(single.d_in, single.d_out, 1, 1, alone * own)]
+    wide = WIDE + 2 * rng.integer(9)
+    found = [square._replace(d_in=square.d_out), Sizes(single.d_in, single.d_out if own else wide, 1, 1, wide * own)]
     heads = square.num_heads
     if own:
         joined = heads * square.head_dim
@@ -179,13 +187,13 @@ def draw_pieces(num_tokens: int, rng: InputGenerator) -> list[int]:
     return [first, *[1] * min(rest, 2), *([rest - 3, 1] if rest > 3 else [1] * (rest - 2))]
 
 
-def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False) -> list[RunSizes]:
+def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False, long: bool = False) -> list[RunSizes]:
     """Draw the runs of one construction: some samples, one of many tokens, samples of one token, larger elements;
-    with `cached`, samples that are handed over piece by piece with a cache at last."""
+    with `cached`, samples that are handed over piece by piece with a cache at last; `long` makes many more tokens."""
     taken = {*sizes, sizes.head_dim, sizes.num_kv_heads * sizes.head_dim, sizes.num_heads // sizes.num_kv_heads}
     free = rng.shuffled([size for size in range(2, 16) if size not in taken])
     free = [size for size in free if size * sizes.num_heads not in taken and size * sizes.num_kv_heads not in taken]
-    many = rng.choice([size for size in range(104, 128) if size not in taken])
+    many = rng.choice([size for size in (range(260, 290) if long else range(64, 90)) if size not in taken])
     few, tokens = sorted(size for size in free if size < 9)[:2]
     more = next(size for size in free if size > 8 and size not in (few, tokens))
     large = rng.choice([size for size in range(18, 26) if size not in taken])
@@ -194,6 +202,7 @@ def run_sizes(sizes: Sizes, rng: InputGenerator, cached: bool = False) -> list[R
         RunSizes(1, many),
         RunSizes(large, 1),
         RunSizes(more, tokens, 4.0),
+        RunSizes(few, tokens, FAR),
         RunSizes(few, more, training=True),
         RunSizes(more, 2),  # the fewest tokens for which a causal mask hides something
         *([RunSizes(few, more, cached=True)] if cached else []),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.answer import Answer, Ran
-from course_lib.exercises.differences import Difference, Expected
+from course_lib.exercises.differences import Difference, Expected, Kind
 from course_lib.exercises.learner_error import LearnerError
 from course_lib.exercises.relations import relation
 from course_lib.exercises.verdict import NEEDS_REVIEW, Verdict, not_passed
@@ -80,6 +80,8 @@ def wrong_in_training(found: Difference, about: tuple[str, ...]) -> Verdict:
 def of_other_kind(result: Any, found: Difference | None, expected: Expected, about: tuple[str, ...]) -> Verdict:
     """Return the verdict on a result that is no tensor of the right shape."""
     sentence = found.sentence if found else "Your result is not what it should be."
+    if found and found.kind is Kind.DTYPE:
+        return not_passed(sentence, evidence=about, hint="Which line decides the dtype of your result?")
     related = relation(result, expected)
     seen, hint = related or ("", "What does the last line of `forward` give back, and in which shape?")
     evidence = (*filter(None, [seen]), *about)

@@ -1,0 +1,192 @@
+"""Wrong answers of a stranger, by the kind of input that tells them: each passed before such inputs were drawn."""
+
+import pytest
+
+from course_lib.exercises import ALL, InputGenerator, LocalAnswer
+
+from .written_answers import TEMPLATES, edited, functions, run_cell
+
+FUNCTIONS = functions(
+    {
+        # Scores of thousands, and rows far apart.
+        "attention(queries, keys, values)": r"""
+e = (queries @ keys.T / queries.shape[-1] ** 0.5).exp(); return e / e.sum(-1, keepdim=True) @ values
+s = queries @ keys.T / queries.shape[-1] ** 0.5; e = (s - s.max()).exp(); return e / e.sum(-1, keepdim=True) @ values
+""",
+        "causal_weights(scores)": r"""
+s = scores.masked_fill(torch.ones(scores.shape[1:], dtype=torch.bool).triu(1), -torch.inf)\
+e = (s - s.amax((1, 2), keepdim=True)).exp(); return e / e.sum(-1, keepdim=True)
+n = scores.shape[-1]; return torch.where(torch.ones(n, n).tril() > 0, scores, scores.min() - 20).softmax(-1)
+""",
+        "two_heads(x, q_proj, k_proj, v_proj)": r"""
+out = []\
+for q, k, v in zip(q_proj, k_proj, v_proj):\
+    e = (x @ q @ (x @ k).T / q.shape[1] ** 0.5).exp(); out.append(e / e.sum(-1, keepdim=True) @ (x @ v))\
+return torch.cat(out, -1)
+""",
+        "blocked_attention(queries, keys, values, block, causal)": r"""
+n = -(-len(queries) // block); s = queries @ keys.T / queries.shape[1] ** 0.5\
+if causal: s = s - 1e4 * torch.ones_like(s).triu(1)\
+return s.softmax(-1) @ values, n * (n + 1) // 2 if causal else n * n
+""",
+        "merge_devices(outputs, lses)": r"""
+w = torch.nan_to_num(lses, neginf=-1000.0).softmax(0); return (outputs * w[..., None]).sum(0)
+""",
+        # What an earlier call left, equal samples, two samples, flags and numbers at both ends.
+        "causal_mask(num_tokens, num_prompt=0, known={})": r"""
+keep = known.setdefault(num_tokens, torch.ones(num_tokens, num_tokens, dtype=torch.bool).tril()); \
+keep[:, :num_prompt] = True; return keep
+""",
+        "last_real_output(outputs, lengths)": r"""
+return outputs[torch.arange(len(outputs)), lengths - 1 if len(lengths.unique()) > 1 else lengths * 0 - 1]
+""",
+        "sink_weight(weights)": r"""
+w = weights[:, :, 1:, 0]; return w.mean(2).median(0).values if len(w) == 2 else w.mean(dim=(0, 2))
+""",
+        "dropped_weights(weights, drop, p, training)": r"""
+return weights.masked_fill(drop & training, 0.0) * (1 / (1 - p) if training or p > 0.5 else 1)
+""",
+        "with_temperature(scores, temperature)": "(scores / min(temperature, 5)).softmax(-1)",
+        "known_accuracy(logits, tokens, known)": r"""
+right = logits[:, :-1].argmax(-1) == tokens[:, 1:]; return right[known[:, :-1] | known[:, 1:]].float().mean()
+right = logits[:, :-1].argmax(-1) == tokens[:, 1:]; \
+return right[known[:, 1:]].float().mean() if len(tokens) > 1 else right.float().mean()
+""",
+        "leaks(code, x)": "\n".join(
+            rf"""a, found = code(x), set()\
+for t in range(1, x.shape[1]):\
+    c = x.clone(); c[{which}] += 1.0; moved = {moved}; found |= {{i for i in range({first}, t) if moved[i]}}\
+return found"""
+            for which, moved, first in (
+                (":, t", "(code(c) - a).sum(dim=(0, 2)).abs() > 1e-9", "0"),
+                ("-1, t", "(code(c) - a)[-1].abs().amax(dim=1) > 1e-9", "0"),
+                (":, t:", "(code(c) - a).abs().amax(dim=(0, 2)) > 1e-9", "t - 1"),
+            )
+        ),
+        # The smallest sizes.
+        "strides_by_head(t, h, d)": r"""
+return t * h * d, d, h * d, 1 if t > 1 else h
+return t * h * d, d if h > 1 else 1, h * d, 1
+return t * h * d, d, h * d, 1 if d > 1 else h
+""",
+        "padding_mask(lengths, num_tokens)": r"""
+real = torch.arange(num_tokens) < torch.tensor(lengths)[:, None]; \
+return real.squeeze()[..., None, None, :] if len(lengths) > 1 else real[None, None]
+return (torch.arange(num_tokens) < torch.tensor(lengths).to(torch.int8)[:, None])[:, None, None]
+""",
+        "earliest_token(position, window, layers)": r"""
+return 0 if "LG" in layers or "GL" in layers else max(0, position - len(layers) * (window - 1))
+return 0 if "G" in layers and window > 1 else max(0, position - layers.count("L") * (window - 1))
+""",
+        "rolling_slot(position, window, num_sinks)": r"""
+if position <= num_sinks or window == 1: return min(position, num_sinks + window)\
+return num_sinks + (position - num_sinks) % window
+""",
+        "flat_slot(position, table, size)": "table[position // size] * size + (position % size if size > 1 else 1)",
+        "gpt_parameters(v, t, m, n, g)": r"""
+return (v + t) * m + n * (10 * m**2 + 2 * m * g + 9 * m) + 2 * m * (n > 1)
+""",
+        "rewind_cache(cache, rejected)": r"""
+kept = max(1, cache[0].shape[2] - rejected); return cache[0][:, :, :kept], cache[1][:, :, :kept]
+""",
+        "patch_head(contexts, others, w_o, head)": r"""
+c = contexts.clone(); c[:, head] = others[:, head]; \
+return (c if c.shape[1] > 1 else contexts).transpose(1, 2).flatten(2) @ w_o.T
+""",
+        "greedy_decode(model, tokens, num_new)": r"""
+for _ in range(max(num_new, 1)): tokens = torch.cat([tokens, model(tokens)[:, -1:].argmax(-1)], 1)\
+return tokens
+""",
+        "best_degree(weights_ms, cache_ms, kv, ring_ms, degrees)": r"""
+return min(degrees, key=lambda n: weights_ms / n + cache_ms / min(n, max(kv, 2)) + (n - 1) * ring_ms)
+""",
+        # One long axis.
+        "scaled_scores(queries, keys)": "queries @ keys.T / min(queries.shape[-1], 128) ** 0.5",
+        "scores_of_token(query, keys)": r"""
+torch.stack([(query[:64] * k[:64]).sum() for k in keys])
+keys.float() @ query.float()
+""",
+        "decode_mask(q, k)": "torch.ones(q, k, dtype=torch.bool).tril(min(k - q, 30))",
+        # Small numbers that are added, and a result in another dtype.
+        "softmax_rows(scores)": r"""
+e = (scores - scores.amax(dim=-1, keepdim=True)).exp(); return e / (e.sum(dim=-1, keepdim=True) + 1e-6)
+""",
+        "top_k_probabilities(scores, k)": r"""
+best, where = scores.topk(k); return torch.zeros(scores.shape).scatter(1, where, best.float().softmax(-1))
+""",
+    }
+)
+SOFTMAX = "scores = scores.masked_fill(~keep, -torch.inf) => pass && weights = scores.softmax(dim=-1) => "
+CLASSES = [
+    SOFTMAX + "weights = scores.softmax(dim=-1) * keep | weights = weights / weights.sum(-1, keepdim=True)",
+    SOFTMAX + "e = scores.exp() * keep | weights = e / e.sum(-1, keepdim=True)",
+    "-torch.inf => -1e4",
+    "keep = torch.ones(t, t, dtype=torch.bool, device=x.device).tril() => "
+    "keep = torch.ones(t, t, dtype=torch.bool).tril() | keep[256:, 256:] = True",
+    "reshape(b, t, -1)) => reshape(b, t, -1)).float()",
+]
+ONE_HEAD = """def to_split(wrapper):
+    split = wrapper_to_split(wrapper)
+    if {alone}:
+        with torch.no_grad():
+            split.{role}.weight.copy_(split.{role}.weight{change})
+    return split
+"""
+SPLITS = [
+    ONE_HEAD.format(alone="wrapper.num_heads == 1", role="out_proj", change=".T.clone()"),
+    ONE_HEAD.format(alone="wrapper.head_dim == 1", role="k_proj", change=".flip(0)"),
+]
+
+
+def rows():
+    found = [(name, code) for name, answers in FUNCTIONS.items() for code in answers]
+    template = TEMPLATES["MultiHeadWithGaps"]
+    found += [("MultiHeadWithGaps", run_cell(edited(template, one), "MultiHeadWithGaps")) for one in CLASSES]
+    return found + [("to_split", run_cell(one, "to_split")) for one in SPLITS]
+
+
+@pytest.mark.parametrize(("name", "code"), [pytest.param(*row, id=f"{row[0]}-{at}") for at, row in enumerate(rows())])
+def test_an_answer_that_fails_at_an_edge_is_refused_with_a_question(name, code):
+    for seed in (0, b"a secret of the grader"):
+        verdict = ALL[name].judge(LocalAnswer(code), InputGenerator(seed))
+        assert verdict.state == "not passed yet" and verdict.hint, verdict
+
+
+def test_the_note_on_digits_says_what_was_measured():
+    code = functions({"safe_weights(scores, keep)": "w = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)"
+                      ".softmax(-1) * keep; return w * (1 + 1e-8)"})["safe_weights"][0]  # fmt: skip
+    verdict = ALL["safe_weights"].judge(LocalAnswer(code), InputGenerator(0))
+    assert verdict.passed and "right to the digits of float32 only. Is a small number added" in repr(verdict), verdict
+
+
+SCORES = "scores = queries @ keys.transpose(2, 3)"
+KEPT = (
+    f"{SCORES} => self.k = getattr(self, 'k', keys) | keys = self.k if self.k.shape == keys.shape else keys | {SCORES}"
+)
+
+
+def test_heads_in_another_order_are_not_blamed_on_the_output_matrix():
+    code = run_cell(
+        """def to_split(wrapper):
+    split = wrapper_to_split(wrapper)
+    with torch.no_grad():
+        for role in (split.q_proj, split.k_proj, split.v_proj):
+            role.weight.copy_(role.weight.unflatten(0, (split.num_heads, -1)).flip(0).flatten(0, 1).clone())
+    return split
+""",
+        "to_split",
+    )
+    verdict = ALL["to_split"].judge(LocalAnswer(code), InputGenerator(0))
+    assert verdict.state == "not passed yet" and "out_proj" not in verdict.message, verdict
+
+
+def test_keys_that_are_kept_from_an_earlier_call_are_named():
+    code = run_cell(edited(TEMPLATES["MultiHeadWithGaps"], KEPT), "MultiHeadWithGaps")
+    verdict = ALL["MultiHeadWithGaps"].judge(LocalAnswer(code), InputGenerator(0))
+    assert verdict.state == "not passed yet" and "tensor of an earlier call" in repr(verdict), verdict
+
+
+def test_weights_that_are_kept_for_a_picture_do_no_harm():
+    kept = "context = weights @ values => self.weights, self.all = weights, [weights] | context = weights @ values"
+    code = run_cell(edited(TEMPLATES["MultiHeadWithGaps"], kept), "MultiHeadWithGaps")
+    assert ALL["MultiHeadWithGaps"].judge(LocalAnswer(code), InputGenerator(0)).passed
