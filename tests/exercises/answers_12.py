@@ -20,14 +20,14 @@ FIVE, SIX = _of("05"), _of("06")
 def leaks_by_gradient(code, x):
     x, found = x.clone().requires_grad_(), []
     for token in range(x.shape[1]):
-        (gradient,) = torch.autograd.grad(code(x)[:, token].sum(), x)
+        (gradient,) = torch.autograd.grad(code(x)[:, token].square().sum(), x)
         if gradient[:, token + 1 :].any():
             found.append(token)
     return found
 
 
 def leaks_by_jacobian(code, x):
-    slopes = torch.autograd.functional.jacobian(lambda x: code(x).sum((0, 2)), x)  # (token out, batch, token in, width)
+    slopes = torch.autograd.functional.jacobian(lambda x: code(x).square().sum((0, 2)), x)  # (out, batch, in, width)
     return slopes.abs().sum((1, 3)).triu(1).any(1).nonzero().flatten()
 
 

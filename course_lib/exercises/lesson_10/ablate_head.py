@@ -108,6 +108,7 @@ EXERCISE = FunctionExercise(
     least={"head": 0},
     arguments={"contexts": "batch head token head_dim", "w_o": "d_out head*head_dim"},
     axes="batch token d_out",
+    fixed="head",
     wrong=(
         Wrong(
             "the output with all heads: nothing was taken away",

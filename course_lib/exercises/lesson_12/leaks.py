@@ -137,17 +137,23 @@ def _draw(rng: InputGenerator) -> list[Case]:
         (WEAK, _leaky),
         (CHANNEL, _leaky),
         (FALLING, _leaky),
-        (CANCELS, _leaky),
-        (NEIGHBOURS, _seen(0, 1)),
-        (FIRST_SAMPLE, _leaky),
         (DIRECTION, _leaky),
         (SIZE, _leaky),
         (ZERO, _seen(0, -1)),
         ("each token sees the first one only", lambda n, _: (torch.arange(n) == 0).expand(n, n)),
         *[("no token sees a later one", _causal)] * 6,
     ]
+    return _cases(rng.shuffled(kinds), rng)
+
+
+def _draw_hidden(rng: InputGenerator) -> list[Case]:
+    """Draw leaks that a sum, a change of all later tokens or a look at some samples overlooks."""
+    return _cases([(CANCELS, _leaky), (NEIGHBOURS, _seen(0, 1)), (FIRST_SAMPLE, _leaky)], rng)
+
+
+def _cases(kinds: list[tuple[str, Callable[[int, InputGenerator], Tensor]]], rng: InputGenerator) -> list[Case]:
     cases = []
-    for about, kind in rng.shuffled(kinds):
+    for about, kind in kinds:
         batch, num_tokens, width = rng.sizes(3, 4, 9)
         # Tokens close to each other, so that no attention weight is too small to matter.
         x = rng.normal(batch, num_tokens, width, std=0.6)
@@ -157,7 +163,8 @@ def _draw(rng: InputGenerator) -> list[Case]:
         if about == FIRST_SAMPLE:
             x[1:, 0, 0] *= -1
         part = {WEAK: 0.0005, FALLING: -1.0}.get(about, 1.0)
-        channel = 1 + rng.integer(width - 1 - (about == CANCELS)) if about in (CHANNEL, FALLING, CANCELS, NEIGHBOURS) else -1
+        by_channel = about in (CHANNEL, FALLING, CANCELS, NEIGHBOURS)
+        channel = 1 + rng.integer(width - 1 - (about == CANCELS)) if by_channel else -1
         if about == ZERO:
             x[:, -1] = 0.0
         seen_as = {DIRECTION: "direction", SIZE: "size", CANCELS: "sum", NEIGHBOURS: "neighbours"}.get(about, "")
@@ -184,6 +191,7 @@ EXERCISE = FunctionExercise(
         "the indices below t where it is more than 1e-9, each once.",
     ),
     draw=_draw,
+    draw_edges=_draw_hidden,
     wrong=(
         Wrong("a probe that never finds anything", lambda code, x: [], hint="Does it find a module without a mask?"),
         Wrong(
