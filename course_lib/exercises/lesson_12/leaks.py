@@ -90,6 +90,7 @@ def masked_by(keep, part=1.0, channel=-1, seen_as=""):
 """
 
 
+IN_SOME = "one token sees a later one, in some of the samples"
 CHANNEL = "one token depends on a later one, in a single channel"
 CANCELS = "one token depends on a later one, in two channels whose changes cancel out in a sum"
 NEIGHBOURS = "the first token depends on the difference of the two after it"
@@ -133,7 +134,7 @@ def _draw(rng: InputGenerator) -> list[Case]:
         ("the first token also sees the second", _seen(0, 1)),  # not found by changing the last token alone
         ("the last but one also sees the last", _seen(-2, -1)),  # not found by changing one of the first tokens
         ("the first token also sees the last", _seen(0, -1)),  # not found by looking at neighbours alone
-        *[("one token sees a later one, in some of the samples", _leaky)] * 4,
+        *[(IN_SOME, _leaky)] * 4,
         (WEAK, _leaky),
         (CHANNEL, _leaky),
         (FALLING, _leaky),
@@ -158,7 +159,7 @@ def _cases(kinds: list[tuple[str, Callable[[int, InputGenerator], Tensor]]], rng
         # Tokens close to each other, so that no attention weight is too small to matter.
         x = rng.normal(batch, num_tokens, width, std=0.6)
         x[:, 0, 0] = x[:, 0, 0].abs()
-        if "in some of the samples" in about:
+        if about == IN_SOME:
             x[0, 0, 0] *= -1
         if about == FIRST_SAMPLE:
             x[1:, 0, 0] *= -1
