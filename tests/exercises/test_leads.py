@@ -141,7 +141,8 @@ def test_a_numpy_array_with_the_right_numbers_is_told_how_to_become_a_tensor():
 NOTED = functions(
     {
         "softmax_rows(scores)": r"""
-torch.tensor([[math.exp(s - max(r)) / sum(math.exp(o - max(r)) for o in r) for s in r] for r in scores.tolist()])
+p = [[math.exp(s - max(r)) / sum(math.exp(o - max(r)) for o in r) for s in r] for r in scores.tolist()]; \
+return torch.tensor(p, dtype=scores.dtype)
 torch.from_numpy(np.exp(scores.numpy() - scores.logsumexp(1, keepdim=True).numpy()))
 """,
         "split_heads(x, num_heads)": r"""
@@ -189,7 +190,7 @@ HEAD = """class MyCausalHead(nn.Module):
         self.q_proj = nn.Linear(d_in, d_out, bias=False)
         self.k_proj = nn.Linear(d_in, d_out, bias=False)
         self.v_proj = nn.Linear(d_in, d_out, bias=False)
-        self.register_buffer("past", torch.ones(200, 200).tril().bool(), persistent=False)
+        self.register_buffer("past", torch.ones(300, 300).tril().bool(), persistent=False)
 
     def forward(self, x):
         q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
